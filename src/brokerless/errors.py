@@ -1,0 +1,60 @@
+"""What can be wrong, as values with a place.
+
+Damage is data here, not control flow: readers give out what they could read and a :class:`Finding` for each place that
+they could not. Only what stops a whole call (a path that is not there, a wrong argument) is raised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Severity = Literal["info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One observation about one place in one file.
+
+    ``kind`` is a stable identifier in kebab-case; ``position`` is in bytes from the start of ``file``; ``offset`` is a
+    Kafka offset, where one is known; ``expected`` and ``found`` are for people.
+    """
+
+    severity: Severity
+    kind: str
+    file: str
+    position: int | None
+    offset: int | None
+    message: str
+    expected: str | None = None
+    found: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        place = self.file if self.position is None else f"{self.file}, position {self.position}"
+        text = f"{place}: {self.message}"
+        if self.expected is not None or self.found is not None:
+            text += f" (expected {self.expected}, found {self.found})"
+        return text
+
+
+class BrokerlessError(Exception):
+    """The base of everything that brokerless raises on purpose."""
+
+
+class UnreadableError(BrokerlessError):
+    """A path that does not exist, cannot be opened, or holds nothing that this call can read."""
+
+
+class UsageError(BrokerlessError):
+    """A wrong argument or option; the message says what is allowed."""
+
+
+class DamageError(BrokerlessError):
+    """Raised where a caller asked to stop at the first damage; ``finding`` says where it is."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding

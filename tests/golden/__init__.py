@@ -1,0 +1,124 @@
+"""The golden archive: files that Apache Kafka wrote, and what Kafka's own readers make of them.
+
+``README.md`` beside this file says where it comes from; ``golden() / "README.md"`` says what each file means. Tests
+that change a file copy it first.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import json
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import zstandard
+
+ARCHIVE = Path(__file__).parent / "golden.tar.zst"
+CACHE = Path(__file__).parents[2] / ".cache" / "golden"
+
+
+@functools.cache
+def golden() -> Path:
+    """The unpacked archive, shared by all test processes and runs; unpacked once for each version of the archive."""
+    archive = ARCHIVE.read_bytes()
+    target = CACHE / hashlib.sha256(archive).hexdigest()[:16]
+    if target.is_dir():
+        return target
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            for old in CACHE.iterdir():
+                if old.is_dir():
+                    shutil.rmtree(old)
+            unpacked = Path(tempfile.mkdtemp(dir=CACHE))
+            with (
+                zstandard.ZstdDecompressor().stream_reader(archive) as stream,
+                tarfile.open(fileobj=stream, mode="r|") as tar,
+            ):
+                tar.extractall(unpacked, filter="data")
+            unpacked.chmod(0o755)
+            unpacked.rename(target)  # last, so that the directory is there either whole or not at all
+    return target
+
+
+def json_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of ``index.jsonl``: a folder with raw files, ``case.json`` and what Kafka expected."""
+
+    name: str
+    """The folder below the golden directory, such as ``formats/v2-zstd-create``."""
+    category: str
+    outcome: str | None
+    description: str
+
+    @property
+    def path(self) -> Path:
+        return golden() / self.name
+
+    @property
+    def logs(self) -> list[Path]:
+        """The raw files that a reader of logs is pointed at: ``.log`` files, and KRaft's ``.checkpoint`` snapshots."""
+        return sorted(path for path in self.path.iterdir() if path.suffix in (".log", ".checkpoint"))
+
+    @property
+    def log(self) -> Path:
+        (log,) = self.logs
+        return log
+
+    def case_json(self) -> dict[str, Any]:
+        return json.loads((self.path / "case.json").read_bytes())
+
+    def expected(self, name: str = "expected.jsonl") -> list[dict[str, Any]]:
+        return json_lines(self.path / name)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@functools.cache
+def all_cases() -> tuple[Case, ...]:
+    return tuple(
+        Case(line["case"], line["category"], line.get("outcome"), line["description"])
+        for line in json_lines(golden() / "index.jsonl")
+    )
+
+
+def cases(*categories: str) -> list[Case]:
+    """The cases of some categories, for ``@pytest.mark.parametrize("case", cases("formats", "specials"), ids=str)``."""
+    known = {case.category for case in all_cases()}
+    if not set(categories) <= known:
+        raise ValueError(f"there are no cases of {sorted(set(categories) - known)}; there are {sorted(known)}")
+    return [case for case in all_cases() if case.category in categories]
+
+
+def case(name: str) -> Case:
+    return next(case for case in all_cases() if case.name == name)
+
+
+def of_type(lines: list[dict[str, Any]], type_: str, file: str | None = None) -> Iterator[dict[str, Any]]:
+    """The ``batch``, ``record``, ``error``, ``disagreement`` or ``end`` lines of an ``expected.jsonl``."""
+    return (line for line in lines if line["type"] == type_ and (file is None or line["file"] == file))
+
+
+BROKERS = ("clean", "unclean", "old-formats")
+
+
+def broker_data(broker: str) -> Path:
+    """The data folder of a real broker: ``clean``, ``unclean`` or ``old-formats``."""
+    return golden() / "brokers" / broker / "data"
+
+
+def broker_expected(broker: str) -> Path:
+    return golden() / "brokers" / broker / "expected"

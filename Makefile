@@ -1,0 +1,63 @@
+# Needs python3 (3.11 or newer) and, for Spark and the tests with a real Kafka, Java 17 or newer. All else goes into
+# .venv and .cache, from requirements.lock.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+BIN := .venv/bin
+SOURCES := src tests benchmarks demo
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint types format bench lock clean
+
+help:  ## What can be made
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+install: $(BIN)/.installed  ## Build .venv from requirements.lock
+
+demo: install  ## List, verify and query a small log directory that real Kafka wrote
+	@$(BIN)/python demo/demo.py
+
+test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
+	$(BIN)/python -m pytest -n 2 $(TESTS)
+
+lint: install  ## Style
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+
+types: install  ## Types, strictly
+	$(BIN)/pyright
+
+format: install  ## Put the style right where ruff can
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+bench: install  ## Speed beside Kafka's Java reader, aiokafka and spark-sql-kafka. ONLY=deep-read runs a part
+	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+# Only names, versions and hashes: the lock says nothing of where a package is downloaded from.
+lock: .cache/uv  ## Newest versions that pyproject.toml allows, into requirements.lock
+	"$$(cat .cache/uv)" pip compile pyproject.toml --upgrade --universal --python-version 3.11 \
+	    --extra spark --extra s3 --group dev --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
+
+# An environment may forbid Python to write byte code (PYTHONDONTWRITEBYTECODE); without it, each start takes twice as long.
+$(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
+	@uv="$$(cat .cache/uv)" && set -x && \
+	"$$uv" venv --quiet --allow-existing --no-python-downloads --python "$$(command -v $(PYTHON))" .venv && \
+	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock && \
+	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q src
+	@touch $@
+
+# The path of a uv: the one that is installed, or our own.
+.cache/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"brokerless needs Python 3.11 or newer; $(PYTHON) is {sys.version}")'
+	@mkdir -p .cache
+	@if command -v uv > $@.tmp; then :; else \
+	    $(PYTHON) -m venv .cache/uv-$(UV_VERSION) && \
+	    .cache/uv-$(UV_VERSION)/bin/python -m pip install --quiet uv==$(UV_VERSION) && \
+	    echo "$(CURDIR)/.cache/uv-$(UV_VERSION)/bin/uv" > $@.tmp; \
+	fi
+	@mv $@.tmp $@
+
+clean:  ## Remove .venv and .cache
+	rm -rf .venv .cache .pytest_cache .ruff_cache .hypothesis

@@ -48,14 +48,14 @@ $(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q src
 	@touch $@
 
-# The path of a uv: the one that is installed, or our own.
+# Which uv: the one that is installed, or our own.
 .cache/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"brokerless needs Python 3.11 or newer; $(PYTHON) is {sys.version}")'
 	@mkdir -p .cache
-	@if command -v uv > $@.tmp; then :; else \
+	@if uv --version > /dev/null 2>&1; then echo uv > $@.tmp; else \
 	    $(PYTHON) -m venv .cache/uv-$(UV_VERSION) && \
 	    .cache/uv-$(UV_VERSION)/bin/python -m pip install --quiet uv==$(UV_VERSION) && \
-	    echo "$(CURDIR)/.cache/uv-$(UV_VERSION)/bin/uv" > $@.tmp; \
+	    echo ".cache/uv-$(UV_VERSION)/bin/uv" > $@.tmp; \
 	fi
 	@mv $@.tmp $@
 

@@ -1,0 +1,245 @@
+"""What is in a path: one file, one partition's directory, or a log directory with many of them.
+
+Nothing is opened here; names say everything (``names.py``). What Kafka would not read as part of a live partition is
+described beside it: leftovers of a compaction or deletion that a stop cut short, and foreign files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.log import names
+from brokerless.log.names import PartitionState, SegmentFile, SegmentFileKind
+from brokerless.log.storage import (
+    Entry,
+    StorageOptions,
+    directory_name,
+    exists,
+    is_directory,
+    list_directory,
+    open_file,
+)
+
+WHAT_TO_GIVE = (
+    "give a .log file, a partition's directory (such as orders-0), or a log directory that holds such directories"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPaths:
+    """A segment's log and those companions that exist. ``base_offset`` is by name; 0 for a lone file of another name."""
+
+    base_offset: int
+    log: Entry
+    offset_index: Entry | None = None
+    time_index: Entry | None = None
+    transaction_index: Entry | None = None
+    producer_snapshot: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPath:
+    """What is in one partition's directory; for a lone file, a partition of which nothing is known but one segment.
+
+    ``segments`` are sorted by base offset; ``snapshots`` are KRaft snapshots, which can be read as logs of their own;
+    ``producer_snapshots`` are all of them, also those that belong to no segment (Kafka writes one at a clean shutdown).
+    ``leftovers`` have a suffix such as ``.deleted``, or are an index without its log.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    state: PartitionState = "live"
+    segments: tuple[SegmentPaths, ...] = ()
+    snapshots: tuple[Entry, ...] = ()
+    producer_snapshots: tuple[Entry, ...] = ()
+    leader_epoch_checkpoint: Entry | None = None
+    partition_metadata: Entry | None = None
+    quorum_state: Entry | None = None
+    leftovers: tuple[Entry, ...] = ()
+    foreign: tuple[Entry, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """What is in the path that was given. ``partitions`` are those to read, by topic and partition; ``others`` are
+    future, deleted and stray ones that were not asked for; ``files`` are the log directory's own, such as its
+    checkpoints, by name."""
+
+    path: str
+    kind: Literal["file", "partition", "log-directory"]
+    partitions: tuple[PartitionPath, ...]
+    others: tuple[PartitionPath, ...] = ()
+    files: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    foreign: tuple[Entry, ...] = ()
+
+
+def resolve(
+    path: str,
+    include: Collection[PartitionState] = (),
+    storage_options: StorageOptions | None = None,
+) -> LogDirectory:
+    """What there is to read in a path.
+
+    ``include`` names states whose partitions are to be read as well as the live ones: ``"future"``, ``"delete"``,
+    ``"stray"``. A directory in such a state that is the path itself needs no asking.
+
+    Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log, and UsageError for an
+    unknown state.
+    """
+    unknown = sorted(set(include) - {"live", "future", "delete", "stray"})
+    if unknown:
+        raise UsageError(f"include: there is no state {unknown[0]!r}; there are 'future', 'delete' and 'stray'")
+    if not is_directory(path, storage_options):
+        return LogDirectory(path, "file", (_lone_file(path, storage_options),))
+
+    entries = list_directory(path, storage_options)
+    subdirectories = [entry for entry in entries if entry.is_directory and names.parse_partition_directory(entry.name)]
+    files = {
+        entry.name: entry for entry in entries if not entry.is_directory and names.is_log_directory_file(entry.name)
+    }
+    if not files:
+        own = describe_partition(path, entries)
+        if own.segments or own.snapshots or own.leftovers:
+            return LogDirectory(path, "partition", (own,))
+    found = {entry.name: _subdirectory(entry, storage_options) for entry in subdirectories}
+    kafka = {name: partition for name, partition in found.items() if not _is_foreign(partition)}
+    if not files and not kafka:
+        raise UnreadableError(f"{path}: {_nothing(entries)}; {WHAT_TO_GIVE}")
+    partitions = sorted(kafka.values(), key=_order)
+    asked = {"live", *include}
+    return LogDirectory(
+        path,
+        "log-directory",
+        partitions=tuple(partition for partition in partitions if partition.state in asked),
+        others=tuple(partition for partition in partitions if partition.state not in asked),
+        files=files,
+        foreign=tuple(entry for entry in entries if entry.name not in files and entry.name not in kafka),
+    )
+
+
+def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
+    """Sorts what is in a partition's directory; topic and partition are by the directory's name, null if it is foreign."""
+    live: dict[SegmentFileKind, dict[int, Entry]] = {}
+    snapshots: list[tuple[SegmentFile, Entry]] = []
+    own: dict[str, Entry] = {}
+    leftovers: list[Entry] = []
+    foreign: list[Entry] = []
+    for entry in entries:
+        file = None if entry.is_directory else names.parse_segment_file(entry.name)
+        if file is not None and file.state != "live":
+            leftovers.append(entry)
+        elif file is not None and file.kind == "kraft-snapshot":
+            snapshots.append((file, entry))
+        elif file is not None:
+            live.setdefault(file.kind, {})[file.offset] = entry
+        elif not entry.is_directory and names.is_partition_file(entry.name):
+            own[entry.name] = entry
+        else:
+            foreign.append(entry)
+
+    logs, producer_snapshots = live.pop("log", {}), live.pop("producer-snapshot", {})
+    leftovers += (entry for of_kind in live.values() for offset, entry in of_kind.items() if offset not in logs)
+    leftovers += (entry for name, entry in own.items() if name not in names.PARTITION_FILES)
+    segments = tuple(
+        SegmentPaths(
+            offset,
+            logs[offset],
+            live.get("offset-index", {}).get(offset),
+            live.get("time-index", {}).get(offset),
+            live.get("transaction-index", {}).get(offset),
+            producer_snapshots.get(offset),
+        )
+        for offset in sorted(logs)
+    )
+    named = names.parse_partition_directory(directory_name(path))
+    return PartitionPath(
+        topic=None if named is None else named.topic,
+        partition=None if named is None else named.partition,
+        path=path,
+        state="live" if named is None else named.state,
+        segments=segments,
+        snapshots=tuple(entry for _, entry in sorted(snapshots, key=lambda each: (each[0].offset, each[0].epoch))),
+        producer_snapshots=tuple(producer_snapshots[offset] for offset in sorted(producer_snapshots)),
+        leader_epoch_checkpoint=own.get(names.LEADER_EPOCH_CHECKPOINT),
+        partition_metadata=own.get(names.PARTITION_METADATA),
+        quorum_state=own.get(names.QUORUM_STATE),
+        leftovers=tuple(sorted(leftovers, key=lambda entry: entry.name)),
+        foreign=tuple(foreign),
+    )
+
+
+def check_names(partition: PartitionPath) -> Iterator[Finding]:
+    """What names alone tell about a partition's directory; nothing of it keeps the segments from being read."""
+    yield from partition.findings
+    for entry in partition.leftovers:
+        file = names.parse_segment_file(entry.name)
+        if file is not None and file.state == "swap":
+            text = "a compaction's finished output; a broker puts it in its place at its next start"
+            yield Finding("warning", "swap-file", entry.path, None, file.offset, text)
+        elif file is not None and file.state == "live":
+            text = "an index without its log; a broker deletes it at its next start"
+            yield Finding("warning", "orphan-index", entry.path, None, file.offset, text)
+        else:
+            text = "left over from work that a stop cut short; a broker deletes it at its next start"
+            yield Finding("info", "leftover-file", entry.path, None, None if file is None else file.offset, text)
+    for entry in partition.foreign:
+        text = "a name that Kafka does not give; it was not read"
+        yield Finding("info", "foreign-file", entry.path, None, None, text)
+
+
+def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPath:
+    name = directory_name(path)
+    file = names.parse_segment_file(name)
+    if file is not None and file.kind not in ("log", "kraft-snapshot"):
+        log = names.segment_file(file.offset, "log")
+        raise UnreadableError(f"{path}: this is {_article(file.kind)}, not a log; its log would be {log}")
+    if names.is_partition_file(name) or (names.is_log_directory_file(name) and name != names.BOOTSTRAP_CHECKPOINT):
+        raise UnreadableError(f"{path}: this is one of Kafka's own notes, not a log; {WHAT_TO_GIVE}")
+    if not exists(path, storage_options):
+        raise UnreadableError(f"{path}: there is no such file or directory")
+    with open_file(path, storage_options) as opened:
+        size = opened.size
+    base_offset = file.offset if file is not None and file.kind == "log" else 0
+    return PartitionPath(None, None, path, segments=(SegmentPaths(base_offset, Entry(name, path, False, size)),))
+
+
+def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> PartitionPath:
+    try:
+        entries = list_directory(entry.path, storage_options)
+    except UnreadableError as error:
+        named = names.parse_partition_directory(entry.name)
+        assert named is not None
+        reason = str(error).removeprefix(f"{entry.path}: ")
+        finding = Finding("error", "unreadable-directory", entry.path, None, None, reason)
+        return PartitionPath(named.topic, named.partition, entry.path, named.state, findings=(finding,))
+    return describe_partition(entry.path, entries)
+
+
+def _is_foreign(partition: PartitionPath) -> bool:
+    """Whether a directory that is named as a partition's holds only what is not Kafka's: ``photos-2024``."""
+    own = (partition.leader_epoch_checkpoint, partition.partition_metadata, partition.quorum_state)
+    kafka = partition.segments or partition.snapshots or partition.producer_snapshots or partition.leftovers
+    return bool(partition.foreign) and not kafka and own == (None, None, None)
+
+
+def _order(partition: PartitionPath) -> tuple[str, int, str]:
+    return partition.topic or "", partition.partition or 0, partition.path
+
+
+def _nothing(entries: Sequence[Entry]) -> str:
+    if not entries:
+        return "the directory is empty"
+    lone = next((entry for entry in entries if not entry.is_directory and entry.name.endswith(".log")), None)
+    if lone is not None:
+        return f"no file in it is named as a segment (20 digits and .log), but {lone.path} can be given by itself"
+    return "the directory holds no Kafka log"
+
+
+def _article(kind: SegmentFileKind) -> str:
+    text = kind.replace("-", " ")
+    return ("an " if text[0] in "aeiou" else "a ") + text

@@ -1,0 +1,150 @@
+"""File and directory names <-> topics, partitions, offsets and kinds.
+
+Kafka keeps its catalogue in names: a partition's directory says which partition it is, a segment's file says at which
+offset it starts, and a suffix says that a file or directory is on its way in or out. These functions read and write
+such names and touch no file. A name that Kafka would not give is *foreign*: then they return ``None``, and never raise.
+
+Sources: ``LogFileUtils``, ``LocalLog`` (``parseTopicPartitionName``), ``UnifiedLog`` and ``LogManager`` of 3.9.1,
+``org.apache.kafka.snapshot.Snapshots`` (KIP-630); KIP-113 (future replicas), KIP-858 and KAFKA-14616 (stray replicas).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+PartitionState = Literal["live", "future", "delete", "stray"]
+"""``live``; ``future`` (a replica that moves to this log directory), ``delete`` (waits for its deletion), ``stray``
+(left over from a replica that the cluster no longer has here)."""
+
+SegmentFileKind = Literal[
+    "log", "offset-index", "time-index", "transaction-index", "producer-snapshot", "kraft-snapshot"
+]
+
+SegmentFileState = Literal["live", "cleaned", "swap", "deleted", "partial"]
+"""``cleaned`` is a compaction's unfinished output, ``swap`` its finished output before it took its place, ``deleted``
+waits for its deletion, ``partial`` is an unfinished KRaft snapshot. All but ``live`` are leftovers after a stop."""
+
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+QUORUM_STATE = "quorum-state"
+PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE})
+"""What a partition's directory holds beside its segments; ``quorum-state`` only in ``__cluster_metadata-0``."""
+
+META_PROPERTIES = "meta.properties"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+OFFSET_CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    CLEANER_CHECKPOINT,
+)
+LOG_DIRECTORY_FILES = frozenset({META_PROPERTIES, *OFFSET_CHECKPOINTS, BOOTSTRAP_CHECKPOINT, CLEAN_SHUTDOWN, LOCK})
+"""What a log directory holds beside its partitions. ``bootstrap.checkpoint`` is a log of batches (KIP-630's snapshot
+format); the ``*-offset-checkpoint`` files are text, one line for each partition."""
+
+_SUFFIXES: dict[str, SegmentFileKind] = {
+    ".log": "log",
+    ".index": "offset-index",
+    ".timeindex": "time-index",
+    ".txnindex": "transaction-index",
+    ".snapshot": "producer-snapshot",
+    ".checkpoint": "kraft-snapshot",
+}
+_SUFFIX_OF: dict[SegmentFileKind, str] = {kind: suffix for suffix, kind in _SUFFIXES.items()}
+_STATES: dict[str, SegmentFileState] = {
+    "": "live",
+    ".cleaned": "cleaned",
+    ".swap": "swap",
+    ".deleted": "deleted",
+    ".part": "partial",
+}
+_STATE_SUFFIX_OF: dict[SegmentFileState, str] = {state: suffix for suffix, state in _STATES.items()}
+
+_PARTITION_STATES: dict[str, PartitionState] = {"": "live", "future": "future", "delete": "delete", "stray": "stray"}
+
+_SEGMENT_FILE = re.compile(
+    r"(?P<offset>[0-9]{20})(?:-(?P<epoch>[0-9]{10})(?P<random>-[0-9]+)?)?"
+    r"(?P<kind>\.(?:log|index|timeindex|txnindex|snapshot|checkpoint))(?P<state>\.(?:cleaned|swap|deleted|part))?"
+)
+_PARTITION_DIRECTORY = re.compile(
+    r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})"
+    r"(?:\.(?P<unique_id>[^\s/]+)-(?P<state>delete|future|stray))?"
+)
+_MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """What the name of a partition's directory says. ``unique_id`` is the part that keeps ``-delete``, ``-future`` and
+    ``-stray`` directories of one partition apart; Kafka cuts a very long topic in such a name."""
+
+    topic: str
+    partition: int
+    state: PartitionState = "live"
+    unique_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """What the name of a file in a partition's directory says.
+
+    ``offset`` is the base offset of the segment; for a producer snapshot and a KRaft snapshot it is the first offset
+    that is not in it. ``epoch`` is there for KRaft snapshots only.
+    """
+
+    offset: int
+    kind: SegmentFileKind
+    state: SegmentFileState = "live"
+    epoch: int | None = None
+
+
+def parse_partition_directory(name: str) -> PartitionDirectory | None:
+    """``orders-0`` -> topic ``orders``, partition 0; the last dash divides: topics may have dashes. None if foreign."""
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if match is None or match["topic"] in (".", "..") or int(match["partition"]) > _MAX_INT32:
+        return None
+    state = _PARTITION_STATES[match["state"] or ""]
+    return PartitionDirectory(match["topic"], int(match["partition"]), state, match["unique_id"])
+
+
+def partition_directory(topic: str, partition: int) -> str:
+    """The name of a live partition's directory."""
+    return f"{topic}-{partition}"
+
+
+def parse_segment_file(name: str) -> SegmentFile | None:
+    """``00000000000000000042.timeindex.deleted`` -> offset 42, time index, deleted. None if foreign."""
+    match = _SEGMENT_FILE.fullmatch(name)
+    if match is None or int(match["offset"]) > _MAX_INT64:
+        return None
+    kind, state = _SUFFIXES[match["kind"]], _STATES[match["state"] or ""]
+    is_snapshot = kind == "kraft-snapshot"
+    if is_snapshot != (match["epoch"] is not None) or (state == "partial") != (match["random"] is not None):
+        return None
+    if is_snapshot and (state in ("cleaned", "swap") or int(match["epoch"]) > _MAX_INT32):
+        return None
+    return SegmentFile(int(match["offset"]), kind, state, int(match["epoch"]) if is_snapshot else None)
+
+
+def segment_file(offset: int, kind: SegmentFileKind, state: SegmentFileState = "live", epoch: int | None = None) -> str:
+    """The name of a file by what it is; ``epoch`` for KRaft snapshots."""
+    prefix = f"{offset:020d}" if epoch is None else f"{offset:020d}-{epoch:010d}"
+    return prefix + _SUFFIX_OF[kind] + _STATE_SUFFIX_OF[state]
+
+
+def is_partition_file(name: str) -> bool:
+    """Whether Kafka keeps a file of this name beside a partition's segments (``.tmp``: one that is being replaced)."""
+    return name.removesuffix(".tmp") in PARTITION_FILES
+
+
+def is_log_directory_file(name: str) -> bool:
+    """Whether Kafka keeps a file of this name in a log directory, beside the partitions."""
+    return name.removesuffix(".tmp") in LOG_DIRECTORY_FILES

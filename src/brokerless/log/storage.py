@@ -1,0 +1,323 @@
+"""Bytes from a path: mapped when local, ranged reads through fsspec when not.
+
+A path is a ``str`` everywhere: a local path (also as ``file:///...``), or anything that fsspec knows (``s3://...``,
+``memory://...``, ``zip://member::s3://...``). fsspec is imported only when a path needs it. ``storage_options`` are
+handed to fsspec's file system. What keeps a path from being read is an :class:`UnreadableError` that names the path.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import mmap
+import os
+import re
+import stat
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UnreadableError
+
+StorageOptions = Mapping[str, Any]
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
+_FILE_URL = re.compile(r"file:(//)?(?=/)")
+_EMPTY: NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file or directory in a directory. ``path`` is the directory's path as it was given, joined with ``name``;
+    ``size`` in bytes (None for directories and what cannot be asked), ``modified`` in ms since the epoch, if known."""
+
+    name: str
+    path: str
+    is_directory: bool
+    size: int | None = None
+    modified: int | None = None
+
+
+class MappedFile:
+    """A local file, mapped. ``size`` is fixed at opening.
+
+    A view that :meth:`read` gave stays valid after :meth:`close`: the map goes with its last view.
+    """
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.size = os.fstat(descriptor).st_size
+        self._map: mmap.mmap | None = None
+        self._bytes = _EMPTY
+        if self.size:  # an empty file cannot be mapped
+            self._map = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
+            self._bytes = np.frombuffer(self._map, np.uint8)
+
+    @property
+    def mapped(self) -> bool:
+        return True
+
+    def read(self, position: int, length: int) -> NDArray[np.uint8]:
+        """A read-only view of at most ``length`` bytes from ``position`` on; shorter only at the end of the file."""
+        _check_range(self.path, position, length)
+        end = min(position + length, self.size)
+        if self._map is not None:
+            # A broker trims preallocated files when it rolls; touching a page behind the end would kill the process.
+            end = min(end, self._map.size())
+        return self._bytes[position : max(position, end)]
+
+    def release(self, position: int, length: int) -> None:
+        """Tells the system that these bytes are not needed soon, so that a scan's pages do not add up in memory."""
+        if self._map is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        start = position - position % mmap.PAGESIZE
+        length = min(position + length, self.size) - start
+        if length > 0:
+            with suppress(OSError):
+                self._map.madvise(mmap.MADV_DONTNEED, start, length)
+
+    def close(self) -> None:
+        self._bytes = _EMPTY
+        self.size = 0
+        if self._map is not None:
+            # While views are around, the map refuses to be closed; their end closes it.
+            with suppress(BufferError):
+                self._map.close()
+            self._map = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RemoteFile:
+    """A file of an fsspec file system, read by ranges and not cached. ``size`` is fixed at opening."""
+
+    def __init__(self, path: str, handle: Any, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._handle = handle
+        self._lock = threading.Lock()
+
+    @property
+    def mapped(self) -> bool:
+        return False
+
+    def read(self, position: int, length: int) -> NDArray[np.uint8]:
+        """At most ``length`` bytes from ``position`` on, read-only; shorter only at the end of the file.
+
+        Raises :class:`UnreadableError` where the storage fails.
+        """
+        _check_range(self.path, position, length)
+        length = min(length, self.size - position)
+        if length <= 0:
+            return _EMPTY
+        with _unreadable(self.path, Exception), self._lock:
+            self._handle.seek(position)
+            parts: list[bytes] = []
+            while length > 0 and (part := self._handle.read(length)):
+                parts.append(part)
+                length -= len(part)
+        return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
+
+    def release(self, position: int, length: int) -> None:
+        """Nothing: only what :meth:`read` gave holds memory."""
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+File = MappedFile | RemoteFile
+
+
+def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
+    """Opens a file for reading; the caller closes it.
+
+    Raises :class:`UnreadableError` for what is missing, not permitted, no regular file, or of an unknown protocol.
+    """
+    if is_remote(path):
+        with _unreadable(path, Exception):
+            fs, inner = _file_system(path, storage_options)
+            info = fs.info(inner)
+            if info["type"] == "directory":
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if info["size"] is None:
+                raise OSError("the storage does not say how large the file is")
+            return RemoteFile(path, fs.open(inner, "rb", cache_type="none"), int(info["size"]))
+    with _unreadable(path, OSError, ValueError):
+        # A pipe without a writer would keep a blocking open waiting for ever.
+        descriptor = os.open(_local(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        try:
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not stat.S_ISREG(mode):
+                raise OSError("it is not a regular file")
+            return MappedFile(path, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = None) -> bytes:
+    """A whole file, copied, for the small companions of a log (a broker may shrink them at any time).
+
+    Raises :class:`UnreadableError` as :func:`open_file` does, and for a file of more than ``limit`` bytes.
+    """
+    with open_file(path, storage_options) as file:
+        if file.size > limit:
+            raise UnreadableError(f"{path}: {file.size} bytes are more than the {limit} that such a file may have")
+        return file.read(0, file.size).tobytes()
+
+
+def list_directory(path: str, storage_options: StorageOptions | None = None) -> list[Entry]:
+    """What is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable directory."""
+    if not is_remote(path):
+        with _unreadable(path, OSError, ValueError), os.scandir(_local(path)) as found:
+            return sorted((_local_entry(path, each) for each in found), key=lambda entry: entry.name)
+    with _unreadable(path, Exception):
+        fs, inner = _file_system(path, storage_options)
+        fs.invalidate_cache(inner)
+        if fs.isfile(inner):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        entries: list[Entry] = []
+        for info in fs.ls(inner, detail=True):
+            name = str(info["name"]).rstrip("/").rpartition("/")[2]
+            if str(info["name"]).strip("/") == str(inner).strip("/"):
+                continue  # object stores list the marker of the "directory" itself
+            directory = info["type"] == "directory"
+            entries.append(Entry(name, join(path, name), directory, None if directory else info["size"]))
+        return sorted(entries, key=lambda entry: entry.name)
+
+
+def is_directory(path: str, storage_options: StorageOptions | None = None) -> bool:
+    """Whether there is a directory; False as well where there is nothing or nothing that may be asked."""
+    if not is_remote(path):
+        with suppress(OSError, ValueError):
+            return stat.S_ISDIR(os.stat(_local(path)).st_mode)  # noqa: PTH116 - paths are strings here
+        return False
+    with _unreadable(path, Exception):
+        fs, inner = _file_system(path, storage_options)
+        return bool(fs.isdir(inner))
+
+
+def exists(path: str, storage_options: StorageOptions | None = None) -> bool:
+    """Whether there is a file or directory."""
+    if not is_remote(path):
+        with suppress(OSError, ValueError):
+            os.stat(_local(path))  # noqa: PTH116 - paths are strings here
+            return True
+        return False
+    with _unreadable(path, Exception):
+        fs, inner = _file_system(path, storage_options)
+        return bool(fs.exists(inner))
+
+
+def expand(path: str, storage_options: StorageOptions | None = None) -> list[str]:
+    """The paths that a pattern (``*``, ``?``, ``[...]``) matches, sorted; a path without one is itself, there or not.
+
+    Raises :class:`UnreadableError` if a pattern matches nothing.
+    """
+    if not glob.has_magic(path) or (not is_remote(path) and exists(path)):
+        return [path]
+    if is_remote(path):
+        with _unreadable(path, Exception):
+            fs, inner = _file_system(path, storage_options)
+            first, *rest = path.split("::")
+            protocol = first.partition("://")[0]
+            matches = sorted("::".join([f"{protocol}://{str(each).lstrip('/')}", *rest]) for each in fs.glob(inner))
+    else:
+        matches = sorted(glob.glob(_local(path)))  # noqa: PTH207 - paths are strings here
+    if not matches:
+        raise UnreadableError(f"{path}: no path matches this pattern")
+    return matches
+
+
+def join(path: str, name: str) -> str:
+    """A name in a directory, as a path; in a chained URL the path inside comes first and gets the name."""
+    if not is_remote(path):
+        return os.path.join(path, name)  # noqa: PTH118 - a Path would drop what the user gave ("./")
+    parts = path.split("::")
+    at = next((index for index, part in enumerate(parts) if "://" in part), 0)
+    parts[at] += name if parts[at].endswith("/") else "/" + name
+    return "::".join(parts)
+
+
+def directory_name(path: str) -> str:
+    """The name of the directory that a path leads to: ``.`` and ``..`` and trailing slashes are resolved."""
+    if is_remote(path):
+        part = next((part for part in path.split("::") if "://" in part), path)
+        return part.rstrip("/").rpartition("/")[2]
+    return os.path.basename(os.path.abspath(_local(path)))  # noqa: PTH100, PTH119 - links keep their own name
+
+
+def is_remote(path: str) -> bool:
+    """Whether fsspec reads this path: a URL, but not of this machine's files."""
+    return _URL.match(path) is not None and (_FILE_URL.match(path) is None or "::" in path)
+
+
+def _local(path: str) -> str:
+    return _FILE_URL.sub("", path, count=1)
+
+
+def _local_entry(directory: str, each: os.DirEntry[str]) -> Entry:
+    path = join(directory, each.name)
+    try:
+        status = each.stat()
+    except OSError:  # a dangling link, or a file that went meanwhile
+        return Entry(each.name, path, is_directory=False)
+    is_a_directory = stat.S_ISDIR(status.st_mode)
+    size = None if is_a_directory else status.st_size
+    return Entry(each.name, path, is_a_directory, size, status.st_mtime_ns // 1_000_000)
+
+
+def _file_system(path: str, storage_options: StorageOptions | None) -> tuple[Any, Any]:
+    import fsspec.core  # pyright: ignore[reportMissingTypeStubs]
+
+    core: Any = fsspec.core
+    return core.url_to_fs(path, **(storage_options or {}))
+
+
+def _check_range(path: str, position: int, length: int) -> None:
+    if position < 0 or length < 0:
+        raise ValueError(f"{path}: cannot read {length} bytes at position {position}")
+
+
+@contextmanager
+def _unreadable(path: str, *errors: type[Exception]) -> Generator[None]:
+    """Turns what a storage raises into one error that says which path it was."""
+    try:
+        yield
+    except UnreadableError:
+        raise
+    except errors as error:
+        raise UnreadableError(f"{path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case FileNotFoundError():
+            return "there is no such file or directory"
+        case IsADirectoryError():
+            return "this is a directory, not a file"
+        case NotADirectoryError():
+            return "this is not a directory"
+        case PermissionError():
+            return "reading it is not permitted"
+        case OSError(strerror=str() as text) if text:
+            return text
+        case _:
+            return str(error) or type(error).__name__

@@ -30,7 +30,10 @@ WHAT_TO_GIVE = (
 
 @dataclass(frozen=True, slots=True)
 class SegmentPaths:
-    """A segment's log and those companions that exist. ``base_offset`` is by name; 0 for a lone file of another name."""
+    """A segment's log and those companions that exist.
+
+    ``base_offset`` is by name; 0 for a lone file of another name.
+    """
 
     base_offset: int
     log: Entry
@@ -123,7 +126,7 @@ def resolve(
 
 
 def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
-    """Sorts what is in a partition's directory; topic and partition are by the directory's name, null if it is foreign."""
+    """Sorts what is in a partition's directory; topic and partition are by its name, null if that is foreign."""
     live: dict[SegmentFileKind, dict[int, Entry]] = {}
     snapshots: list[tuple[SegmentFile, Entry]] = []
     own: dict[str, Entry] = {}

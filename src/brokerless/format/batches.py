@@ -1,0 +1,280 @@
+"""A buffer -> where its batches are -> the batch columns (shallow: headers only, nothing decompressed).
+
+A batch here is what Kafka's reader calls a ``RecordBatch``: a v2 batch, or a v0/v1 message, or a v0/v1 wrapper message.
+
+The chain of sizes is followed exactly as ``FileLogInputStream`` (3.9.1) does: an entry that is cut off by the end of
+the file ends it silently, a size below the smallest message breaks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+
+_HEADER_SIZE = layouts.BATCH_V2_SIZE
+_FEW = 1 << 14
+"""Up to so many batches of one buffer are walked in plain Python: quicker than importing Numba."""
+
+_LEGACY = np.dtype(
+    {
+        "names": ["offset", "size", "crc", "magic", "attributes", "timestamp"],
+        "formats": [">i8", ">i4", ">u4", "i1", "i1", ">i8"],
+        "offsets": [
+            layouts.MESSAGE_V1.fields[n][1] for n in ("offset", "size", "crc", "magic", "attributes", "timestamp")
+        ],  # type: ignore[index]
+        "itemsize": _HEADER_SIZE,
+    }
+)
+"""A v1 message header in the 61 bytes that are gathered of every batch, whatever its magic."""
+
+
+class Stop(IntEnum):
+    """Why a walk along the chain of sizes ended."""
+
+    LIMIT = 0
+    """As many batches as were asked for; there may be more."""
+    END = 1
+    """Fewer bytes are left than the next entry needs: the end, or a cut-off tail. Kafka's reader is silent."""
+    SIZE_TOO_SMALL = 2
+    """The next entry's size is below :data:`layouts.MESSAGE_V0_OVERHEAD`. Kafka's reader throws here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Where the batches of a buffer start (int64, bytes from its beginning), and where and why the walk ended."""
+
+    positions: NDArray[np.int64]
+    stopped_at: int
+    stop: Stop
+
+
+def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_bytes: int = 1 << 62) -> Walk:
+    """Follows the chain of sizes from ``start`` until it ends or breaks, or ``limit`` batches were found, or a batch
+    begins ``max_bytes`` or more after ``start``."""
+    found: list[int] = []
+    at, end = start, len(buffer)
+    view = memoryview(buffer)
+    few = min(limit, _FEW)
+    until = start + max_bytes
+    while len(found) < few:
+        if at >= until:
+            return Walk(np.array(found, dtype=np.int64), at, Stop.LIMIT)
+        if at >= end - layouts.HEADER_SIZE_UP_TO_MAGIC:
+            return Walk(np.array(found, dtype=np.int64), at, Stop.END)
+        size = int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
+        if size < layouts.MESSAGE_V0_OVERHEAD:
+            return Walk(np.array(found, dtype=np.int64), at, Stop.SIZE_TOO_SMALL)
+        if at > end - layouts.LOG_ENTRY_SIZE - size:
+            return Walk(np.array(found, dtype=np.int64), at, Stop.END)
+        found.append(at)
+        at += layouts.LOG_ENTRY_SIZE + size
+    if len(found) == limit:
+        return Walk(np.array(found, dtype=np.int64), at, Stop.LIMIT)
+    return _walk_many(buffer, start, min(limit, 1 << 40), until)
+
+
+def _walk_many(buffer: NDArray[np.uint8], start: int, limit: int, until: int) -> Walk:
+    from brokerless.format.chain import walk_chain
+
+    pieces: list[NDArray[np.int64]] = []
+    at, stop = start, int(Stop.LIMIT)
+    while limit > 0 and stop == Stop.LIMIT and at < until:
+        positions = np.empty(min(limit, 1 << 20), dtype=np.int64)
+        count, at, stop = walk_chain(buffer, at, until, positions)
+        pieces.append(positions[:count])
+        limit -= count
+    return Walk(np.concatenate(pieces), at, Stop(stop))
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The headers of ``n`` batches as columns, in file order; each column is a native array of shape ``(n,)``.
+
+    ``positions``: int64, bytes from the start of the buffer that the headers were read from.
+    ``raw``: uint8, shape ``(n, 61)``: the first 61 bytes of each (for short v0/v1 messages: and of what follows).
+
+    Values are Kafka's (``RecordBatch``'s getters); where a format has no such field, they are Kafka's defaults.
+    """
+
+    positions: NDArray[np.int64]
+    raw: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Batches:
+        return Batches(self.positions[rows], np.ascontiguousarray(self.raw[rows]))
+
+    @cached_property
+    def v2(self) -> NDArray[np.void]:
+        """The headers by :data:`layouts.BATCH_V2`; means nothing where :attr:`is_legacy`."""
+        return self.raw.view(layouts.BATCH_V2).reshape(-1)
+
+    @cached_property
+    def legacy(self) -> NDArray[np.void]:
+        """The headers as v0/v1 messages; means nothing where not :attr:`is_legacy`."""
+        return self.raw.view(_LEGACY).reshape(-1)
+
+    @cached_property
+    def magic(self) -> NDArray[np.int8]:
+        return np.ascontiguousarray(self.v2["magic"])
+
+    @cached_property
+    def is_legacy(self) -> NDArray[np.bool_]:
+        """Magic below 2. Kafka's file reader takes everything above as v2, and a negative magic as v1."""
+        return self.magic < layouts.MAGIC_V2
+
+    @cached_property
+    def all_v2(self) -> bool:
+        return not bool(self.is_legacy.any())
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes, with the 12 of the log entry header."""
+        return self.v2["size"].astype(np.int64) + layouts.LOG_ENTRY_SIZE
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        return self.positions + self.sizes
+
+    def _pick(self, v2: NDArray[np.generic], legacy: NDArray[np.generic] | int) -> NDArray[np.generic]:
+        native = v2.astype(v2.dtype.newbyteorder("="))
+        return native if self.all_v2 else np.where(self.is_legacy, legacy, native).astype(native.dtype)
+
+    @cached_property
+    def entry_offset(self) -> NDArray[np.int64]:
+        """The offset as stored: a v2 batch's base offset, a message's offset, a wrapper's last offset."""
+        return self.v2["base_offset"].astype(np.int64)
+
+    @cached_property
+    def last_offset(self) -> NDArray[np.int64]:
+        with np.errstate(over="ignore"):
+            return self._pick(self.entry_offset + self.v2["last_offset_delta"].astype(np.int64), self.entry_offset)  # type: ignore[return-value]
+
+    @cached_property
+    def attributes(self) -> NDArray[np.int8]:
+        """The low byte; Kafka uses no more of v2's two."""
+        low = self.raw[:, layouts.BATCH_CRC_START + 1].view(np.int8)
+        return self._pick(low, self.legacy["attributes"])  # type: ignore[return-value]
+
+    @cached_property
+    def codec(self) -> NDArray[np.int8]:
+        """0 to 4 as in :data:`layouts.CODECS`; 5 to 7 are unknown."""
+        return self.attributes & np.int8(layouts.CODEC_MASK)
+
+    @cached_property
+    def timestamp_type(self) -> NDArray[np.int8]:
+        append = (self.attributes & np.int8(layouts.TIMESTAMP_TYPE_BIT) != 0).astype(np.int8)
+        return append if self.all_v2 else np.where(self.magic == 0, np.int8(layouts.NO_TIMESTAMP_TYPE), append)
+
+    @cached_property
+    def base_timestamp(self) -> NDArray[np.int64]:
+        """ms; with a delete horizon, that horizon. Means nothing for v0/v1."""
+        return self.v2["base_timestamp"].astype(np.int64)
+
+    @cached_property
+    def max_timestamp(self) -> NDArray[np.int64]:
+        """ms; -1 for v0."""
+        timestamp = self.legacy["timestamp"].astype(np.int64)
+        return self._pick(self.v2["max_timestamp"], np.where(self.magic == 0, layouts.NO_TIMESTAMP, timestamp))  # type: ignore[return-value]
+
+    @cached_property
+    def producer_id(self) -> NDArray[np.int64]:
+        return self._pick(self.v2["producer_id"], layouts.NO_PRODUCER_ID)  # type: ignore[return-value]
+
+    @cached_property
+    def producer_epoch(self) -> NDArray[np.int16]:
+        return self._pick(self.v2["producer_epoch"], layouts.NO_PRODUCER_EPOCH)  # type: ignore[return-value]
+
+    @cached_property
+    def base_sequence(self) -> NDArray[np.int32]:
+        return self._pick(self.v2["base_sequence"], layouts.NO_SEQUENCE)  # type: ignore[return-value]
+
+    @cached_property
+    def last_sequence(self) -> NDArray[np.int32]:
+        delta = self.v2["last_offset_delta"].astype(np.int32)
+        moved = increment_sequence(self.base_sequence, delta)
+        return np.where(self.base_sequence == layouts.NO_SEQUENCE, np.int32(layouts.NO_SEQUENCE), moved)
+
+    @cached_property
+    def partition_leader_epoch(self) -> NDArray[np.int32]:
+        return self._pick(self.v2["partition_leader_epoch"], layouts.NO_PARTITION_LEADER_EPOCH)  # type: ignore[return-value]
+
+    @cached_property
+    def count(self) -> NDArray[np.int32]:
+        """Records by the header; -1 for v0/v1, which do not say."""
+        return self._pick(self.v2["count"], -1)  # type: ignore[return-value]
+
+    @cached_property
+    def checksum(self) -> NDArray[np.uint32]:
+        """As stored."""
+        return self._pick(self.v2["crc"], self.legacy["crc"])  # type: ignore[return-value]
+
+    def _flag(self, bit: int) -> NDArray[np.bool_]:
+        return (self.attributes & np.int8(bit) != 0) & ~self.is_legacy
+
+    @cached_property
+    def is_transactional(self) -> NDArray[np.bool_]:
+        return self._flag(layouts.TRANSACTIONAL_BIT)
+
+    @cached_property
+    def is_control(self) -> NDArray[np.bool_]:
+        return self._flag(layouts.CONTROL_BIT)
+
+    @cached_property
+    def has_delete_horizon(self) -> NDArray[np.bool_]:
+        return self._flag(layouts.DELETE_HORIZON_BIT)
+
+    @cached_property
+    def too_small(self) -> NDArray[np.bool_]:
+        """v2 batches whose size cannot hold their own header."""
+        return ~self.is_legacy & (self.sizes < layouts.BATCH_V2_SIZE)
+
+
+def increment_sequence(sequence: NDArray[np.int32], increment: NDArray[np.int32]) -> NDArray[np.int32]:
+    """``DefaultRecordBatch.incrementSequence``: past 2^31 - 1 comes 0 (in 32-bit arithmetic, as Java's)."""
+    largest = np.int32(2**31 - 1)
+    with np.errstate(over="ignore"):
+        wraps = sequence > largest - increment
+        return np.where(wraps, increment - (largest - sequence) - np.int32(1), sequence + increment).astype(np.int32)
+
+
+def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Batches:
+    """Gathers the first 61 bytes of every batch; what a short buffer lacks at its end is zeros."""
+    inside = len(buffer) - _HEADER_SIZE
+    near_end = int(np.searchsorted(positions, inside, side="right"))
+    raw = np.zeros((len(positions), _HEADER_SIZE), dtype=np.uint8)
+    if near_end:
+        windows = np.lib.stride_tricks.as_strided(buffer, (inside + 1, _HEADER_SIZE), (1, 1), writeable=False)
+        np.take(windows, positions[:near_end], axis=0, out=raw[:near_end], mode="clip")
+    for row in range(near_end, len(positions)):
+        rest = buffer[positions[row] : positions[row] + _HEADER_SIZE]
+        raw[row, : len(rest)] = rest
+    return Batches(positions, raw)
+
+
+def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
+    """Whether each batch's stored checksum is that of its bytes (``RecordBatch.isValid``): bool, shape ``(n,)``."""
+    return compute_checksums(buffer, batches) == batches.checksum if len(batches) else np.zeros(0, dtype=np.bool_)
+
+
+def compute_checksums(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.int64]:
+    """The checksum of each batch's bytes as Kafka computes it; int64, -1 where it is too small to have one."""
+    from brokerless.format.checksum import crc32_ranges, crc32c_ranges
+
+    computed = np.full(len(batches), -1, dtype=np.int64)
+    for rows, covered_from, crc in (
+        (np.flatnonzero(batches.is_legacy), layouts.MESSAGE_CRC_START, crc32_ranges),
+        (np.flatnonzero(~batches.is_legacy & ~batches.too_small), layouts.BATCH_CRC_START, crc32c_ranges),
+    ):
+        if len(rows):
+            values = np.empty(len(rows), dtype=np.uint32)
+            crc(buffer, batches.positions[rows] + covered_from, batches.ends[rows], values)
+            computed[rows] = values
+    return computed

@@ -1,0 +1,142 @@
+"""Record columns while they are being filled, and why a batch's records may end early.
+
+Variable-length columns have Arrow's layout: the bytes of row ``i`` are ``data[ends[i]:ends[i + 1]]``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+LENGTH_INVALID = 1
+LENGTH_PAST_END = 2
+FIELD_INVALID = 3
+HEADER_COUNT_INVALID = 4
+HEADER_KEY_NEGATIVE = 5
+LENGTH_MISMATCH = 6
+BYTES_LEFT = 7
+COUNT_NEGATIVE = 8
+MESSAGE_TOO_SMALL = 9
+MESSAGE_COMPRESSED = 10
+NO_MESSAGES = 11
+WRAPPER_OFFSET = 12
+NULL_WRAPPER = 13
+WRAPPER_CODEC = 14
+WRAPPER_MAGIC = 15
+MESSAGE_FIELD_INVALID = 16
+MESSAGE_TOO_LARGE = 17
+
+REASONS: dict[int, tuple[str, str]] = {
+    LENGTH_INVALID: ("record-invalid", "the next record's length is no varint, or the records end before their count"),
+    LENGTH_PAST_END: ("record-invalid", "a record reaches past the end of its batch"),
+    FIELD_INVALID: ("record-invalid", "a field of a record is no varint, or reaches past the end of the batch"),
+    HEADER_COUNT_INVALID: ("record-invalid", "a record's header count is negative or larger than what is left"),
+    HEADER_KEY_NEGATIVE: ("record-invalid", "a header key's length is negative"),
+    LENGTH_MISMATCH: ("record-invalid", "a record's fields take more or fewer bytes than its length says"),
+    BYTES_LEFT: ("record-count-mismatch", "bytes are left after the number of records that the header declares"),
+    COUNT_NEGATIVE: ("record-count-mismatch", "the header declares a negative number of records"),
+    MESSAGE_TOO_SMALL: ("message-invalid", "an inner message's size is below the smallest message"),
+    MESSAGE_FIELD_INVALID: ("message-invalid", "a message's key or value reaches past its end"),
+    MESSAGE_TOO_LARGE: ("message-invalid", "an inner message's size is beyond what any reader could hold"),
+    MESSAGE_COMPRESSED: ("message-invalid", "an inner message is compressed itself"),
+    NO_MESSAGES: ("wrapper-invalid", "a wrapper message without inner messages"),
+    WRAPPER_OFFSET: ("wrapper-invalid", "a wrapper's offset is smaller than its last inner offset"),
+    NULL_WRAPPER: ("wrapper-invalid", "a wrapper message with a null value"),
+    WRAPPER_CODEC: ("wrapper-invalid", "zstd in a wrapper message, which v0 and v1 do not have"),
+    WRAPPER_MAGIC: ("wrapper-invalid", "a wrapper message of neither v0 nor v1"),
+}
+"""For each status: the finding's kind and message."""
+
+COLUMNS_SIGNATURE = (
+    "int64[::1], int64[::1], int32[::1], int8[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], uint8[::1], "
+    "uint8[::1], int32[::1], int32[::1], uint8[::1], int32[::1], uint8[::1], uint8[::1], int64[::1]"
+)
+"""Numba's types of :meth:`Columns.arrays`."""
+
+_SLACK = 64
+"""Bytes beyond the last value, so that copies may go in wide steps."""
+
+
+@dataclass(slots=True)
+class Columns:
+    """Growing record columns of fixed capacity.
+
+    ``used`` has the fill: rows, key bytes, value bytes, headers, header key bytes, header value bytes.
+    """
+
+    offset: NDArray[np.int64]
+    timestamp: NDArray[np.int64]
+    sequence: NDArray[np.int32]
+    timestamp_type: NDArray[np.int8]
+    key_ends: NDArray[np.int32]
+    key_null: NDArray[np.uint8]
+    key_data: NDArray[np.uint8]
+    value_ends: NDArray[np.int32]
+    value_null: NDArray[np.uint8]
+    value_data: NDArray[np.uint8]
+    header_ends: NDArray[np.int32]
+    header_key_ends: NDArray[np.int32]
+    header_key_data: NDArray[np.uint8]
+    header_value_ends: NDArray[np.int32]
+    header_value_null: NDArray[np.uint8]
+    header_value_data: NDArray[np.uint8]
+    used: NDArray[np.int64] = field(default_factory=lambda: np.zeros(6, dtype=np.int64))
+
+    @property
+    def rows(self) -> int:
+        return int(self.used[0])
+
+    def arrays(self) -> tuple[NDArray[np.generic], ...]:
+        """All of them, in the order in which the kernels take them."""
+        return (
+            self.offset,
+            self.timestamp,
+            self.sequence,
+            self.timestamp_type,
+            self.key_ends,
+            self.key_null,
+            self.key_data,
+            self.value_ends,
+            self.value_null,
+            self.value_data,
+            self.header_ends,
+            self.header_key_ends,
+            self.header_key_data,
+            self.header_value_ends,
+            self.header_value_null,
+            self.header_value_data,
+            self.used,
+        )
+
+
+def allocate(rows: int, data: int, headers: int) -> Columns:
+    """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
+
+    def ends(n: int) -> NDArray[np.int32]:
+        array = np.empty(n + 1, dtype=np.int32)
+        array[0] = 0
+        return array
+
+    def data_of(n: int) -> NDArray[np.uint8]:
+        return np.empty(n + _SLACK, dtype=np.uint8)
+
+    return Columns(
+        offset=np.empty(rows, dtype=np.int64),
+        timestamp=np.empty(rows, dtype=np.int64),
+        sequence=np.empty(rows, dtype=np.int32),
+        timestamp_type=np.empty(rows, dtype=np.int8),
+        key_ends=ends(rows),
+        key_null=np.empty(rows, dtype=np.uint8),
+        key_data=data_of(data),
+        value_ends=ends(rows),
+        value_null=np.empty(rows, dtype=np.uint8),
+        value_data=data_of(data),
+        header_ends=ends(rows),
+        header_key_ends=ends(headers),
+        header_key_data=data_of(data),
+        header_value_ends=ends(headers),
+        header_value_null=np.empty(headers, dtype=np.uint8),
+        header_value_data=data_of(data),
+    )

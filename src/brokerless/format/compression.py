@@ -1,0 +1,307 @@
+"""The codecs, with Kafka's framings and their quirks; the codecs themselves are libraries.
+
+What is accepted and refused is what Kafka's reader accepts and refuses (3.9.1 and 4.1.1, pinned by the golden cases
+``framing/*`` and ``damaged/stream-*``):
+
+* gzip: members one after another; what follows the last one and is no member is ignored (``GZIPInputStream``).
+* snappy: xerial's framing (``SnappyInputStream``), or one bare block.
+* lz4: one frame of independent blocks (``Lz4BlockInputStream``, KAFKA-3160): v0 wrote a wrong header checksum, and only
+  v0 may. A content checksum is skipped, a block checksum counts.
+* zstd: frames and skippable frames one after another, windows up to 2^27 bytes (KIP-110).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import cramjam
+import numpy as np
+import xxhash
+import zstandard
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+
+DEFAULT_LIMIT = 256 << 20
+"""What one batch may inflate to, in bytes, unless the caller says otherwise."""
+
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+
+
+class CodecError(Exception):
+    """A compressed payload that Kafka would not read; the message says what is wrong with it."""
+
+
+class LimitError(CodecError):
+    """A payload that would inflate past the limit."""
+
+
+class Inflater:
+    """Decompresses payloads one after another into one growing buffer that is reused.
+
+    ``buffer`` (uint8) holds the results from :meth:`clear` on; a result's place is what :meth:`inflate` returned. One
+    Inflater belongs to one thread.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self.used = 0
+        self.buffer: NDArray[np.uint8] = np.empty(1 << 20, dtype=np.uint8)
+        self._view = memoryview(self.buffer)
+        self._zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+
+    def clear(self) -> None:
+        """Forgets all results. A buffer that one huge batch has grown is given back."""
+        self.used = 0
+        if len(self.buffer) > 32 << 20:
+            self._grow(1 << 20)
+
+    def inflate(self, codec: int, magic: int, payload: memoryview) -> tuple[int, int, CodecError | None]:
+        """Appends a payload's bytes; returns where they start and end, and what stopped them early, if anything did."""
+        start = self.used
+        error: CodecError | None = None
+        try:
+            if codec == _LZ4:
+                self._lz4(payload, magic)
+            elif codec == _SNAPPY:
+                self._snappy(payload)
+            elif codec == _ZSTD:
+                self._zstandard(payload)
+            elif codec == _GZIP:
+                self._gzip(payload)
+            else:
+                raise CodecError(f"unknown compression type id {codec}")
+        except CodecError as caught:
+            error = caught
+        return start, self.used, error
+
+    def _grow(self, capacity: int) -> None:
+        grown = np.empty(capacity, dtype=np.uint8)
+        grown[: self.used] = self.buffer[: self.used]
+        self.buffer, self._view = grown, memoryview(grown)
+
+    def _room(self, size: int, start: int) -> memoryview:
+        """The next ``size`` free bytes, within the limit for the payload whose result began at ``start``."""
+        end = self.used + size
+        if end - start > self.limit:
+            raise _past_limit(self.limit)
+        if end > len(self.buffer):
+            self._grow(max(end, 2 * len(self.buffer) if end < 64 << 20 else end + (16 << 20)))
+        return self._view[self.used : end]
+
+    def _append(self, data: bytes, start: int) -> None:
+        self._room(len(data), start)[:] = data
+        self.used += len(data)
+
+    def _lz4(self, payload: memoryview, magic: int) -> None:
+        start = self.used
+        at, max_block, block_checksums, content_checksum = _lz4_frame(payload, magic)
+        decompress = cramjam.lz4.decompress_block_into
+        while True:
+            if len(payload) - at < 4:
+                raise CodecError("lz4: the stream ends without an end mark")
+            word = int.from_bytes(payload[at : at + 4], "little")
+            at += 4
+            size = word & 0x7FFFFFFF
+            if size == 0:
+                if content_checksum and len(payload) - at < 4:
+                    raise CodecError("lz4: the stream ends within its content checksum")
+                return
+            if size > max_block:
+                raise CodecError(f"lz4: a block of {size} bytes in a frame of blocks up to {max_block}")
+            block = payload[at : at + size]
+            if len(block) < size:
+                raise CodecError(f"lz4: a block of {size} bytes, of which only {len(block)} are there")
+            at += size
+            if block_checksums:
+                if payload[at : at + 4] != xxhash.xxh32_intdigest(block).to_bytes(4, "little"):
+                    raise CodecError("lz4: a block's checksum does not match")
+                at += 4
+            if word & 0x80000000:
+                self._append(block, start)  # type: ignore[arg-type]
+                continue
+            # A lawful block inflates at most 255 times: no need to have room for more.
+            room = self._room(min(max_block, 255 * size + 64), start)
+            try:
+                self.used += decompress(block, room)
+            except cramjam.DecompressionError as error:
+                raise CodecError(f"lz4: a block does not decompress ({error})") from None
+
+    def _snappy(self, payload: memoryview) -> None:
+        start = self.used
+        if len(payload) == 0:
+            raise CodecError("snappy: an empty stream")
+        if not _is_xerial_header(payload[:16]):
+            self._snappy_block(payload, start)
+            return
+        at = 16
+        while len(payload) - at >= 4:
+            size = int.from_bytes(payload[at : at + 4], "big", signed=True)
+            at += 4
+            if size == _XERIAL_HEAD:
+                if len(payload) - at < 12:
+                    raise CodecError("snappy: a second header is cut off")
+                if not _is_xerial_header(payload[at - 4 : at + 12]):
+                    return
+                at += 12
+                continue
+            if size < 0 or size > _XERIAL_LARGEST:
+                raise CodecError(f"snappy: a block of {size} bytes")
+            block = payload[at : at + size]
+            if len(block) < size:
+                raise CodecError(f"snappy: a block of {size} bytes, of which only {len(block)} are there")
+            at += size
+            self._snappy_block(block, start)
+
+    def _snappy_block(self, block: memoryview, start: int) -> None:
+        try:
+            length = cramjam.snappy.decompress_raw_len(block)
+            if length > 64 * len(block):  # three bytes make at most 64
+                raise CodecError(f"snappy: a block of {len(block)} bytes claims to hold {length}")
+            room = self._room(length, start)
+            self.used += cramjam.snappy.decompress_raw_into(block, room)
+        except cramjam.DecompressionError as error:
+            raise CodecError(f"snappy: a block does not decompress ({error})") from None
+
+    def _zstandard(self, payload: memoryview) -> None:
+        start = self.used
+        guess = min(max(1 << 16, 16 * len(payload)), self.limit)
+        try:
+            if zstandard.frame_content_size(payload) <= guess:
+                self._append(self._zstd.decompress(payload, max_output_size=guess, allow_extra_data=False), start)
+                return
+        except zstandard.ZstdError:
+            pass  # several frames, a larger result, or damage: take it in pieces
+        rest = payload
+        while len(rest):
+            decompressor = self._zstd.decompressobj()
+            consumed = self._in_pieces("zstd", rest, decompressor.decompress, lambda d=decompressor: d.eof, start)
+            if not decompressor.eof:
+                raise CodecError("zstd: the stream is cut off within a frame")
+            rest = rest[consumed - len(decompressor.unused_data) :]
+
+    def _gzip(self, payload: memoryview) -> None:
+        start = self.used
+        at = _gzip_header(payload)
+        while True:
+            member = self.used
+            decompressor = isal_zlib.decompressobj(wbits=-15)
+            try:
+                data = decompressor.decompress(payload[at:], 16 << 20)
+            except isal_zlib.error:
+                data = b""
+            if decompressor.eof:
+                self._append(data, start)
+                left = len(decompressor.unused_data)
+            else:
+                # Too large for one piece, cut off, or damaged: again, in pieces.
+                decompressor = isal_zlib.decompressobj(wbits=-15)
+                taken = self._in_pieces(
+                    "gzip", payload[at:], decompressor.decompress, lambda d=decompressor: d.eof, start
+                )
+                if not decompressor.eof:
+                    raise CodecError("gzip: the stream is cut off")
+                left = len(payload) - at - taken + len(decompressor.unused_data)
+            at = len(payload) - left
+            if left < 8:
+                raise CodecError("gzip: the trailer is cut off")
+            checksum = int.from_bytes(payload[at : at + 4], "little")
+            length = int.from_bytes(payload[at + 4 : at + 8], "little")
+            inflated = self._view[member : self.used]
+            if checksum != isal_zlib.crc32(inflated) or length != len(inflated) & 0xFFFFFFFF:
+                raise CodecError("gzip: the trailer does not match the data")
+            at += 8
+            try:
+                at += _gzip_header(payload[at:])
+            except CodecError:
+                return
+
+    def _in_pieces(self, name, data: memoryview, decompress, ended, start: int) -> int:  # type: ignore[no-untyped-def]
+        """Feeds ``data`` in pieces so small that none inflates far past the limit; returns how much was fed."""
+        fed = 0
+        for piece in _pieces(data):
+            try:
+                self._append(decompress(piece), start)
+            except (zstandard.ZstdError, isal_zlib.error) as error:
+                raise CodecError(f"{name}: the stream does not decompress ({error})") from None
+            fed += len(piece)
+            if ended():
+                break
+        return fed
+
+
+def _pieces(data: memoryview) -> Iterator[memoryview]:
+    for at in range(0, len(data), 512):
+        yield data[at : at + 512]
+
+
+def _past_limit(limit: int) -> LimitError:
+    return LimitError(f"the payload inflates past the limit of {limit} bytes")
+
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEAD = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
+_XERIAL_LARGEST = 512 << 20
+"""SnappyInputStream's default for the largest block."""
+
+
+def _is_xerial_header(header: memoryview) -> bool:
+    return len(header) == 16 and header[:8] == _XERIAL_MAGIC
+
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+
+
+def _lz4_frame(payload: memoryview, magic: int) -> tuple[int, int, bool, bool]:
+    """Of a frame: where its blocks start, their largest size, and whether it has block and content checksums."""
+    descriptor = bytes(payload[:15])
+    if len(payload) < 6:
+        raise CodecError("lz4: the stream ends within its header")
+    return _lz4_descriptor(descriptor if descriptor[4] & 0x08 else descriptor[:7], magic > layouts.MAGIC_V0)
+
+
+@lru_cache(maxsize=64)
+def _lz4_descriptor(header: bytes, check: bool) -> tuple[int, int, bool, bool]:
+    if header[:4] != _LZ4_MAGIC:
+        raise CodecError(f"lz4: the frame's magic is {header[:4].hex()}, not {_LZ4_MAGIC.hex()}")
+    flags, block_descriptor = header[4], header[5]
+    if flags & 0x03 or block_descriptor & 0x8F:
+        raise CodecError("lz4: reserved bits are set in the frame descriptor")
+    if flags >> 6 != 1:
+        raise CodecError(f"lz4: frame version {flags >> 6}")
+    if not flags & 0x20:
+        raise CodecError("lz4: the blocks depend on each other")
+    if block_descriptor >> 4 < 4:
+        raise CodecError(f"lz4: block size id {block_descriptor >> 4}")
+    end = 14 if flags & 0x08 else 6
+    if len(header) < end + 1:
+        raise CodecError("lz4: the stream ends within its header")
+    if check and header[end] != xxhash.xxh32_intdigest(header[4:end]) >> 8 & 0xFF:
+        raise CodecError("lz4: the frame descriptor's checksum does not match")
+    return end + 1, 1 << (2 * (block_descriptor >> 4) + 8), bool(flags & 0x10), bool(flags & 0x04)
+
+
+def _gzip_header(payload: memoryview) -> int:
+    """The length of a gzip member's header (RFC 1952), read as ``java.util.zip.GZIPInputStream`` does."""
+    if len(payload) < 10:
+        raise CodecError("gzip: the stream ends within its header")
+    if payload[:2] != b"\x1f\x8b":
+        raise CodecError("gzip: not in gzip format")
+    if payload[2] != 8:
+        raise CodecError(f"gzip: compression method {payload[2]}")
+    flags, at = payload[3], 10
+    if flags & 0x04:
+        at += 2 + int.from_bytes(payload[at : at + 2], "little")
+    for flag in (0x08, 0x10):
+        if flags & flag:
+            rest = bytes(payload[at:])
+            at += rest.find(b"\x00") + 1 if b"\x00" in rest else len(rest) + 1
+    if flags & 0x02:
+        if payload[at : at + 2] != (isal_zlib.crc32(payload[:at]) & 0xFFFF).to_bytes(2, "little"):
+            raise CodecError("gzip: the header's checksum does not match")
+        at += 2
+    if at > len(payload):
+        raise CodecError("gzip: the stream ends within its header")
+    return at

@@ -1,0 +1,147 @@
+"""Words at any address of a byte array, and wide copies, for kernels only.
+
+NumPy's indexing in Numba moves one byte at a time; these intrinsics become single machine instructions. None of them
+checks bounds: the caller has.
+"""
+
+# Numba's extension API is untyped.
+# pyright: basic, reportPrivateUsage=false
+
+from __future__ import annotations
+
+import platform
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from brokerless.format.kernel import inlined
+
+__all__ = [
+    "CRC32C_INSTRUCTION",
+    "copy_32",
+    "copy_bytes",
+    "copy_value",
+    "crc32c_word",
+    "load_u32_be",
+    "load_u64",
+    "load_u64_be",
+]
+
+_I8 = ir.IntType(8)
+
+
+def _address(context, builder, signature, args, array: int, position: int):
+    """The address of ``array[position]`` as an ``i8*``."""
+    struct = cgutils.create_struct_proxy(signature.args[array])(context, builder, value=args[array])
+    data = builder.bitcast(struct.data, _I8.as_pointer())
+    return builder.gep(data, [args[position]])
+
+
+def _load(bits: int, swap: bool):
+    def typer(typing, array, position):
+        signature = types.Integer.from_bitwidth(bits, signed=False)(array, types.int64)
+
+        def generate(context, builder, sig, args):
+            word = ir.IntType(bits)
+            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), word.as_pointer())
+            value = builder.load(pointer)
+            value.align = 1
+            return builder.bswap(value) if swap else value
+
+        return signature, generate
+
+    return typer
+
+
+@intrinsic
+def load_u64(typing, array, position):
+    """The 8 bytes at ``position``, little-endian (the first byte lowest)."""
+    return _load(64, swap=False)(typing, array, position)
+
+
+@intrinsic
+def load_u64_be(typing, array, position):
+    return _load(64, swap=True)(typing, array, position)
+
+
+@intrinsic
+def load_u32_be(typing, array, position):
+    return _load(32, swap=True)(typing, array, position)
+
+
+@intrinsic
+def copy_32(typing, target, target_position, source, source_position):
+    """Copies exactly 32 bytes; the ranges must not overlap."""
+
+    def generate(context, builder, sig, args):
+        vector = ir.VectorType(_I8, 32).as_pointer()
+        source_pointer = builder.bitcast(_address(context, builder, sig, args, 2, 3), vector)
+        target_pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), vector)
+        value = builder.load(source_pointer)
+        value.align = 1
+        builder.store(value, target_pointer).align = 1
+
+    return types.void(target, types.int64, source, types.int64), generate
+
+
+@intrinsic
+def copy_bytes(typing, target, target_position, source, source_position, length):
+    """Copies ``length`` bytes; the ranges may overlap."""
+
+    def generate(context, builder, sig, args):
+        cgutils.raw_memmove(
+            builder,
+            _address(context, builder, sig, args, 0, 1),
+            _address(context, builder, sig, args, 2, 3),
+            args[4],
+            1,
+        )
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@inlined
+def copy_value(target, to: int, source, start: int, length: int) -> None:
+    """Copies ``length`` bytes, in steps of 32 where ``source`` reaches far enough; ``target`` always must."""
+    if length <= 256 and start + length + 32 <= len(source):
+        done = 0
+        while done < length:
+            copy_32(target, to + done, source, start + done)
+            done += 32
+    else:
+        copy_bytes(target, to, source, start, length)
+
+
+def _crc32c_instruction() -> str | None:
+    """LLVM's intrinsic for eight bytes of CRC-32C on this machine, if it has the instruction."""
+    machine = platform.machine().lower()
+    if machine in ("arm64", "aarch64"):
+        return "llvm.aarch64.crc32cx"
+    try:
+        features = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError:
+        return None
+    return "llvm.x86.sse42.crc32.64.64" if machine in ("x86_64", "amd64") and features.get("sse4.2") else None
+
+
+_CRC32C = _crc32c_instruction()
+CRC32C_INSTRUCTION = _CRC32C is not None
+"""Whether :func:`crc32c_word` can be compiled on this machine."""
+
+
+@intrinsic
+def crc32c_word(typing, crc, word):
+    """The CRC-32C register ``crc`` (uint32) after the eight bytes of ``word`` (uint64), by the processor."""
+
+    def generate(context, builder, sig, args):
+        i32, i64 = ir.IntType(32), ir.IntType(64)
+        if _CRC32C == "llvm.x86.sse42.crc32.64.64":
+            function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i64, [i64, i64]), _CRC32C)
+            return builder.trunc(builder.call(function, [builder.zext(args[0], i64), args[1]]), i32)
+        function = cgutils.get_or_insert_function(builder.module, ir.FunctionType(i32, [i32, i64]), _CRC32C)
+        return builder.call(function, [args[0], args[1]])
+
+    return types.uint32(types.uint32, types.uint64), generate

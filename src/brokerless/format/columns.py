@@ -27,16 +27,18 @@ WRAPPER_CODEC = 14
 WRAPPER_MAGIC = 15
 MESSAGE_FIELD_INVALID = 16
 MESSAGE_TOO_LARGE = 17
+TOO_MANY_HEADERS = 18
 
 REASONS: dict[int, tuple[str, str]] = {
     LENGTH_INVALID: ("record-invalid", "the next record's length is no varint, or the records end before their count"),
     LENGTH_PAST_END: ("record-invalid", "a record reaches past the end of its batch"),
-    FIELD_INVALID: ("record-invalid", "a field of a record is no varint, or reaches past the end of the batch"),
+    FIELD_INVALID: ("record-invalid", "a field of a record is no varint, or reaches past the record's end"),
     HEADER_COUNT_INVALID: ("record-invalid", "a record's header count is negative or larger than what is left"),
     HEADER_KEY_NEGATIVE: ("record-invalid", "a header key's length is negative"),
     LENGTH_MISMATCH: ("record-invalid", "a record's fields take more or fewer bytes than its length says"),
     BYTES_LEFT: ("record-count-mismatch", "bytes are left after the number of records that the header declares"),
     COUNT_NEGATIVE: ("record-count-mismatch", "the header declares a negative number of records"),
+    TOO_MANY_HEADERS: ("limit-exceeded", "a record with more headers than a reader should hold"),
     MESSAGE_TOO_SMALL: ("message-invalid", "an inner message's size is below the smallest message"),
     MESSAGE_FIELD_INVALID: ("message-invalid", "a message's key or value reaches past its end"),
     MESSAGE_TOO_LARGE: ("message-invalid", "an inner message's size is beyond what any reader could hold"),
@@ -44,7 +46,7 @@ REASONS: dict[int, tuple[str, str]] = {
     NO_MESSAGES: ("wrapper-invalid", "a wrapper message without inner messages"),
     WRAPPER_OFFSET: ("wrapper-invalid", "a wrapper's offset is smaller than its last inner offset"),
     NULL_WRAPPER: ("wrapper-invalid", "a wrapper message with a null value"),
-    WRAPPER_CODEC: ("wrapper-invalid", "zstd in a wrapper message, which v0 and v1 do not have"),
+    WRAPPER_CODEC: ("wrapper-invalid", "a codec that v0 and v1 do not have"),
     WRAPPER_MAGIC: ("wrapper-invalid", "a wrapper message of neither v0 nor v1"),
 }
 """For each status: the finding's kind and message."""

@@ -77,6 +77,22 @@ class Inflater:
             error = caught
         return start, self.used, error
 
+    def check_header(self, codec: int, magic: int, payload: memoryview) -> CodecError | None:
+        """What keeps a payload's stream from being opened, if anything: all that Kafka looks at where a compressed
+        batch declares no record."""
+        try:
+            if codec == _LZ4:
+                _lz4_frame(payload, magic)
+            elif codec == _GZIP:
+                _gzip_header(payload)
+            elif codec == _SNAPPY and not _is_xerial_header(payload[:16]):
+                return self.inflate(codec, magic, payload)[2]
+            elif codec > _ZSTD:
+                return CodecError(f"unknown compression type id {codec}")
+        except CodecError as error:
+            return error
+        return None
+
     def _grow(self, capacity: int) -> None:
         grown = np.empty(capacity, dtype=np.uint8)
         grown[: self.used] = self.buffer[: self.used]
@@ -169,11 +185,11 @@ class Inflater:
         start = self.used
         guess = min(max(1 << 16, 16 * len(payload)), self.limit)
         try:
-            if zstandard.frame_content_size(payload) <= guess:
-                self._append(self._zstd.decompress(payload, max_output_size=guess, allow_extra_data=False), start)
+            if _is_one_zstd_frame(payload) and zstandard.frame_content_size(payload) <= guess:
+                self._append(self._zstd.decompress(payload, max_output_size=guess), start)
                 return
         except zstandard.ZstdError:
-            pass  # several frames, a larger result, or damage: take it in pieces
+            pass  # a larger result, or damage: take it in pieces
         rest = payload
         while len(rest):
             decompressor = self._zstd.decompressobj()
@@ -281,6 +297,22 @@ def _lz4_descriptor(header: bytes, check: bool) -> tuple[int, int, bool, bool]:
     if check and header[end] != xxhash.xxh32_intdigest(header[4:end]) >> 8 & 0xFF:
         raise CodecError("lz4: the frame descriptor's checksum does not match")
     return end + 1, 1 << (2 * (block_descriptor >> 4) + 8), bool(flags & 0x10), bool(flags & 0x04)
+
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+def _is_one_zstd_frame(payload: memoryview) -> bool:
+    """Whether a payload is one frame and nothing else, by its block headers (RFC 8878): the library does not tell."""
+    if payload[:4] != _ZSTD_MAGIC:
+        return False
+    at, end = zstandard.frame_header_size(payload), len(payload)
+    while at + 3 <= end:
+        block = int.from_bytes(payload[at : at + 3], "little")
+        at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)  # a block of one repeated byte holds just that
+        if block & 1:
+            return at + (4 if payload[4] & 0x04 else 0) == end
+    return False
 
 
 def _gzip_header(payload: memoryview) -> int:

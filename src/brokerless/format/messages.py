@@ -58,16 +58,18 @@ def _read_message(
     value_length = _int32(buffer, value_at)
     if value_at + 4 + max(0, value_length) > end:
         return MESSAGE_FIELD_INVALID
-    if is_v0:
-        timestamp[row], timestamp_type[row] = NO_TIMESTAMP, NO_TIMESTAMP_TYPE
+    if wrapper_type != -2:
+        timestamp_type[row] = wrapper_type
+    elif is_v0:
+        timestamp_type[row] = NO_TIMESTAMP_TYPE
     else:
-        own = LOG_APPEND_TIME if buffer[at + 5] & 8 else CREATE_TIME
-        in_v1 = wrapper_type != -2 and magic == 1
-        timestamp_type[row] = wrapper_type if in_v1 else own
-        if in_v1 and wrapper_type == LOG_APPEND_TIME:
-            timestamp[row] = wrapper_timestamp
-        else:
-            timestamp[row] = np.int64(load_u64_be(buffer, at + 6))
+        timestamp_type[row] = LOG_APPEND_TIME if buffer[at + 5] & 8 else CREATE_TIME
+    if is_v0:
+        timestamp[row] = NO_TIMESTAMP
+    elif wrapper_type == LOG_APPEND_TIME and magic == 1:
+        timestamp[row] = wrapper_timestamp
+    else:
+        timestamp[row] = np.int64(load_u64_be(buffer, at + 6))
     offset[row] = offset_of
     sequence[row] = -1
     if key_length > 0 and wanted[0] != 0:

@@ -32,7 +32,7 @@ from brokerless.format.words import copy_value
 @kernel(
     "int64(Array(uint8, 1, 'C', readonly=True), int64, int64[::1], int64[::1], int32[::1], int64[::1], int64[::1],"
     " int8[::1], int32[::1], uint8[::1], uint8[::1], " + COLUMNS_SIGNATURE + ", "
-    "int32[::1], int8[::1], int64[::1])"
+    "int32[::1], int8[::1], int64[::1], int64[::1])"
 )
 def decode_batches(
     buffer: NDArray[np.uint8],
@@ -66,16 +66,19 @@ def decode_batches(
     given: NDArray[np.int32],
     status: NDArray[np.int8],
     stopped_at: NDArray[np.int64],
+    resume: NDArray[np.int64],
 ) -> int:
     """Decodes batches ``first``, ``first + 1``, ... whose records are ``buffer[starts[b]:ends[b]]``, until all are
-    decoded or one may not fit into the columns; returns the batch to go on with.
+    decoded or the next record does not fit into the columns; returns the batch to go on with.
 
     Where ``timestamp_types`` is LogAppendTime, ``base_timestamps`` has the timestamp of every record. ``incomplete``:
     the payload broke off in decompressing, so the batch cannot be whole. ``wanted``: three flags, whether keys, values
-    and headers are copied (they are checked all the same). ``used``: the fill of the columns (rows, key bytes, value bytes,
-    headers, header key bytes, header value bytes), which grows.
+    and headers are copied (they are checked all the same). ``used``: the fill of the columns (rows, key bytes, value
+    bytes, headers, header key bytes, header value bytes), which grows.
 
-    For each batch: ``given`` records, ``status`` (0 or what stopped it) and ``stopped_at``, the position in ``buffer``.
+    For each batch: ``given`` records (of this call), ``status`` (0 or what stopped it) and ``stopped_at``, the position
+    in ``buffer``. ``resume``: the record of batch ``first`` to go on with and its position, 0 and 0 for a new batch; on
+    return the same for the batch returned, and the bytes and headers that its next record needs room for.
     """
     rows, keys, values = used[0], used[1], used[2]
     headers, header_keys, header_values = used[3], used[4], used[5]
@@ -84,28 +87,26 @@ def decode_batches(
     batch = first
     while batch < total:
         at, end, count = starts[batch], ends[batch], np.int64(counts[batch])
-        size = end - at
-        if (
-            rows + min(count, size // 7 + 1) > len(offset)
-            or (want_keys and keys + size + 32 > len(key_data))
-            or (want_values and values + size + 32 > len(value_data))
-            or (
-                want_headers
-                and (
-                    header_keys + size + 32 > len(header_key_data)
-                    or header_values + size + 32 > len(header_value_data)
-                    or headers + size // 2 > len(header_value_null)
-                )
-            )
-        ):
-            break
+        record = np.int64(0)
+        if resume[0] > 0:
+            record, at = resume[0], resume[1]
+            resume[0] = 0
+        room = end - at
+        # Where the whole batch fits for sure, its records need no asking.
+        careful = (
+            rows + min(count - record, room // 7 + 1) > len(offset)
+            or (want_keys and keys + room > len(key_data) - 64)
+            or (want_values and values + room > len(value_data) - 64)
+            or (want_headers and header_keys + room > len(header_key_data) - 64)
+            or (want_headers and header_values + room > len(header_value_data) - 64)
+        )
+        full = False
         code = 0
         if count < 0:
             code = COUNT_NEGATIVE
         base_offset, base_timestamp, base_sequence = base_offsets[batch], base_timestamps[batch], base_sequences[batch]
         keeps_delta = timestamp_types[batch] != LOG_APPEND_TIME
         batch_start_rows = rows
-        record = np.int64(0)
         record_start = at
         # Where the columns stood before the last record, to take it back.
         before_keys, before_values = keys, values
@@ -121,7 +122,17 @@ def decode_batches(
             if length > end - at:
                 code = LENGTH_PAST_END
                 break
-            body = at
+            if careful and (
+                rows == len(offset)
+                or (want_keys and keys + length > len(key_data) - 64)
+                or (want_values and values + length > len(value_data) - 64)
+                or (want_headers and header_keys + length > len(header_key_data) - 64)
+                or (want_headers and header_values + length > len(header_value_data) - 64)
+            ):
+                full = True
+                resume[2], resume[3] = length, 0
+                break
+            body, record_end = at, at + length
             delta, at = read_varlong(buffer, at + 1, end)
             if at < 0:
                 code = FIELD_INVALID
@@ -131,7 +142,7 @@ def decode_batches(
                 code = FIELD_INVALID
                 break
             key_length, at = read_varint(buffer, at, end)
-            if at < 0 or key_length > end - at:
+            if at < 0 or key_length > record_end - at:
                 code = FIELD_INVALID
                 break
             if key_length >= 0:
@@ -140,7 +151,7 @@ def decode_batches(
                     keys += key_length
                 at += key_length
             value_length, at = read_varint(buffer, at, end)
-            if at < 0 or value_length > end - at:
+            if at < 0 or value_length > record_end - at:
                 code = FIELD_INVALID
                 break
             if value_length >= 0:
@@ -152,12 +163,16 @@ def decode_batches(
             if at < 0:
                 code = FIELD_INVALID
                 break
-            if header_count < 0 or header_count > end - at:
+            if header_count < 0 or header_count > (end - at) >> 1:  # two bytes are the shortest header
                 code = HEADER_COUNT_INVALID
+                break
+            if want_headers and headers + header_count > len(header_value_null):
+                full = True
+                resume[2], resume[3] = length, header_count
                 break
             for _ in range(header_count):
                 header_key_length, at = read_varint(buffer, at, end)
-                if at < 0 or header_key_length > end - at:
+                if at < 0 or header_key_length > record_end - at:
                     code = FIELD_INVALID
                     break
                 if header_key_length < 0:
@@ -166,7 +181,7 @@ def decode_batches(
                 header_key = at
                 at += header_key_length
                 header_value_length, at = read_varint(buffer, at, end)
-                if at < 0 or header_value_length > end - at:
+                if at < 0 or header_value_length > record_end - at:
                     code = FIELD_INVALID
                     break
                 if want_headers:
@@ -204,18 +219,21 @@ def decode_batches(
             header_ends[rows + 1] = headers
             rows += 1
             record += 1
-        if code == 0 and count > 0 and (at != end or incomplete[batch] != 0):
+        if code == 0 and not full and count > 0 and (at != end or incomplete[batch] != 0):
             # Kafka looks for the end before it hands out the last record.
             code = BYTES_LEFT
             rows -= 1
             record -= 1
             record_start = at
-        if code != 0 and code != COUNT_NEGATIVE:
+        if full or (code != 0 and code != COUNT_NEGATIVE):
             keys, values = before_keys, before_values
             headers, header_keys, header_values = before_headers, before_header_keys, before_header_values
         given[batch] = np.int32(rows - batch_start_rows)
         status[batch] = code
         stopped_at[batch] = record_start
+        if full:
+            resume[0], resume[1] = record, record_start
+            break
         batch += 1
     used[0], used[1], used[2] = rows, keys, values
     used[3], used[4], used[5] = headers, header_keys, header_values

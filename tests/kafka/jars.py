@@ -1,0 +1,156 @@
+"""Kafka's jars, fetched once through the Ivy that PySpark ships, and Java programs that run with them."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+NEWEST = "4.1.1"
+OLD_FORMATS = "3.9.1"
+"""The last minor version whose broker still writes message formats v0 and v1."""
+
+CACHE = Path(os.environ.get("BROKERLESS_KAFKA_CACHE", Path(__file__).parents[2] / ".cache" / "kafka"))
+"""Holds a directory of jars for each version; set ``BROKERLESS_KAFKA_CACHE`` to share it between clones."""
+
+HELPERS = Path(__file__).parent / "java"
+MODULES = """\
+<ivy-module version="2.0">
+  <info organisation="brokerless" module="kafka-for-tests"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
+    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+  </dependencies>
+</ivy-module>
+"""
+
+
+class KafkaUnavailableError(Exception):
+    """There is no Java, or Kafka's jars cannot be fetched; the message says what is missing."""
+
+
+@functools.cache
+def java() -> str:
+    """The path of a Java 17 or newer, from ``JAVA_HOME`` or ``PATH``. Raises :class:`KafkaUnavailableError`."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
+    if found is None:
+        raise KafkaUnavailableError("no java in JAVA_HOME or PATH; Java 17 or newer is needed")
+    text = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', text)
+    if version is None or int(version[1]) < 17:
+        raise KafkaUnavailableError(f"Java 17 or newer is needed; {found} says {text.splitlines()[:1]}")
+    return found
+
+
+@functools.cache
+def jars(version: str = NEWEST) -> Path:
+    """The directory with the jars of a Kafka broker and its clients, fetched if it is not there yet.
+
+    Safe to call from many processes at once. Raises :class:`KafkaUnavailableError`.
+    """
+    target = CACHE / version
+    if target.is_dir():
+        return target
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+                fetch(version, Path(scratch))
+                (Path(scratch) / "jars").rename(target)
+    return target
+
+
+def fetch(version: str, scratch: Path) -> None:
+    modules = scratch / "ivy.xml"
+    modules.write_text(MODULES.format(version=version))
+    command = [java(), "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
+    command += ["-ivy", str(modules), "-confs", "default"]
+    command += ["-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired:
+        raise KafkaUnavailableError(f"fetching the jars of Kafka {version} took more than 10 minutes") from None
+    if done.returncode != 0 or not list((scratch / "jars").glob(f"kafka-clients-{version}.jar")):
+        raise KafkaUnavailableError(
+            f"the jars of Kafka {version} cannot be fetched: {(done.stdout + done.stderr)[-2000:]}"
+        )
+
+
+def ivy() -> Path:
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        raise KafkaUnavailableError("PySpark, whose Ivy fetches Kafka's jars, is not installed")
+    return next((Path(pyspark.origin).parent / "jars").glob("ivy-*.jar"))
+
+
+def classpath(version: str = NEWEST) -> str:
+    return str(jars(version) / "*")
+
+
+def command(
+    main: str, *arguments: str, version: str = NEWEST, heap: str = "512m", classes: Path | None = None
+) -> list[str]:
+    """The command line of one Java program with Kafka's jars; ``classes`` comes before them on the class path."""
+    path = classpath(version) if classes is None else f"{classes}{os.pathsep}{classpath(version)}"
+    tuning = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    return [java(), *tuning, *quiet, "-cp", path, main, *arguments]
+
+
+def compile_helpers(version: str = NEWEST, sources: Path = HELPERS) -> Path:
+    """The classes of the Java programs in ``sources``, compiled once for each of their texts and each version."""
+    files = sorted(sources.glob("*.java"))
+    digest = hashlib.sha256(b"\0".join([version.encode(), *(file.read_bytes() for file in files)])).hexdigest()[:16]
+    target = CACHE / "classes" / digest
+    if target.is_dir():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        classes = Path(scratch) / "classes"
+        path = os.pathsep.join(map(str, jars(version).glob("*.jar")))  # only the launcher of java expands a *
+        compiler = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-cp", path]
+        done = subprocess.run(
+            [*compiler, "-d", str(classes), *map(str, files)], capture_output=True, text=True, check=False
+        )
+        if "jdk.compiler not found" in done.stdout + done.stderr:
+            raise KafkaUnavailableError(f"{java()} has no compiler; a JDK is needed, not only a runtime")
+        if done.returncode != 0:
+            raise RuntimeError(f"{sources} does not compile: {done.stderr}")
+        try:
+            classes.rename(target)
+        except OSError:  # another process was first
+            if not target.is_dir():
+                raise
+    return target
+
+
+def run(
+    main: str, *arguments: str, version: str = NEWEST, heap: str = "512m", stdin: bytes = b"", helper: bool = False
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a class of Kafka, or with ``helper`` one of ours in ``tests/kafka/java``; checks nothing."""
+    classes = compile_helpers(version) if helper else None
+    line = command(main, *arguments, version=version, heap=heap, classes=classes)
+    return subprocess.run(line, input=stdin, capture_output=True, timeout=300, check=False)
+
+
+def check(done: subprocess.CompletedProcess[bytes]) -> bytes:
+    """The standard output of a program that must have succeeded."""
+    if done.returncode != 0:
+        text = (done.stdout[-2000:] + done.stderr[-4000:]).decode(errors="replace")
+        raise RuntimeError(f"{shorten(done.args)} exited with {done.returncode}: {text}")
+    return done.stdout
+
+
+def shorten(command: Sequence[str]) -> str:
+    return " ".join(command[command.index("-cp") + 2 :])

@@ -1,0 +1,32 @@
+"""What Kafka itself says about files: its reader, and its dump tool."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.kafka.jars import NEWEST, check, run
+
+
+def read_log(*paths: Path, version: str = NEWEST) -> list[dict[str, Any]]:
+    """What Kafka's Java reader gives for log files: lines such as those of the golden archive's ``expected.jsonl``.
+
+    One JVM reads them all (0.5 s), so give many files at once. Each file's lines are closed by one of type ``end``;
+    keys and values longer than 1024 bytes are given as length and SHA-256, as in the archive. ``control`` has the type
+    and the coordinator's epoch, but not the decoded data of KRaft's control records.
+    """
+    text = check(run("ReadLog", *map(str, paths), version=version, helper=True))
+    return [json.loads(line) for line in text.split(b"\n") if line]
+
+
+def dump(files: Iterable[Path], *options: str, version: str = NEWEST) -> str:
+    """The text of ``kafka-dump-log``; for instance ``dump([log], "--deep-iteration", "--print-data-log")``."""
+    return check(run_dump(files, *options, version=version)).decode(errors="replace")
+
+
+def run_dump(files: Iterable[Path], *options: str, version: str = NEWEST) -> subprocess.CompletedProcess[bytes]:
+    """The same with its exit code, for damaged files."""
+    return run("kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options, version=version)

@@ -1,0 +1,259 @@
+"""Tables -> JSON Lines: one object a line, names as in the schemas, timestamps in milliseconds.
+
+Record batches of any table are written by :func:`rows`, records also (and fast) by :func:`records`. Both give pieces of
+output, not lines: a piece may end anywhere, so that one value of 100 MB does not need six times its size.
+"""
+
+from __future__ import annotations
+
+import json
+from binascii import b2a_base64
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from brokerless.schemas import TIMESTAMP_TYPES
+
+BytesMode = Literal["auto", "base64", "verbatim"]
+"""How keys, values and header values become JSON: ``auto`` gives a string where they are UTF-8 and
+``{"base64": "..."}`` where not; ``base64`` a string of base64; ``verbatim`` takes them for JSON already."""
+
+Control = Callable[[bytes | None, bytes | None], Any]
+"""What a control record says, from its key and value, as something that JSON has."""
+
+COLUMNS = (
+    "file",
+    "topic",
+    "partition",
+    "batchPosition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "key",
+    "value",
+    "headers",
+    "sequence",
+)
+"""The columns of a record's line, in this order; ``control`` follows for control records."""
+
+Piece = bytes | memoryview
+
+_CAPACITY = 1 << 20
+_SLICE = 3 << 18
+"""Bytes of one long value that are written at once; divisible by 3, so that base64 goes on without padding."""
+_MODES: dict[BytesMode, int] = {"auto": 0, "base64": 1, "verbatim": 2}
+_BATCH_COLUMNS = COLUMNS[:3]
+_ROW_COLUMNS = COLUMNS[3:]
+_NO_BYTES = np.empty(0, dtype=np.uint8)
+_ONE_END = np.zeros(1, dtype=np.int32)
+
+
+def dumps(value: Any) -> str:
+    """JSON as it is written everywhere here: no spaces, UTF-8 as it is; a lone surrogate (a file name that is no UTF-8)
+    is escaped."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def rows(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """The lines of any table without columns of bytes, such as batches and segments, all columns in their order."""
+    names = [dumps(name) + ":" for name in batch.schema.names]
+    for start in range(0, batch.num_rows, 4096):
+        part = batch.slice(start, 4096)
+        columns = [[name + text for text in _texts(column)] for name, column in zip(names, part.columns, strict=True)]
+        yield "".join("{" + ",".join(fields) + "}\n" for fields in zip(*columns, strict=True)).encode()
+
+
+def records(batch: pa.RecordBatch, mode: BytesMode = "auto", control: Control | None = None) -> Iterator[Piece]:
+    """The lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
+
+    ``batch`` has columns of ``schemas.RECORDS``. Where its ``isControl`` is true, and with ``control``, a ``control``
+    follows.
+
+    A piece is valid until the next one is asked for: it may be a view of a buffer that is used again.
+    """
+    if not batch.num_rows:
+        return
+    out = np.empty(_CAPACITY + 64, dtype=np.uint8)
+    for start, length, is_control in _runs(batch):
+        part = batch.slice(start, length)
+        if is_control and control is not None:
+            for row in range(length):
+                yield from _one_record(part, row, mode, control)
+        else:
+            yield from _run(part, mode, out)
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, int, bool]]:
+    """Rows that follow one another and agree in file, topic, partition and in whether they are control records."""
+    changes = np.zeros(batch.num_rows, dtype=np.bool_)
+    for name in (*_BATCH_COLUMNS, "isControl"):
+        if name in batch.schema.names:
+            codes = _codes(batch.column(name))
+            changes[1:] |= codes[1:] != codes[:-1]
+    changes[0] = True
+    starts = np.flatnonzero(changes)
+    ends = np.append(starts[1:], batch.num_rows)
+    controls = batch.column("isControl") if "isControl" in batch.schema.names else None
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield start, end - start, controls is not None and bool(controls[start].as_py())
+
+
+def _codes(column: pa.Array) -> NDArray[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.indices
+    return pc.fill_null(column.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+
+
+def _run(batch: pa.RecordBatch, mode: BytesMode, out: NDArray[np.uint8]) -> Iterator[Piece]:
+    from brokerless.views.jsonl_kernels import write_rows
+
+    texts, ends = _fixed_texts(batch)
+    used = np.zeros(1, dtype=np.int64)
+    arguments: tuple[Any, ...] = (
+        *(_numbers(batch, name, np.int64) for name in ("batchPosition", "offset", "timestamp")),
+        _numbers(batch, "timestampType", np.int32),
+        *_nullable(_column(batch, "key")),
+        *_nullable(_column(batch, "value")),
+        *_headers(_column(batch, "headers")),
+        _numbers(batch, "sequence", np.int32),
+        _MODES[mode],
+        out,
+        used,
+    )
+    row = 0
+    while row < batch.num_rows:
+        row = write_rows(row, batch.num_rows, texts, ends, *arguments)
+        if used[0]:
+            yield out.data[: int(used[0])]
+        else:
+            yield from _one_record(batch, row, mode, None)
+            row += 1
+
+
+def _fixed_texts(batch: pa.RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """What lines have between their values; file, topic and partition are the same in all rows."""
+    names = batch.schema.names
+    shared = [f"{dumps(name)}:{dumps(batch.column(name)[0].as_py())}" for name in _BATCH_COLUMNS if name in names]
+    pieces = ["{" + ",".join(shared)]
+    separator = "," if shared else ""
+    for name in _ROW_COLUMNS:
+        pieces.append(f"{separator}{dumps(name)}:" if name in names else "")
+        separator = "," if name in names else separator
+    pieces += [dumps(text) for text in (*TIMESTAMP_TYPES.values(), None)]
+    encoded = [piece.encode() for piece in pieces]
+    ends = np.cumsum([0, *(len(piece) for piece in encoded)], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded) + bytes(32), dtype=np.uint8), ends  # zeros: copies are wide
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+    return batch.column(name) if name in batch.schema.names else None
+
+
+def _numbers(batch: pa.RecordBatch, name: str, dtype: type[np.generic]) -> NDArray[Any]:
+    column = _column(batch, name)
+    if column is None:
+        return np.empty(0, dtype=dtype)
+    return np.frombuffer(column.buffers()[1], dtype=dtype)[column.offset : column.offset + len(column)]
+
+
+def _nullable(
+    column: pa.Array | None,
+) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint8], int]:
+    """A column of bytes or strings: its data, ends, validity bits (empty if all are valid), and the bit of row 0."""
+    if column is None or not len(column):
+        return _NO_BYTES, _ONE_END, _NO_BYTES, 0
+    validity, ends, data = column.buffers()
+    return (
+        _NO_BYTES if data is None else np.frombuffer(data, dtype=np.uint8),
+        np.frombuffer(ends, dtype=np.int32)[column.offset : column.offset + len(column) + 1],
+        _NO_BYTES if validity is None or not column.null_count else np.frombuffer(validity, dtype=np.uint8),
+        column.offset,
+    )
+
+
+def _headers(column: pa.Array | None) -> tuple[Any, ...]:
+    """Where each row's headers end, the headers' keys (data and ends), and their values."""
+    if column is None:
+        keys, values, ends = None, None, _ONE_END
+    else:
+        ends = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]
+        keys, values = column.values.field(0), column.values.field(1)
+    return ends, *_nullable(keys)[:2], *_nullable(values)
+
+
+def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, control: Control | None) -> Iterator[Piece]:
+    """One line in as many pieces as it takes: for values that outgrow the buffer, and for control records."""
+    separator = "{"
+    for name in COLUMNS:
+        column = _column(batch, name)
+        if column is None:
+            continue
+        yield f"{separator}{dumps(name)}:".encode()
+        separator = ","
+        if name in ("key", "value"):
+            yield from _bytes(column[row], mode)
+        elif name == "headers":
+            yield b"["
+            for index, header in enumerate(column[row].values or ()):
+                yield ("[" if index == 0 else ",[").encode()
+                yield from _bytes(header["key"], "auto")
+                yield b","
+                yield from _bytes(header["value"], mode)
+                yield b"]"
+            yield b"]"
+        elif name == "timestamp":
+            yield str(column[row].value).encode()
+        elif name == "timestampType":
+            yield dumps(TIMESTAMP_TYPES.get(column[row].as_py())).encode()
+        else:
+            yield dumps(column[row].as_py()).encode()
+    if control is not None:
+        key, value = (column and column[row].as_py() for column in (_column(batch, "key"), _column(batch, "value")))
+        yield f'{separator}"control":{dumps(control(key, value))}'.encode()
+    yield b"}\n"
+
+
+def _bytes(scalar: pa.Scalar[Any], mode: BytesMode) -> Iterator[Piece]:
+    from brokerless.views.jsonl_kernels import SLACK, WORST_ESCAPE, escape, is_utf8
+
+    buffer = scalar.as_buffer() if scalar.is_valid else None
+    if buffer is None:
+        yield b"null"
+        return
+    data = np.frombuffer(buffer, dtype=np.uint8) if buffer.size else _NO_BYTES
+    if mode == "verbatim":
+        yield data.data
+    elif mode == "base64" or not is_utf8(data, 0, len(data)):
+        yield b'"' if mode == "base64" else b'{"base64":"'
+        for start in range(0, len(data), _SLICE):
+            yield b2a_base64(data.data[start : start + _SLICE], newline=False)
+        yield b'"' if mode == "base64" else b'"}'
+    else:
+        out = np.empty(WORST_ESCAPE * min(len(data), _SLICE) + SLACK, dtype=np.uint8)
+        yield b'"'
+        for start in range(0, len(data), _SLICE):
+            yield out.data[: escape(data, start, min(start + _SLICE, len(data)), out)]
+        yield b'"'
+
+
+def _texts(column: pa.Array) -> list[str]:
+    """Each value of a column as JSON."""
+    if pa.types.is_dictionary(column.type):
+        texts = [dumps(value) for value in column.dictionary.to_pylist()]
+        return ["null" if index is None else texts[index] for index in column.indices.to_pylist()]
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    if pa.types.is_boolean(column.type):
+        return ["null" if value is None else "true" if value else "false" for value in column.to_pylist()]
+    if pa.types.is_integer(column.type):
+        return ["null" if value is None else str(value) for value in column.to_pylist()]
+    return [dumps(value) for value in column.to_pylist()]

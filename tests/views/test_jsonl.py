@@ -1,0 +1,180 @@
+"""JSON Lines of records: Python's own json and base64 say what a line must be, byte for byte."""
+
+from __future__ import annotations
+
+import base64
+import json
+import tracemalloc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from brokerless import schemas
+from brokerless.views import jsonl
+
+NAMES = list(schemas.RECORDS.names)
+Row = dict[str, Any]
+
+int32, int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
+data = st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode())
+nullable = st.none() | data
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": nullable,
+            "value": nullable,
+            "topic": st.sampled_from([None, "orders", 'wei"rd']),
+            "partition": st.none() | st.integers(0, 2),
+            "offset": int64,
+            "timestamp": int64,
+            "timestampType": st.sampled_from([-1, 0, 1]),
+            "headers": st.lists(
+                st.fixed_dictionaries({"key": st.text(st.characters(codec="utf-8"), max_size=9), "value": nullable}),
+                max_size=3,
+            ),
+            "file": st.sampled_from(["a.log", "ü/b.log"]),
+            "batchPosition": int64,
+            "sequence": int32,
+            "isControl": st.booleans(),
+        }
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def batch_of(rows: Sequence[Row], columns: Sequence[str] = NAMES) -> pa.RecordBatch:
+    schema = pa.schema([schemas.RECORDS.field(name) for name in columns])
+    arrays: list[pa.Array] = []
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        if pa.types.is_timestamp(field.type):
+            arrays.append(pa.array(values, pa.int64()).cast(field.type))
+        else:
+            arrays.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def record(**values: Any) -> Row:
+    row: Row = dict.fromkeys(NAMES)
+    row |= {"offset": 0, "timestamp": 0, "timestampType": 0, "headers": [], "file": "a.log"}
+    return row | {"batchPosition": 0, "sequence": -1, "isControl": False} | values
+
+
+def twin_of_bytes(value: bytes | None, mode: str) -> Any:
+    if value is None:
+        return None
+    encoded = base64.b64encode(value).decode()
+    if mode == "base64":
+        return encoded
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": encoded}
+
+
+def twin(row: Row, columns: Sequence[str], mode: str) -> str:
+    line = {name: row[name] for name in jsonl.COLUMNS if name in columns}
+    if "timestampType" in line:
+        line["timestampType"] = schemas.TIMESTAMP_TYPES[line["timestampType"]]
+    for name in ("key", "value"):
+        if name in line:
+            line[name] = twin_of_bytes(line[name], mode)
+    if "headers" in line:
+        line["headers"] = [[header["key"], twin_of_bytes(header["value"], mode)] for header in line["headers"]]
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def written(batch: pa.RecordBatch, *args: Any) -> str:
+    return b"".join(bytes(piece) for piece in jsonl.records(batch, *args)).decode()
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows, st.sampled_from(["auto", "base64"]), st.sets(st.sampled_from(NAMES)), st.integers(0, 3))
+def test_each_record_is_the_line_that_pythons_json_writes(
+    rows: list[Row], mode: str, left_out: set[str], skipped: int
+) -> None:
+    columns = [name for name in NAMES if name not in left_out]
+    if not columns:
+        return
+    batch = batch_of(rows, columns).slice(skipped)
+    assert written(batch, mode) == "".join(twin(row, columns, mode) for row in rows[skipped:])
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows, st.sampled_from(["auto", "base64"]))
+def test_lines_that_outgrow_the_buffer_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, rows: list[Row], mode: str
+) -> None:
+    monkeypatch.setattr(jsonl, "_CAPACITY", 700)
+    monkeypatch.setattr(jsonl, "_SLICE", 9)
+    assert written(batch_of(rows), mode) == "".join(twin(row, NAMES, mode) for row in rows)
+
+
+EDGES = [0x00, 0x22, 0x5C, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC]
+EDGES += [0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
+"""First and last bytes of every range in the Unicode Standard's table of well-formed UTF-8."""
+
+
+def test_utf8_is_accepted_exactly_where_pythons_strict_decoder_does() -> None:
+    values = [bytes([first, second]) for first in range(256) for second in range(256)]
+    values += [bytes([first, *second]) for first in EDGES for second in np.ndindex(2, 2)]
+    for first in EDGES:
+        for second in EDGES:
+            values += [bytes([first, second, third, fourth]) for third in EDGES for fourth in (0x41, 0x80, 0xBF, 0xC2)]
+    rows = [record(value=b"12345" + value) for value in values]
+    assert written(batch_of(rows, ["value"])) == "".join(twin(row, ["value"], "auto") for row in rows)
+
+
+def test_values_may_be_json_already() -> None:
+    row = record(key=b"[1]", value=None, headers=[{"key": "h", "value": b'{"a":1}'}])
+    line = json.loads(written(batch_of([row]), "verbatim"))
+    assert (line["key"], line["value"], line["headers"]) == ([1], None, [["h", {"a": 1}]])
+
+
+def test_control_records_say_what_they_control() -> None:
+    rows = [record(value=b"1"), record(key=b"k", value=b"v", isControl=True), record(value=b"2")]
+
+    def control(key: bytes | None, value: bytes | None) -> Any:
+        return {"type": f"{key!r} {value!r}"}
+
+    lines = [json.loads(line) for line in written(batch_of(rows), "auto", control).splitlines()]
+    assert [line.get("control") for line in lines] == [None, {"type": "b'k' b'v'"}, None]
+    assert list(lines[1]) == [*jsonl.COLUMNS, "control"]
+    assert "control" not in written(batch_of(rows))
+
+
+@pytest.mark.parametrize("mode", ["auto", "base64"])
+def test_one_value_of_100_mb_takes_little_memory_beside_itself(mode: jsonl.BytesMode) -> None:
+    size = 100_000_000
+    ends = pa.py_buffer(np.array([0, size], dtype=np.int32))
+    value = pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(np.zeros(size, dtype=np.uint8))])
+    batch = pa.RecordBatch.from_arrays([value], names=["value"])
+    sum(len(piece) for piece in jsonl.records(batch.slice(0, 0)))
+    tracemalloc.start()
+    written = sum(len(piece) for piece in jsonl.records(batch, mode))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert written == len('{"value":""}\n') + (6 * size if mode == "auto" else (size + 2) // 3 * 4)
+    assert peak < 32 << 20
+
+
+def test_other_tables_are_written_with_nulls_names_and_milliseconds() -> None:
+    row: Row = dict.fromkeys(schemas.SEGMENTS.names)
+    row |= {"file": "ä.log", "baseOffset": 7, "sizeInBytes": 9, "validBytes": 8, "batches": 1, "records": None}
+    row |= {"magics": [0, 2], "compressions": ["none"], "hasOffsetIndex": True, "hasTimeIndex": False}
+    row |= {"hasTransactionIndex": False}
+    table = pa.Table.from_pylist([row | {"maxTimestamp": 1600000000123}], schema=schemas.SEGMENTS)
+    (batch,) = table.to_batches()
+    assert [json.loads(line) for line in b"".join(jsonl.rows(batch)).splitlines()] == [
+        row | {"maxTimestamp": 1600000000123}
+    ]
+
+
+def test_a_file_name_that_is_no_utf8_is_escaped() -> None:
+    assert jsonl.dumps("a\udcff.log") == '"a\\udcff.log"'

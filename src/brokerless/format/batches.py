@@ -98,18 +98,20 @@ class Batches:
 
     ``positions``: int64, bytes from the start of the buffer that the headers were read from.
     ``raw``: uint8, shape ``(n, 61)``: the first 61 bytes of each (for short v0/v1 messages: and of what follows).
+    ``buffer_size``: of that buffer, in bytes.
 
     Values are Kafka's (``RecordBatch``'s getters); where a format has no such field, they are Kafka's defaults.
     """
 
     positions: NDArray[np.int64]
     raw: NDArray[np.uint8]
+    buffer_size: int
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Batches:
-        return Batches(self.positions[rows], np.ascontiguousarray(self.raw[rows]))
+        return Batches(self.positions[rows], np.ascontiguousarray(self.raw[rows]), self.buffer_size)
 
     @cached_property
     def v2(self) -> NDArray[np.void]:
@@ -236,6 +238,16 @@ class Batches:
         """v2 batches whose size cannot hold their own header."""
         return ~self.is_legacy & (self.sizes < layouts.BATCH_V2_SIZE)
 
+    @cached_property
+    def is_cut(self) -> NDArray[np.bool_]:
+        """v2 batches whose header reaches past the end of the buffer: nothing but their place and offset is known."""
+        return ~self.is_legacy & (self.positions + layouts.BATCH_V2_SIZE > self.buffer_size)
+
+    @cached_property
+    def is_wrapper(self) -> NDArray[np.bool_]:
+        """v0 and v1 messages that are compressed, and so hold others."""
+        return self.is_legacy & (self.codec != 0)
+
 
 def increment_sequence(sequence: NDArray[np.int32], increment: NDArray[np.int32]) -> NDArray[np.int32]:
     """``DefaultRecordBatch.incrementSequence``: past 2^31 - 1 comes 0 (in 32-bit arithmetic, as Java's)."""
@@ -256,7 +268,7 @@ def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Bat
     for row in range(near_end, len(positions)):
         rest = buffer[positions[row] : positions[row] + _HEADER_SIZE]
         raw[row, : len(rest)] = rest
-    return Batches(positions, raw)
+    return Batches(positions, raw, len(buffer))
 
 
 def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:

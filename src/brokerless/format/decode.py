@@ -304,6 +304,46 @@ class Decoder:
         self._damages.append(Damage(kind, position, offset, message, found))
 
 
+@dataclass(frozen=True, slots=True)
+class Wrappers:
+    """What only the inner messages of wrappers tell, for ``n`` batches: ``base_offset`` (int64, means something where
+    ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say."""
+
+    base_offset: NDArray[np.int64]
+    has_base_offset: NDArray[np.bool_]
+    count: NDArray[np.int32]
+
+
+def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int = DEFAULT_LIMIT) -> Wrappers:
+    """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it."""
+    base_offset, has_base_offset = batches.entry_offset.copy(), np.ones(len(batches), np.bool_)
+    count = np.where(batches.is_legacy, np.int32(1), batches.count)
+    rows = np.flatnonzero(batches.is_wrapper)
+    has_base_offset[rows], count[rows] = False, 0
+    wrappers = batches.take(rows)
+    wrong, starts, ends = wrapper_values(buffer, wrappers)
+    inflater, view, nothing = Inflater(limit), memoryview(buffer), np.zeros(3, np.uint8)
+    given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
+    stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    for row in range(len(wrappers)):
+        if row in wrong:
+            continue
+        inflater.clear()
+        one = slice(row, row + 1)
+        payload = view[starts[row] : ends[row]]
+        start, end, error = inflater.inflate(int(wrappers.codec[row]), int(wrappers.magic[row]), payload)
+        if error is not None:
+            continue
+        decode_wrappers(
+            inflater.buffer, 0, np.array([start]), np.array([end]), wrappers.entry_offset[one], wrappers.magic[one],
+            wrappers.timestamp_type[one], wrappers.max_timestamp[one], nothing,
+            *allocate((end - start) // 26 + 1, 0, 0).arrays(), given, status, stopped_at, first_offset, has_offset,
+        )  # fmt: skip
+        base_offset[rows[row]], has_base_offset[rows[row]] = first_offset[0], has_offset[0] != 0
+        count[rows[row]] = given[0]
+    return Wrappers(base_offset, has_base_offset, count)
+
+
 def wrapper_values(
     buffer: NDArray[np.uint8], run: Batches
 ) -> tuple[dict[int, int], NDArray[np.int64], NDArray[np.int64]]:

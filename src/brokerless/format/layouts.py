@@ -100,3 +100,40 @@ NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 
 RECORD_OVERHEAD_V2 = 7
 """The fewest bytes that a v2 record takes: length, attributes, two deltas, key length, value length, header count."""
+
+OFFSET_INDEX_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
+"""``.index``: the last offset of what was appended at ``position`` (bytes in the log), less the base offset."""
+
+TIME_INDEX_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+"""``.timeindex`` (KIP-33): no record up to this offset, less the base offset, has a larger timestamp (ms)."""
+
+TRANSACTION_INDEX_ENTRY = np.dtype(
+    [
+        ("version", ">i2"),
+        ("producer_id", ">i8"),
+        ("first_offset", ">i8"),
+        ("last_offset", ">i8"),
+        ("last_stable_offset", ">i8"),
+    ]
+)
+"""``.txnindex`` (KIP-98): an aborted transaction from its first record to its marker, which is in this segment."""
+
+PRODUCER_SNAPSHOT_HEADER = np.dtype([("version", ">i2"), ("crc", ">u4"), ("count", ">i4")])
+"""``.snapshot`` (KIP-98): crc (CRC-32C) covers everything from ``count`` on; then ``count`` entries."""
+
+PRODUCER_SNAPSHOT_CRC_START = 6
+
+PRODUCER_SNAPSHOT_ENTRY = np.dtype(
+    [
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("last_sequence", ">i4"),
+        ("last_offset", ">i8"),
+        ("offset_delta", ">i4"),
+        ("timestamp", ">i8"),
+        ("coordinator_epoch", ">i4"),
+        ("current_txn_first_offset", ">i8"),
+    ]
+)
+"""The last batch of a producer: ``last_offset`` -1 if it has none, ``current_txn_first_offset`` -1 outside of a
+transaction; ``offset_delta`` is the last offset less the first one."""

@@ -1,0 +1,138 @@
+"""Which transactions a partition's log holds, from its batch headers and markers alone.
+
+A producer's transactional batches belong to the transaction that its next marker ends; without one, the transaction is
+open, and read_committed ends before its first offset (the last stable offset). The transaction index is not needed.
+Sources: KIP-98; ``ProducerStateManager`` and the consumer's ``CompletedFetch`` (3.9.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format.batches import Batches, checksums_match
+from brokerless.format.control import ABORT, COMMIT, controls
+from brokerless.format.decode import Decoder
+from brokerless.log.segment import Chunk
+
+State = Literal["committed", "aborted", "open"]
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One producer's transaction. Offsets are of its data; ``first_offset`` is None where none is left in the log.
+
+    ``last_offset`` is the marker's; of an open one, its last data's. Timestamps in ms.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int | None = None
+    last_offset: int = -1
+    state: State = "open"
+    batches: int = 0
+    records: int = 0
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+    coordinator_epoch: int | None = None
+
+
+@dataclass
+class Transactions:
+    """All transactions of a log, in the order in which they ended; the open ones last."""
+
+    ended: list[Transaction] = field(default_factory=list[Transaction])
+    open: dict[int, Transaction] = field(default_factory=dict[int, Transaction])
+    _spans: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None
+
+    @property
+    def all(self) -> list[Transaction]:
+        return [*self.ended, *self.open.values()]
+
+    @property
+    def last_stable_offset(self) -> int | None:
+        """The first offset of the earliest open transaction; None without one, when all of the log is stable."""
+        return min((each.first_offset for each in self.open.values() if each.first_offset is not None), default=None)
+
+    def aborted(self, batches: Batches) -> NDArray[np.bool_]:
+        """Which batches are data of an aborted transaction: bool, shape ``(n,)``."""
+        if self._spans is None:
+            self._spans = self._aborted_spans()
+        found = np.zeros(len(batches), np.bool_)
+        data = batches.is_transactional & ~batches.is_control
+        for producer_id in np.unique(batches.producer_id[data]).tolist():
+            if producer_id not in self._spans:
+                continue
+            firsts, lasts = self._spans[producer_id]
+            rows = np.flatnonzero(data & (batches.producer_id == producer_id))
+            offsets = batches.entry_offset[rows]
+            span = np.searchsorted(firsts, offsets, side="right") - 1
+            found[rows] = (span >= 0) & (offsets <= lasts[np.maximum(span, 0)])
+        return found
+
+    def _aborted_spans(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        spans: dict[int, list[tuple[int, int]]] = {}
+        for each in self.ended:
+            if each.state == "aborted" and each.first_offset is not None:
+                spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+        arrays = {producer_id: np.array(sorted(pairs), np.int64) for producer_id, pairs in spans.items()}
+        return {producer_id: (pairs[:, 0].copy(), pairs[:, 1].copy()) for producer_id, pairs in arrays.items()}
+
+
+def find_transactions(chunks: Iterable[Chunk]) -> Transactions:
+    """Follows a whole log's chunks, in order. Batches whose checksums are wrong say nothing here."""
+    transactions = Transactions()
+    decoder = Decoder(headers=False, rows=1 << 10, data=1 << 16)
+    for chunk in chunks:
+        told = chunk.batches.is_transactional | chunk.batches.is_control
+        if not told.any():
+            continue
+        batches = chunk.batches.take(told)
+        batches = batches.take(checksums_match(chunk.buffer, batches))
+        _follow(transactions, chunk, batches, decoder)
+    return transactions
+
+
+def _follow(transactions: Transactions, chunk: Chunk, batches: Batches, decoder: Decoder) -> None:
+    markers = _markers(chunk, batches.take(batches.is_control & batches.is_transactional), decoder)
+    columns = zip(
+        batches.positions.tolist(), batches.producer_id.tolist(), batches.producer_epoch.tolist(),
+        batches.entry_offset.tolist(), batches.last_offset.tolist(), batches.is_control.tolist(),
+        batches.count.tolist(), batches.base_timestamp.tolist(), batches.max_timestamp.tolist(),
+        batches.has_delete_horizon.tolist(), strict=True,
+    )  # fmt: skip
+    for position, producer_id, epoch, base, last, is_control, count, first_ms, last_ms, has_horizon in columns:
+        if not is_control:
+            each = transactions.open.get(producer_id)
+            if each is None:
+                each = transactions.open[producer_id] = Transaction(producer_id, epoch, first_offset=base)
+                each.first_timestamp = None if has_horizon else first_ms
+            each.last_offset = last
+            each.batches += 1
+            each.records += max(count, 0)
+            each.last_timestamp = last_ms
+        elif position in markers:
+            type_id, coordinator_epoch = markers[position]
+            each = transactions.open.pop(producer_id, None) or Transaction(producer_id, epoch)
+            each.producer_epoch = epoch
+            each.last_offset = last
+            each.state = "committed" if type_id == COMMIT else "aborted"
+            each.coordinator_epoch = coordinator_epoch
+            transactions.ended.append(each)
+
+
+def _markers(chunk: Chunk, batches: Batches, decoder: Decoder) -> dict[int, tuple[int, int | None]]:
+    """The type and coordinator epoch of transaction markers, by the position of their batch in the buffer."""
+    found: dict[int, tuple[int, int | None]] = {}
+    decoded = list(decoder.decode(chunk.buffer, batches))
+    rest = decoder.flush()
+    for each in decoded if rest is None else [*decoded, rest]:
+        positions = np.repeat(each.positions, each.given).tolist()
+        for position, control in zip(positions, controls(each.columns), strict=True):
+            if control is not None and control.type_id in (ABORT, COMMIT):
+                found[position] = (control.type_id, control.coordinator_epoch)
+    return found

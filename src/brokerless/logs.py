@@ -1,0 +1,205 @@
+"""What :func:`brokerless.open` gives: a log, its partitions, and the tables of each.
+
+The same methods are on a :class:`Log` (all its partitions, one after the other) and on a :class:`Partition`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
+from brokerless.log.names import PartitionState
+from brokerless.log.storage import StorageOptions, open_file
+from brokerless.schemas import BATCHES, RECORDS
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+OnDamage = Callable[[Finding], None]
+Time = int | datetime
+"""Milliseconds since the epoch, or a datetime with a time zone."""
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    include: Collection[PartitionState] = (),
+    storage_options: StorageOptions | None = None,
+) -> Log:
+    """Opens a log directory, a partition's directory, or a single log file (a segment, or a KRaft snapshot).
+
+    ``path``: local, or a URL that fsspec knows (``s3://...``). ``include``: also read partitions that are ``"future"``,
+    ``"delete"`` or ``"stray"``. Nothing is read yet but names.
+
+    Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
+    """
+    directory = resolve(os.fspath(path), include, storage_options)
+    return Log(directory, storage_options)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
+
+    paths: PartitionPath
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+
+    @property
+    def topic(self) -> str | None:
+        return self.paths.topic
+
+    @property
+    def partition(self) -> int | None:
+        return self.paths.partition
+
+    @property
+    def path(self) -> str:
+        return self.paths.path
+
+    @property
+    def segment_paths(self) -> tuple[SegmentPaths, ...]:
+        return self.paths.segments
+
+    def records(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The records, in offset order, as Arrow record batches of about 8 MiB (schema :data:`schemas.RECORDS`).
+
+        ``columns``: those to give, in that order; all by default. ``start_offset <= offset < end_offset`` and
+        ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
+        leaves out aborted transactions and everything from the first open one on, and control records too; ``control``
+        gives control records as well. ``limit``: bytes that one batch may inflate to (256 MiB).
+
+        ``on_damage`` is called with each :class:`Finding` after what could be read before it was given, and reading
+        goes on. Without it, the first error is raised as :class:`DamageError`.
+        """
+        from brokerless.format.compression import DEFAULT_LIMIT
+        from brokerless.log.partition import Range, Reading, read_partition, transactions_of
+        from brokerless.tables import Source, project, records_batch
+
+        if isolation not in ("read_uncommitted", "read_committed"):
+            raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
+        schema = project(RECORDS, columns)
+        committed = isolation == "read_committed"
+        reading = Reading(
+            range=Range(start_offset, end_offset, _milliseconds(start_timestamp), _milliseconds(end_timestamp)),
+            keys="key" in schema.names,
+            values="value" in schema.names,
+            headers="headers" in schema.names,
+            control=control and not committed,
+            transactions=transactions_of(self.paths, self.storage_options) if committed else None,
+            limit=DEFAULT_LIMIT if limit is None else limit,
+        )
+        for piece in read_partition(self.paths, reading, on_damage or raise_errors, self.storage_options):
+            source = Source(piece.path, self.topic, self.partition)
+            yield records_batch(piece.decoded, source, schema, piece.rows)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches (v0 and v1: messages and wrapper messages), in file order (schema :data:`schemas.BATCHES`).
+
+        Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is asked for.
+        """
+        from brokerless.format.batches import checksums_match
+        from brokerless.format.decode import look_into_wrappers
+        from brokerless.log.segment import HEADERS_STEP, STEP, scan
+        from brokerless.tables import Source, batches_batch, project
+
+        schema = project(BATCHES, columns)
+        check = "isValid" in schema.names
+        for segment in self.paths.segments:
+            source = Source(segment.log.path, self.topic, self.partition)
+            with open_file(segment.log.path, self.storage_options) as file:
+                for chunk in scan(file, on_damage or raise_errors, step=STEP if check else HEADERS_STEP):
+                    valid = checksums_match(chunk.buffer, chunk.batches) if check else None
+                    wrappers = look_into_wrappers(chunk.buffer, chunk.batches) if "baseOffset" in schema.names else None
+                    yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
+
+
+@dataclass(frozen=True)
+class Log:
+    """What is in a path: ``partitions``, by topic and partition."""
+
+    directory: LogDirectory
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+
+    @property
+    def path(self) -> str:
+        return self.directory.path
+
+    @cached_property
+    def partitions(self) -> list[Partition]:
+        return [Partition(each, self.storage_options) for each in self.directory.partitions]
+
+    def partition(self, topic: str, partition: int) -> Partition:
+        """One partition. Raises :class:`UnreadableError` if it is not there."""
+        for each in self.partitions:
+            if (each.topic, each.partition) == (topic, partition):
+                return each
+        raise UnreadableError(f"{self.path}: there is no partition {topic}-{partition}")
+
+    def records(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`Partition.records`, of all partitions; a range applies to each of them."""
+        for partition in self.partitions:
+            yield from partition.records(
+                columns,
+                start_offset=start_offset,
+                end_offset=end_offset,
+                start_timestamp=start_timestamp,
+                end_timestamp=end_timestamp,
+                isolation=isolation,
+                control=control,
+                limit=limit,
+                on_damage=on_damage,
+            )
+
+    def batches(
+        self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """As :meth:`Partition.batches`, of all partitions."""
+        for partition in self.partitions:
+            yield from partition.batches(columns, on_damage=on_damage)
+
+
+def raise_errors(finding: Finding) -> None:
+    """What to do about damage where the caller says nothing: an error is raised, anything less is passed over."""
+    if finding.severity == "error":
+        raise DamageError(finding)
+
+
+def _milliseconds(time: Time | None) -> int | None:
+    if not isinstance(time, datetime):
+        return time
+    if time.tzinfo is None:
+        raise UsageError(f"{time.isoformat()}: a time needs a time zone")
+    return int(np.floor(time.timestamp() * 1000 + 1e-6))

@@ -1,0 +1,207 @@
+"""The four tables as Arrow: how decoded columns and batch headers become record batches of :mod:`brokerless.schemas`.
+
+Nothing is copied where Arrow can adopt an array as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.batches import Batches
+from brokerless.format.columns import Columns
+from brokerless.format.decode import Decoded, Wrappers
+from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES
+
+_BINARY = pa.binary()
+_HEADER: pa.StructType = HEADERS.value_type
+_BASE_TIMESTAMP_END = 35
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What the rows of one file have in common."""
+
+    file: str
+    topic: str | None
+    partition: int | None
+
+
+def project(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """The schema of some columns, in the order that is asked for. Raises :class:`UsageError` for an unknown one."""
+    if columns is None:
+        return schema
+    unknown = [name for name in columns if name not in schema.names]
+    if unknown:
+        raise UsageError(f"there is no column {unknown[0]!r}; there are {', '.join(schema.names)}")
+    return pa.schema([schema.field(name) for name in columns])
+
+
+def records_batch(
+    decoded: Decoded, source: Source, schema: pa.Schema = RECORDS, rows: NDArray[np.bool_] | None = None
+) -> pa.RecordBatch:
+    """Decoded records as one Arrow record batch; ``rows`` (bool) filters them."""
+    columns, count = decoded.columns, decoded.columns.rows
+    make: dict[str, Callable[[], pa.Array]] = {
+        "key": lambda: _binary(columns.key_ends, columns.key_data, columns.key_null, count),
+        "value": lambda: _binary(columns.value_ends, columns.value_data, columns.value_null, count),
+        "topic": lambda: _constant_name(source.topic, count),
+        "partition": lambda: _constant_int32(source.partition, count),
+        "offset": lambda: _fixed(pa.int64(), columns.offset[:count]),
+        "timestamp": lambda: _fixed(TIMESTAMP, columns.timestamp[:count]),
+        "timestampType": lambda: _fixed(pa.int32(), columns.timestamp_type[:count].astype(np.int32)),
+        "headers": lambda: _headers(columns, count),
+        "file": lambda: _constant_name(source.file, count),
+        "batchPosition": lambda: _fixed(pa.int64(), np.repeat(decoded.positions, decoded.given)),
+        "sequence": lambda: _fixed(pa.int32(), columns.sequence[:count]),
+        "isControl": lambda: pa.array(np.repeat(decoded.is_control, decoded.given)),
+    }
+    batch = pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
+    return batch if rows is None else batch.filter(pa.array(rows))
+
+
+def batches_batch(
+    batches: Batches,
+    source: Source,
+    base: int,
+    schema: pa.Schema,
+    wrappers: Wrappers | None,
+    is_valid: NDArray[np.bool_] | None,
+) -> pa.RecordBatch:
+    """Batch headers as one Arrow record batch.
+
+    ``base``: the position in the file of the buffer's first byte. ``wrappers`` is needed for the column
+    ``baseOffset``, ``is_valid`` (whether checksums match) for ``isValid``.
+    """
+    count = len(batches)
+    legacy, cut = batches.is_legacy, batches.is_cut
+    # Kafka's reader has none for an unknown magic, nor where the batch ends before it.
+    no_base_timestamp = legacy | cut | (batches.magic > layouts.MAGIC_V2) | (batches.sizes < _BASE_TIMESTAMP_END)
+
+    def known(values: NDArray[Any], type_: pa.DataType) -> pa.Array:
+        return _fixed(type_, values, cut)
+
+    make: dict[str, Callable[[], pa.Array]] = {
+        "file": lambda: _constant_name(source.file, count),
+        "position": lambda: _fixed(pa.int64(), batches.positions + base),
+        "sizeInBytes": lambda: _fixed(pa.int64(), batches.sizes),
+        "topic": lambda: _constant_name(source.topic, count),
+        "partition": lambda: _constant_int32(source.partition, count),
+        "baseOffset": lambda: _known_base_offset(wrappers),
+        "lastOffset": lambda: known(batches.last_offset, pa.int64()),
+        "magic": lambda: _fixed(pa.int8(), batches.magic),
+        "compression": lambda: _names(batches.codec, layouts.CODECS, cut),
+        "timestampType": lambda: _names(batches.timestamp_type + 1, tuple(TIMESTAMP_TYPES.values()), cut),
+        "baseTimestamp": lambda: _fixed(TIMESTAMP, batches.base_timestamp, no_base_timestamp),
+        "maxTimestamp": lambda: known(batches.max_timestamp, TIMESTAMP),
+        "producerId": lambda: known(batches.producer_id, pa.int64()),
+        "producerEpoch": lambda: known(batches.producer_epoch, pa.int16()),
+        "baseSequence": lambda: known(batches.base_sequence, pa.int32()),
+        "lastSequence": lambda: known(batches.last_sequence, pa.int32()),
+        "partitionLeaderEpoch": lambda: known(batches.partition_leader_epoch, pa.int32()),
+        "isTransactional": lambda: pa.array(batches.is_transactional, mask=cut),
+        "isControl": lambda: pa.array(batches.is_control, mask=cut),
+        "deleteHorizonMs": lambda: _fixed(pa.int64(), batches.base_timestamp, ~batches.has_delete_horizon | cut),
+        "count": lambda: _fixed(pa.int32(), batches.count, legacy | cut),
+        "checksum": lambda: known(batches.checksum.astype(np.int64), pa.int64()),
+        "isValid": lambda: pa.array(is_valid),
+    }
+    return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
+
+
+def _fixed(type_: pa.DataType, values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Adopts numbers; ``null`` (bool) says which of them are none."""
+    values = np.ascontiguousarray(values)
+    validity = None if null is None or not null.any() else _bits(~null)
+    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(values)])
+
+
+def _bits(flags: NDArray[Any]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def _binary(
+    ends: NDArray[np.int32],
+    data: NDArray[np.uint8],
+    null: NDArray[np.uint8] | None,
+    count: int,
+    type_: pa.DataType = _BINARY,
+) -> pa.Array:
+    """Adopts variable-length bytes."""
+    null = None if null is None else null[:count]
+    validity = None if null is None or not null.any() else _bits(null == 0)
+    buffers = [validity, pa.py_buffer(ends[: count + 1]), pa.py_buffer(data[: ends[count]])]
+    return pa.Array.from_buffers(type_, count, buffers)
+
+
+def _headers(columns: Columns, rows: int) -> pa.Array:
+    count = int(columns.header_ends[rows])
+    keys = _header_keys(columns, count)
+    values = _binary(columns.header_value_ends, columns.header_value_data, columns.header_value_null, count)
+    pairs = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER.fields))
+    return pa.Array.from_buffers(HEADERS, rows, [None, pa.py_buffer(columns.header_ends[: rows + 1])], children=[pairs])
+
+
+def _header_keys(columns: Columns, count: int) -> pa.Array:
+    """Header keys are UTF-8; what is not is replaced, as Java's ``String`` does when Kafka's reader makes one."""
+    ends, data = columns.header_key_ends, columns.header_key_data
+    keys = _binary(ends, data, None, count, pa.string())
+    if count and bool((data[: ends[count]] >= 0x80).any()):
+        try:
+            keys.validate(full=True)
+        except pa.ArrowInvalid:
+            raw = _binary(ends, data, None, count).to_pylist()
+            keys = pa.array([key.decode("utf-8", errors="replace") for key in raw], pa.string())
+    return keys
+
+
+def _constant_name(name: str | None, count: int) -> pa.Array:
+    if name is None:
+        return pa.nulls(count, NAME)
+    indices = pa.Array.from_buffers(pa.int32(), count, [None, _zeros(count)])
+    return pa.DictionaryArray.from_arrays(indices, pa.array([name], pa.string()))
+
+
+def _constant_int32(value: int | None, count: int) -> pa.Array:
+    if value is None:
+        return pa.nulls(count, pa.int32())
+    return pa.Array.from_buffers(pa.int32(), count, [None, _repeated(value, count)])
+
+
+def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.bool_]) -> pa.Array:
+    """Names by their index; null where there is none."""
+    null = null | (codes >= len(names)) | (codes < 0)
+    indices = np.where(null, 0, codes).astype(np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=null), pa.array(names, pa.string()))
+
+
+def _known_base_offset(wrappers: Wrappers | None) -> pa.Array:
+    assert wrappers is not None
+    return _fixed(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)
+
+
+@lru_cache(maxsize=2)
+def _zero_block(size: int) -> pa.Buffer:
+    return pa.py_buffer(bytes(size))
+
+
+def _zeros(count: int) -> pa.Buffer:
+    size = 1 << max(10, (4 * count - 1).bit_length())
+    return _zero_block(size)
+
+
+@lru_cache(maxsize=8)
+def _repeated_block(value: int, count: int) -> pa.Buffer:
+    return pa.py_buffer(np.full(count, value, np.int32))
+
+
+def _repeated(value: int, count: int) -> pa.Buffer:
+    return _repeated_block(value, 1 << max(10, (count - 1).bit_length() if count else 0))

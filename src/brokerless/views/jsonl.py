@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from binascii import b2a_base64
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +21,6 @@ from brokerless.schemas import TIMESTAMP_TYPES
 BytesMode = Literal["auto", "base64", "verbatim"]
 """How keys, values and header values become JSON: ``auto`` gives a string where they are UTF-8 and
 ``{"base64": "..."}`` where not; ``base64`` a string of base64; ``verbatim`` takes them for JSON already."""
-
-Control = Callable[[bytes | None, bytes | None], Any]
-"""What a control record says, from its key and value, as something that JSON has."""
 
 COLUMNS = (
     "file",
@@ -72,11 +69,11 @@ def rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield "".join("{" + ",".join(fields) + "}\n" for fields in zip(*columns, strict=True)).encode()
 
 
-def records(batch: pa.RecordBatch, mode: BytesMode = "auto", control: Control | None = None) -> Iterator[Piece]:
+def records(batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[Any] | None = None) -> Iterator[Piece]:
     """The lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
 
-    ``batch`` has columns of ``schemas.RECORDS``. Where its ``isControl`` is true, and with ``control``, a ``control``
-    follows.
+    ``batch`` has columns of ``schemas.RECORDS``. ``controls``: for each row what is written as its ``control``, where
+    ``isControl`` is true (see ``control.py``).
 
     A piece is valid until the next one is asked for: it may be a view of a buffer that is used again.
     """
@@ -85,9 +82,9 @@ def records(batch: pa.RecordBatch, mode: BytesMode = "auto", control: Control | 
     out = np.empty(_CAPACITY + 64, dtype=np.uint8)
     for start, length, is_control in _runs(batch):
         part = batch.slice(start, length)
-        if is_control and control is not None:
+        if is_control and controls is not None:
             for row in range(length):
-                yield from _one_record(part, row, mode, control)
+                yield from _one_record(part, row, mode, f',"control":{dumps(controls[start + row])}')
         else:
             yield from _run(part, mode, out)
 
@@ -135,7 +132,7 @@ def _run(batch: pa.RecordBatch, mode: BytesMode, out: NDArray[np.uint8]) -> Iter
         if used[0]:
             yield out.data[: int(used[0])]
         else:
-            yield from _one_record(batch, row, mode, None)
+            yield from _one_record(batch, row, mode)
             row += 1
 
 
@@ -190,7 +187,7 @@ def _headers(column: pa.Array | None) -> tuple[Any, ...]:
     return ends, *_nullable(keys)[:2], *_nullable(values)
 
 
-def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, control: Control | None) -> Iterator[Piece]:
+def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "") -> Iterator[Piece]:
     """One line in as many pieces as it takes: for values that outgrow the buffer, and for control records."""
     separator = "{"
     for name in COLUMNS:
@@ -216,10 +213,7 @@ def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, control: Contr
             yield dumps(TIMESTAMP_TYPES.get(column[row].as_py())).encode()
         else:
             yield dumps(column[row].as_py()).encode()
-    if control is not None:
-        key, value = (column and column[row].as_py() for column in (_column(batch, "key"), _column(batch, "value")))
-        yield f'{separator}"control":{dumps(control(key, value))}'.encode()
-    yield b"}\n"
+    yield f"{end}}}\n".encode()
 
 
 def _bytes(scalar: pa.Scalar[Any], mode: BytesMode) -> Iterator[Piece]:

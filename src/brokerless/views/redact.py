@@ -1,0 +1,62 @@
+"""Records whose contents may not be shown: keys, values and header values become a length and a keyed hash.
+
+Equal bytes get equal hashes as long as the key is the same, so that output which may be shared still tells which
+records belong together. The key is what keeps short or guessable contents from being found by hashing guesses; a new
+one for each run makes the hashes of two runs incomparable. Header keys are names, and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+Form = Callable[[int, str], bytes]
+"""How a redacted value is written, from its length in bytes and its hash."""
+
+HASH_BYTES = 6
+
+
+def redact(batch: pa.RecordBatch, key: bytes, form: Form) -> pa.RecordBatch:
+    """The same records with every key, value and header value replaced; null stays null.
+
+    ``key``: at most 64 bytes, secret and random.
+    """
+    for index, name in enumerate(batch.schema.names):
+        column = batch.column(index)
+        if name in ("key", "value"):
+            batch = batch.set_column(index, batch.schema.field(index), _bytes(column, key, form))
+        elif name == "headers":
+            batch = batch.set_column(index, batch.schema.field(index), _headers(column, key, form))
+    return batch
+
+
+def as_json(length: int, digest: str) -> bytes:
+    return b'{"redacted":%d,"hash":"%s"}' % (length, digest.encode())
+
+
+def as_text(length: int, digest: str) -> bytes:
+    return b"<%d bytes, %s>" % (length, digest.encode())
+
+
+def _headers(column: pa.Array, key: bytes, form: Form) -> pa.Array:
+    ends = column.offsets.to_numpy()
+    headers = column.values.slice(ends[0], ends[-1] - ends[0])
+    values = _bytes(headers.field(1), key, form)
+    fields = list(column.type.value_type)
+    struct = pa.StructArray.from_arrays([headers.field(0), values], fields=fields)
+    return pa.ListArray.from_arrays(pa.array(ends - ends[0], pa.int32()), struct, type=column.type)
+
+
+def _bytes(column: pa.Array, key: bytes, form: Form) -> pa.Array:
+    _, ends_buffer, data_buffer = column.buffers()
+    data = memoryview(b"" if data_buffer is None else data_buffer)
+    ends = np.frombuffer(ends_buffer, np.int32)[column.offset : column.offset + len(column) + 1].tolist()
+    redacted: list[bytes | None] = []
+    for start, end, valid in zip(ends, ends[1:], column.is_valid().to_pylist(), strict=False):
+        digest: Any = blake2b(data[start:end], digest_size=HASH_BYTES, key=key)
+        redacted.append(form(end - start, digest.hexdigest()) if valid else None)
+    return pa.array(redacted, column.type)

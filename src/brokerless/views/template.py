@@ -1,0 +1,136 @@
+"""A template for records, in the notation of kcat's ``-f``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from brokerless.errors import UsageError
+
+HELP = (
+    "%t topic, %p partition, %o offset, %T timestamp in ms, %k key, %s value, %h headers as name=value,..., "
+    "%K and %S their length in bytes (-1: null), %R the value's length as 4 bytes, %% a percent sign; "
+    r"\n, \r, \t, \\, \0 and \x41 (hexadecimal)"
+)
+
+_ROWS = 1024
+_LARGE = 8 << 20
+_COLUMNS = {
+    "t": "topic",
+    "p": "partition",
+    "o": "offset",
+    "T": "timestamp",
+    "k": "key",
+    "K": "key",
+    "s": "value",
+    "S": "value",
+    "R": "value",
+    "h": "headers",
+}
+_TOKEN = re.compile(r"%(?P<field>.?)|\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|(?P<escape>.?))|(?P<text>[^%\\]+)", re.DOTALL)
+_ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A parsed template: what is written as it is (bytes), and the letters of fields between (str)."""
+
+    parts: tuple[bytes | str, ...]
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of ``schemas.RECORDS`` that are needed."""
+        return sorted({_COLUMNS[part] for part in self.parts if isinstance(part, str)})
+
+
+def parse(text: str) -> Template:
+    """Raises :class:`UsageError` for what kcat does not know."""
+    parts: list[bytes | str] = []
+    for token in _TOKEN.finditer(text):
+        field, escape = token["field"], token["escape"]
+        if token["text"] is not None:
+            parts.append(token["text"].encode())
+        elif token["hex"] is not None:
+            parts.append(bytes([int(token["hex"], 16)]))
+        elif field == "%":
+            parts.append(b"%")
+        elif field is not None and field in _COLUMNS:
+            parts.append(field)
+        elif escape is not None and escape in _ESCAPES:
+            parts.append(_ESCAPES[escape])
+        else:
+            raise UsageError(f"the template has {token[0]!r}, which means nothing; there are: {HELP}")
+    return Template(tuple(parts))
+
+
+def render(batch: pa.RecordBatch, template: Template) -> Iterator[bytes]:
+    """The records of ``batch``, which has the template's columns; nothing is put between them.
+
+    Nulls are written as nothing, and the null value of a header as ``NULL``, as kcat does.
+    """
+    for start in range(0, batch.num_rows, _ROWS):
+        part = batch.slice(start, _ROWS)
+        columns = [_column(part, piece) for piece in template.parts]
+        pieces = chain.from_iterable(zip(*columns, strict=False))
+        if part.nbytes > _LARGE:
+            yield from pieces
+        else:
+            yield b"".join(pieces)
+
+
+def _column(batch: pa.RecordBatch, part: bytes | str) -> Sequence[bytes] | Iterator[bytes]:
+    if isinstance(part, bytes):
+        return repeat(part, batch.num_rows)
+    return _FIELDS[part](batch.column(_COLUMNS[part]))
+
+
+def _numbers(column: pa.Array) -> list[bytes]:
+    return [b"" if value is None else b"%d" % value for value in column.cast(pa.int64()).to_pylist()]
+
+
+def _lengths(column: pa.Array) -> list[int]:
+    return pc.fill_null(pc.call_function("binary_length", [column]), -1).to_pylist()
+
+
+def _lengths_as_text(column: pa.Array) -> list[bytes]:
+    return [b"%d" % length for length in _lengths(column)]
+
+
+def _lengths_as_bytes(column: pa.Array) -> list[bytes]:
+    return [length.to_bytes(4, "big", signed=True) for length in _lengths(column)]
+
+
+def _names(column: pa.Array) -> list[bytes]:
+    return [b"" if value is None else value.encode() for value in column.to_pylist()]
+
+
+def _values(column: pa.Array) -> list[bytes]:
+    return [value or b"" for value in column.to_pylist()]
+
+
+def _headers(column: pa.Array) -> list[bytes]:
+    return [b",".join(_header(**header) for header in headers) for headers in column.to_pylist()]
+
+
+def _header(key: str, value: bytes | None) -> bytes:
+    return key.encode() + b"=" + (b"NULL" if value is None else value)
+
+
+_FIELDS: dict[str, Callable[[Any], list[bytes]]] = {
+    "t": _names,
+    "p": _numbers,
+    "o": _numbers,
+    "T": _numbers,
+    "k": _values,
+    "K": _lengths_as_text,
+    "s": _values,
+    "S": _lengths_as_text,
+    "R": _lengths_as_bytes,
+    "h": _headers,
+}

@@ -1,0 +1,105 @@
+"""Records for people: one line a record, whatever is in it."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from brokerless.views.jsonl import dumps
+
+NULL = "null"
+NONE = "-"
+_ROWS = 1024
+_LARGE = 8 << 20
+_SLICE = 1 << 20
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Iterator[bytes]:
+    """Lines of ``topic-partition`` (if it is known), offset, time, key, value and headers (if any), with tabs between.
+
+    Bytes that are no UTF-8, and characters that do not show, are escaped. ``controls``: for each row what is written in
+    place of the key and value of a control record (see ``control.py``).
+    """
+    for start in range(0, batch.num_rows, _ROWS):
+        part = batch.slice(start, _ROWS)
+        columns = [part.column(name) for name in ("offset", "key", "value", "headers")]
+        times, places = format_times(part.column("timestamp")), _places(part)
+        said = [None] * part.num_rows if controls is None else controls[start : start + _ROWS]
+        large = part.nbytes > _LARGE
+        lines: list[str] = []
+        for row in range(part.num_rows) if large else ():
+            head = f"{places[row]}{columns[0][row].as_py()}\t{times[row]}"
+            yield from _large_line(head, [column[row] for column in columns[1:]], said[row])
+        if not large:
+            rows = zip(places, *(column.to_pylist() for column in columns), times, said, strict=True)
+            for place, offset, key, value, headers, time, control in rows:
+                content = f"{escape(key)}\t{escape(value)}" if control is None else dumps(control)
+                lines.append(f"{place}{offset}\t{time}\t{content}{_headers(headers)}\n")
+            yield "".join(lines).encode()
+
+
+def escape(value: bytes | None) -> str:
+    """Text on one line; null is ``null``."""
+    return NULL if value is None else show(value.decode(errors="backslashreplace"))
+
+
+def show(text: str) -> str:
+    """``text`` without anything that moves a terminal's cursor or does not show."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _SHORT.get(char) or _escaped(char) for char in text)
+
+
+def format_times(column: pa.Array) -> list[str]:
+    """Milliseconds as ISO 8601 in UTC; ``-`` for null and for Kafka's -1, which means that there is none."""
+    times: NDArray[Any] = pc.fill_null(column.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    texts = np.datetime_as_string(times.astype("datetime64[ms]"), unit="ms")
+    return [NONE if time == -1 else f"{text}Z" for time, text in zip(times.tolist(), texts.tolist(), strict=True)]
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+def _places(batch: pa.RecordBatch) -> list[str]:
+    topics, partitions = batch.column("topic").to_pylist(), batch.column("partition").to_pylist()
+    return ["" if topic is None else f"{topic}-{number}\t" for topic, number in zip(topics, partitions, strict=True)]
+
+
+def _headers(headers: Sequence[Any]) -> str:
+    texts = (f"{show(header['key'])}={escape(header['value'])}" for header in headers)
+    return "\t" + ",".join(texts) if headers else ""
+
+
+def _large_line(head: str, content: Sequence[Any], control: Any) -> Iterator[bytes]:
+    """A line in pieces, so that a large value is never there as text as a whole."""
+    key, value, headers = content
+    yield f"{head}\t".encode()
+    if control is None:
+        yield from _pieces(key)
+        yield b"\t"
+        yield from _pieces(value)
+    else:
+        yield dumps(control).encode()
+    for index, header in enumerate(headers):
+        yield ("\t" if index == 0 else ",").encode() + show(header["key"].as_py()).encode() + b"="
+        yield from _pieces(header["value"])
+    yield b"\n"
+
+
+def _pieces(scalar: Any) -> Iterator[bytes]:
+    buffer = scalar.as_buffer() if scalar.is_valid else None
+    if buffer is None:
+        yield NULL.encode()
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+    for start in range(0, buffer.size, _SLICE):
+        end = min(start + _SLICE, buffer.size)
+        yield show(decoder.decode(buffer.slice(start, end - start), end == buffer.size)).encode()

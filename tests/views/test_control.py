@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from tests.views.rows import batch_of, record
+
+from brokerless.views.control import controls
+
+
+def test_rows_say_what_they_control() -> None:
+    rows = [
+        record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7"),
+        record(key=b"\0\0\0\1", value=b"\0\0\0\0\0\7", isControl=True),
+        record(key=b"\0\0\0\2", value=b"\0", isControl=True),
+        record(key=b"\0\0\xff\xff", value=None, isControl=True),
+        record(key=b"\0\0\0", value=None, isControl=True),
+    ]
+    assert controls(batch_of(rows)) == [
+        None,
+        {"typeId": 1, "type": "COMMIT", "coordinatorEpoch": 7},
+        {"typeId": 2, "type": "LEADER_CHANGE"},
+        {"typeId": -1, "type": "UNKNOWN"},
+        {"typeId": None, "type": "UNKNOWN"},
+    ]
+    assert controls(batch_of(rows[:1])) == [None]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import PartitionState
 from brokerless.log.storage import StorageOptions, open_file
-from brokerless.schemas import BATCHES, RECORDS
+from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
@@ -119,7 +119,6 @@ class Partition:
         Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is asked for.
         """
         from brokerless.format.batches import checksums_match
-        from brokerless.format.decode import look_into_wrappers
         from brokerless.log.segment import HEADERS_STEP, STEP, scan
         from brokerless.tables import Source, batches_batch, project
 
@@ -130,8 +129,71 @@ class Partition:
             with open_file(segment.log.path, self.storage_options) as file:
                 for chunk in scan(file, on_damage or raise_errors, step=STEP if check else HEADERS_STEP):
                     valid = checksums_match(chunk.buffer, chunk.batches) if check else None
-                    wrappers = look_into_wrappers(chunk.buffer, chunk.batches) if "baseOffset" in schema.names else None
+                    wrappers = None
+                    if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
+                        from brokerless.format.decode import look_into_wrappers
+
+                        wrappers = look_into_wrappers(chunk.buffer, chunk.batches)
                     yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
+
+    def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
+        """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`)."""
+        from brokerless.log.summary import summarize
+        from brokerless.tables import Source, segment_row
+
+        rows: list[dict[str, Any]] = []
+        for segment in self.paths.segments:
+            with open_file(segment.log.path, self.storage_options) as file:
+                source = Source(segment.log.path, self.topic, self.partition)
+                rows.append(segment_row(segment, source, summarize(file, on_damage or raise_errors)))
+        return pa.Table.from_pylist(rows, SEGMENTS)
+
+    def transactions(self) -> pa.Table:
+        """One row for each transaction, in the order in which they ended (schema :data:`schemas.TRANSACTIONS`)."""
+        from brokerless.log.partition import transactions_of
+        from brokerless.tables import Source, transactions_table
+
+        source = Source(self.path, self.topic, self.partition)
+        return transactions_table(transactions_of(self.paths, self.storage_options), source)
+
+    def verify(self, *, limit: int | None = None) -> Iterator[Finding]:
+        """What is wrong or odd: every batch's checksum and structure, and the indexes against the log.
+
+        The first finding of severity ``error`` is where Kafka's own reader first throws.
+        """
+        from brokerless.format.compression import DEFAULT_LIMIT
+        from brokerless.jobs.verify import verify_partition
+
+        return verify_partition(self.paths, self.storage_options, DEFAULT_LIMIT if limit is None else limit)
+
+    def offset_for_timestamp(self, timestamp: Time) -> int | None:
+        """The offset of the first record whose timestamp is at least this (``KafkaConsumer.offsetsForTimes``)."""
+        from brokerless.log.seek import offset_for_timestamp
+
+        milliseconds = _milliseconds(timestamp)
+        assert milliseconds is not None
+        found = offset_for_timestamp(self.paths, milliseconds, self.storage_options)
+        return None if found is None else found[0]
+
+    @property
+    def start_offset(self) -> int | None:
+        """The first segment's base offset; None without a segment."""
+        return self.paths.segments[0].base_offset if self.paths.segments else None
+
+    @cached_property
+    def end_offset(self) -> int | None:
+        """The offset after the last one in the log, by the last segment's headers; None without a segment."""
+        from brokerless.log.partition import ignore
+        from brokerless.log.summary import summarize
+
+        for segment in reversed(self.paths.segments):
+            with open_file(segment.log.path, self.storage_options) as file:
+                last = summarize(file, ignore).last_offset
+            if last is not None:
+                return last + 1
+            if segment.base_offset:
+                return segment.base_offset
+        return self.start_offset
 
 
 @dataclass(frozen=True)
@@ -189,6 +251,20 @@ class Log:
         """As :meth:`Partition.batches`, of all partitions."""
         for partition in self.partitions:
             yield from partition.batches(columns, on_damage=on_damage)
+
+    def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
+        """As :meth:`Partition.segments`, of all partitions."""
+        tables = [partition.segments(on_damage=on_damage) for partition in self.partitions]
+        return pa.concat_tables([SEGMENTS.empty_table(), *tables])
+
+    def transactions(self) -> pa.Table:
+        """As :meth:`Partition.transactions`, of all partitions."""
+        return pa.concat_tables([TRANSACTIONS.empty_table(), *(each.transactions() for each in self.partitions)])
+
+    def verify(self, *, limit: int | None = None) -> Iterator[Finding]:
+        """As :meth:`Partition.verify`, of all partitions."""
+        for partition in self.partitions:
+            yield from partition.verify(limit=limit)
 
 
 def raise_errors(finding: Finding) -> None:

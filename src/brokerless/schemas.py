@@ -65,6 +65,7 @@ SEGMENTS = pa.schema(
         pa.field("partition", pa.int32()),
         pa.field("file", NAME, nullable=False),
         pa.field("baseOffset", pa.int64(), nullable=False),
+        pa.field("firstOffset", pa.int64()),
         pa.field("lastOffset", pa.int64()),
         pa.field("sizeInBytes", pa.int64(), nullable=False),
         pa.field("validBytes", pa.int64(), nullable=False),

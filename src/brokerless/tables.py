@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,13 @@ from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.columns import Columns
-from brokerless.format.decode import Decoded, Wrappers
-from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.summary import Summary
+from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
+
+if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
+    from brokerless.format.decode import Decoded, Wrappers
+    from brokerless.log.transactions import Transactions
 
 _BINARY = pa.binary()
 _HEADER: pa.StructType = HEADERS.value_type
@@ -78,8 +83,8 @@ def batches_batch(
 ) -> pa.RecordBatch:
     """Batch headers as one Arrow record batch.
 
-    ``base``: the position in the file of the buffer's first byte. ``wrappers`` is needed for the column
-    ``baseOffset``, ``is_valid`` (whether checksums match) for ``isValid``.
+    ``base``: the position in the file of the buffer's first byte. The column ``baseOffset``
+    needs ``wrappers`` if there are wrapper messages, ``isValid`` needs ``is_valid`` (whether checksums match).
     """
     count = len(batches)
     legacy, cut = batches.is_legacy, batches.is_cut
@@ -95,7 +100,7 @@ def batches_batch(
         "sizeInBytes": lambda: _fixed(pa.int64(), batches.sizes),
         "topic": lambda: _constant_name(source.topic, count),
         "partition": lambda: _constant_int32(source.partition, count),
-        "baseOffset": lambda: _known_base_offset(wrappers),
+        "baseOffset": lambda: _base_offset(batches.entry_offset, wrappers),
         "lastOffset": lambda: known(batches.last_offset, pa.int64()),
         "magic": lambda: _fixed(pa.int8(), batches.magic),
         "compression": lambda: _names(batches.codec, layouts.CODECS, cut),
@@ -115,6 +120,51 @@ def batches_batch(
         "isValid": lambda: pa.array(is_valid),
     }
     return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
+
+
+def transactions_table(transactions: Transactions, source: Source) -> pa.Table:
+    """The transactions of one partition (schema :data:`schemas.TRANSACTIONS`)."""
+    rows = [
+        {
+            "topic": source.topic,
+            "partition": source.partition,
+            "producerId": each.producer_id,
+            "producerEpoch": each.producer_epoch,
+            "firstOffset": each.first_offset,
+            "lastOffset": each.last_offset,
+            "state": each.state,
+            "batches": each.batches,
+            "records": each.records,
+            "firstTimestamp": each.first_timestamp,
+            "lastTimestamp": each.last_timestamp,
+            "coordinatorEpoch": each.coordinator_epoch,
+        }
+        for each in transactions.all
+    ]
+    return pa.Table.from_pylist(rows, TRANSACTIONS)
+
+
+def segment_row(segment: SegmentPaths, source: Source, summary: Summary) -> dict[str, Any]:
+    """One row of the segments table (schema :data:`schemas.SEGMENTS`)."""
+    return {
+        "topic": source.topic,
+        "partition": source.partition,
+        "file": source.file,
+        "baseOffset": segment.base_offset,
+        "firstOffset": summary.first_offset,
+        "lastOffset": summary.last_offset,
+        "sizeInBytes": summary.size,
+        "validBytes": summary.valid_bytes,
+        "batches": summary.batches,
+        "records": summary.records,
+        "minTimestamp": summary.min_timestamp,
+        "maxTimestamp": summary.max_timestamp,
+        "magics": sorted(summary.magics),
+        "compressions": sorted(summary.compressions, key=layouts.CODECS.index),
+        "hasOffsetIndex": segment.offset_index is not None,
+        "hasTimeIndex": segment.time_index is not None,
+        "hasTransactionIndex": segment.transaction_index is not None,
+    }
 
 
 def _fixed(type_: pa.DataType, values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
@@ -183,8 +233,9 @@ def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.boo
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=null), pa.array(names, pa.string()))
 
 
-def _known_base_offset(wrappers: Wrappers | None) -> pa.Array:
-    assert wrappers is not None
+def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> pa.Array:
+    if wrappers is None:
+        return _fixed(pa.int64(), entry_offset)
     return _fixed(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)
 
 

@@ -1,34 +1,97 @@
-"""Where in a segment to begin, by offset or timestamp: by its indexes where they are sound, by its batches where not.
+"""Where in a log to begin, by offset or by timestamp, and where to cut it into pieces.
 
-An index entry is believed only if a batch with a right checksum begins where it says; otherwise the walk starts at the
-segment's first byte, which is slower and always right.
+Indexes are hints. What one says is believed only if a true batch begins where it points; otherwise the walk starts at
+the segment's first byte, which is slower and always right.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from brokerless.format.batches import Stop, checksums_match, read_headers, walk
-from brokerless.log.directory import SegmentPaths
-from brokerless.log.storage import File, StorageOptions
+from brokerless.format.decode import Decoder
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.indexes import load_offset_index, load_time_index
+from brokerless.log.segment import HEADERS_STEP, scan
+from brokerless.log.storage import File, StorageOptions, open_file
 
 
 def position_of_offset(
     file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None
 ) -> int:
-    """A position (bytes) in the segment's log where a batch begins that is not after the one with ``offset``."""
+    """A position (bytes) in the segment's log where a batch begins, so that all records from ``offset`` on follow."""
     if segment.offset_index is None or offset <= segment.base_offset:
         return 0
-    position = 0
-    return position if is_batch(file, position, offset) else 0
+    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+    known_offset, position = index.lookup(offset)
+    return position if position and is_batch_with(file, position, known_offset) else 0
 
 
-def is_batch(file: File, position: int, offset: int) -> bool:
-    """Whether a true batch begins at ``position``, with no record after ``offset`` before it."""
+def is_batch_with(file: File, position: int, offset: int) -> bool:
+    """Whether a true batch with ``offset`` begins at ``position`` (bytes); an offset index points at such."""
+    if not 0 <= position < file.size:
+        return False
     buffer = file.read(position, min(file.size - position, 1 << 20))
     walked = walk(buffer, limit=1)
     if walked.stop == Stop.SIZE_TOO_SMALL or not len(walked.positions):
         return False
     batch = read_headers(buffer, walked.positions)
-    starts_before = not batch.is_legacy[0] and int(batch.entry_offset[0]) <= offset
-    return bool(starts_before and np.all(checksums_match(buffer, batch)))
+    has_offset = batch.is_wrapper[0] or int(batch.entry_offset[0]) <= offset
+    return bool(has_offset and offset <= int(batch.last_offset[0]) and np.all(checksums_match(buffer, batch)))
+
+
+def offset_for_timestamp(
+    partition: PartitionPath, timestamp: int, storage_options: StorageOptions | None = None
+) -> tuple[int, int] | None:
+    """The first record whose timestamp (ms) is at least ``timestamp``, as (offset, timestamp); None if there is none.
+
+    As ``KafkaConsumer.offsetsForTimes``; found through the time index where there is a sound one, and the largest
+    timestamps of batch headers.
+    """
+    for segment in partition.segments:
+        with open_file(segment.log.path, storage_options) as file:
+            found = _first_since(file, _start_for_timestamp(file, segment, timestamp, storage_options), timestamp)
+        if found is not None:
+            return found
+    return None
+
+
+def _start_for_timestamp(
+    file: File, segment: SegmentPaths, timestamp: int, storage_options: StorageOptions | None
+) -> int:
+    if segment.time_index is None or segment.offset_index is None:
+        return 0
+    index = load_time_index(segment.time_index.path, segment.base_offset, storage_options)
+    known, offset = index.lookup(timestamp - 1)
+    return position_of_offset(file, segment, offset, storage_options) if known >= 0 else 0
+
+
+def _first_since(file: File, start: int, timestamp: int) -> tuple[int, int] | None:
+    decoder = Decoder(keys=False, values=False, headers=False)
+    for chunk in scan(file, lambda _: None, start, step=HEADERS_STEP):
+        late = chunk.batches.take(chunk.batches.max_timestamp >= timestamp)
+        for row in range(len(late)):
+            one = late.take(slice(row, row + 1))
+            if not checksums_match(chunk.buffer, one)[0]:
+                continue
+            decoded = [*decoder.decode(chunk.buffer, one), decoder.flush()]
+            for columns in (each.columns for each in decoded if each is not None):
+                rows = np.flatnonzero(columns.timestamp[: columns.rows] >= timestamp)
+                if len(rows):
+                    return int(columns.offset[rows[0]]), int(columns.timestamp[rows[0]])
+    return None
+
+
+def split(file: File, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    """Cuts the batches of a file that begin in ``[start, end)`` into byte ranges of about ``size`` bytes; each starts
+    where a batch does."""
+    at = start
+    for chunk in scan(file, lambda _: None, start, end, step=max(size, 1)):
+        after = chunk.base + int(chunk.batches.ends[-1])
+        if after - at >= size:
+            yield at, after
+            at = after
+    if at < end:
+        yield at, end

@@ -1,0 +1,72 @@
+"""What the headers of a segment's batches add up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from brokerless.format import layouts
+from brokerless.log.segment import HEADERS_STEP, Chunk, Report, scan
+from brokerless.log.storage import File
+
+
+@dataclass(slots=True)
+class Summary:
+    """Sums over one segment. ``size`` and ``valid_bytes`` (as far as the chain of batches holds) in bytes, timestamps
+    in ms, offsets absolute; None where there is nothing to take one from.
+
+    ``records`` are those that the headers declare; only v0 and v1 wrapper messages are looked into, as they do not say.
+    ``min_timestamp`` is the smallest base timestamp: that of a batch's first record.
+    """
+
+    size: int
+    valid_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    min_timestamp: int | None = None
+    max_timestamp: int | None = None
+    magics: set[int] = field(default_factory=set[int])
+    compressions: set[str] = field(default_factory=set[str])
+
+
+def summarize(file: File, report: Report) -> Summary:
+    """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages)."""
+    summary = Summary(file.size)
+    for chunk in scan(file, report, step=HEADERS_STEP):
+        _add(summary, chunk)
+    return summary
+
+
+def _add(summary: Summary, chunk: Chunk) -> None:
+    batches = chunk.batches
+    first_offset, counts = int(batches.entry_offset[0]), np.where(batches.is_legacy, 1, batches.count)
+    if batches.is_wrapper.any():
+        from brokerless.format.decode import look_into_wrappers
+
+        wrappers = look_into_wrappers(chunk.buffer, batches)
+        counts = wrappers.count
+        if wrappers.has_base_offset[0]:
+            first_offset = int(wrappers.base_offset[0])
+    if summary.first_offset is None:
+        summary.first_offset = first_offset
+    last = int(batches.last_offset.max())
+    summary.last_offset = last if summary.last_offset is None else max(summary.last_offset, last)
+    summary.valid_bytes = chunk.base + int(batches.ends[-1])
+    summary.batches += len(batches)
+    summary.records += int(np.maximum(counts, 0).sum(dtype=np.int64))
+    summary.magics.update(np.unique(batches.magic).tolist())
+    codecs = [codec for codec in np.unique(batches.codec).tolist() if codec < len(layouts.CODECS)]
+    summary.compressions.update(layouts.CODECS[codec] for codec in codecs)
+    # With a delete horizon, a batch no longer says when its first record was written.
+    own = batches.is_legacy | batches.has_delete_horizon
+    base = np.where(own, batches.max_timestamp, batches.base_timestamp)
+    times, base = batches.max_timestamp[batches.max_timestamp >= 0], base[base >= 0]
+    if len(times):
+        largest = int(times.max())
+        summary.max_timestamp = largest if summary.max_timestamp is None else max(summary.max_timestamp, largest)
+    if len(base):
+        least = int(base.min())
+        summary.min_timestamp = least if summary.min_timestamp is None else min(summary.min_timestamp, least)

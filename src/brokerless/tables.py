@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPE
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
     from brokerless.format.decode import Decoded, Wrappers
     from brokerless.log.transactions import Transactions
+
+Array: TypeAlias = "pa.Array[Any]"
 
 _BINARY = pa.binary()
 _HEADER: pa.StructType = HEADERS.value_type
@@ -55,7 +57,7 @@ def records_batch(
 ) -> pa.RecordBatch:
     """Decoded records as one Arrow record batch; ``rows`` (bool) filters them."""
     columns, count = decoded.columns, decoded.columns.rows
-    make: dict[str, Callable[[], pa.Array]] = {
+    make: dict[str, Callable[[], Array]] = {
         "key": lambda: _binary(columns.key_ends, columns.key_data, columns.key_null, count),
         "value": lambda: _binary(columns.value_ends, columns.value_data, columns.value_null, count),
         "topic": lambda: _constant_name(source.topic, count),
@@ -91,10 +93,10 @@ def batches_batch(
     # Kafka's reader has none for an unknown magic, nor where the batch ends before it.
     no_base_timestamp = legacy | cut | (batches.magic > layouts.MAGIC_V2) | (batches.sizes < _BASE_TIMESTAMP_END)
 
-    def known(values: NDArray[Any], type_: pa.DataType) -> pa.Array:
+    def known(values: NDArray[Any], type_: pa.DataType) -> Array:
         return _fixed(type_, values, cut)
 
-    make: dict[str, Callable[[], pa.Array]] = {
+    make: dict[str, Callable[[], Array]] = {
         "file": lambda: _constant_name(source.file, count),
         "position": lambda: _fixed(pa.int64(), batches.positions + base),
         "sizeInBytes": lambda: _fixed(pa.int64(), batches.sizes),
@@ -167,7 +169,7 @@ def segment_row(segment: SegmentPaths, source: Source, summary: Summary) -> dict
     }
 
 
-def _fixed(type_: pa.DataType, values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
+def _fixed(type_: pa.DataType, values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> Array:
     """Adopts numbers; ``null`` (bool) says which of them are none."""
     values = np.ascontiguousarray(values)
     validity = None if null is None or not null.any() else _bits(~null)
@@ -184,7 +186,7 @@ def _binary(
     null: NDArray[np.uint8] | None,
     count: int,
     type_: pa.DataType = _BINARY,
-) -> pa.Array:
+) -> Array:
     """Adopts variable-length bytes."""
     null = None if null is None else null[:count]
     validity = None if null is None or not null.any() else _bits(null == 0)
@@ -192,7 +194,7 @@ def _binary(
     return pa.Array.from_buffers(type_, count, buffers)
 
 
-def _headers(columns: Columns, rows: int) -> pa.Array:
+def _headers(columns: Columns, rows: int) -> Array:
     count = int(columns.header_ends[rows])
     keys = _header_keys(columns, count)
     values = _binary(columns.header_value_ends, columns.header_value_data, columns.header_value_null, count)
@@ -200,7 +202,7 @@ def _headers(columns: Columns, rows: int) -> pa.Array:
     return pa.Array.from_buffers(HEADERS, rows, [None, pa.py_buffer(columns.header_ends[: rows + 1])], children=[pairs])
 
 
-def _header_keys(columns: Columns, count: int) -> pa.Array:
+def _header_keys(columns: Columns, count: int) -> Array:
     """Header keys are UTF-8; what is not is replaced, as Java's ``String`` does when Kafka's reader makes one."""
     ends, data = columns.header_key_ends, columns.header_key_data
     keys = _binary(ends, data, None, count, pa.string())
@@ -213,27 +215,27 @@ def _header_keys(columns: Columns, count: int) -> pa.Array:
     return keys
 
 
-def _constant_name(name: str | None, count: int) -> pa.Array:
+def _constant_name(name: str | None, count: int) -> Array:
     if name is None:
         return pa.nulls(count, NAME)
     indices = pa.Array.from_buffers(pa.int32(), count, [None, _zeros(count)])
     return pa.DictionaryArray.from_arrays(indices, pa.array([name], pa.string()))
 
 
-def _constant_int32(value: int | None, count: int) -> pa.Array:
+def _constant_int32(value: int | None, count: int) -> Array:
     if value is None:
         return pa.nulls(count, pa.int32())
     return pa.Array.from_buffers(pa.int32(), count, [None, _repeated(value, count)])
 
 
-def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.bool_]) -> pa.Array:
+def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.bool_]) -> Array:
     """Names by their index; null where there is none."""
     null = null | (codes >= len(names)) | (codes < 0)
     indices = np.where(null, 0, codes).astype(np.int32)
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=null), pa.array(names, pa.string()))
 
 
-def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> pa.Array:
+def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> Array:
     if wrappers is None:
         return _fixed(pa.int64(), entry_offset)
     return _fixed(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,9 @@ _LEGACY = np.dtype(
         "names": ["offset", "size", "crc", "magic", "attributes", "timestamp"],
         "formats": [">i8", ">i4", ">u4", "i1", "i1", ">i8"],
         "offsets": [
-            layouts.MESSAGE_V1.fields[n][1] for n in ("offset", "size", "crc", "magic", "attributes", "timestamp")
-        ],  # type: ignore[index]
+            layouts.position_of(layouts.MESSAGE_V1, name)
+            for name in ("offset", "size", "crc", "magic", "attributes", "timestamp")
+        ],
         "itemsize": _HEADER_SIZE,
     }
 )
@@ -59,7 +61,7 @@ def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_by
     begins ``max_bytes`` or more after ``start``."""
     found: list[int] = []
     at, end = start, len(buffer)
-    view = memoryview(buffer)
+    view = buffer.data
     few = min(limit, _FEW)
     until = start + max_bytes
     while len(found) < few:
@@ -145,7 +147,7 @@ class Batches:
     def ends(self) -> NDArray[np.int64]:
         return self.positions + self.sizes
 
-    def _pick(self, v2: NDArray[np.generic], legacy: NDArray[np.generic] | int) -> NDArray[np.generic]:
+    def _pick(self, v2: NDArray[Any], legacy: NDArray[Any] | int) -> NDArray[Any]:
         native = v2.astype(v2.dtype.newbyteorder("="))
         return native if self.all_v2 else np.where(self.is_legacy, legacy, native).astype(native.dtype)
 
@@ -157,13 +159,13 @@ class Batches:
     @cached_property
     def last_offset(self) -> NDArray[np.int64]:
         with np.errstate(over="ignore"):
-            return self._pick(self.entry_offset + self.v2["last_offset_delta"].astype(np.int64), self.entry_offset)  # type: ignore[return-value]
+            return self._pick(self.entry_offset + self.v2["last_offset_delta"].astype(np.int64), self.entry_offset)
 
     @cached_property
     def attributes(self) -> NDArray[np.int8]:
         """The low byte; Kafka uses no more of v2's two."""
         low = self.raw[:, layouts.BATCH_CRC_START + 1].view(np.int8)
-        return self._pick(low, self.legacy["attributes"])  # type: ignore[return-value]
+        return self._pick(low, self.legacy["attributes"])
 
     @cached_property
     def codec(self) -> NDArray[np.int8]:
@@ -184,19 +186,19 @@ class Batches:
     def max_timestamp(self) -> NDArray[np.int64]:
         """ms; -1 for v0."""
         timestamp = self.legacy["timestamp"].astype(np.int64)
-        return self._pick(self.v2["max_timestamp"], np.where(self.magic == 0, layouts.NO_TIMESTAMP, timestamp))  # type: ignore[return-value]
+        return self._pick(self.v2["max_timestamp"], np.where(self.magic == 0, layouts.NO_TIMESTAMP, timestamp))
 
     @cached_property
     def producer_id(self) -> NDArray[np.int64]:
-        return self._pick(self.v2["producer_id"], layouts.NO_PRODUCER_ID)  # type: ignore[return-value]
+        return self._pick(self.v2["producer_id"], layouts.NO_PRODUCER_ID)
 
     @cached_property
     def producer_epoch(self) -> NDArray[np.int16]:
-        return self._pick(self.v2["producer_epoch"], layouts.NO_PRODUCER_EPOCH)  # type: ignore[return-value]
+        return self._pick(self.v2["producer_epoch"], layouts.NO_PRODUCER_EPOCH)
 
     @cached_property
     def base_sequence(self) -> NDArray[np.int32]:
-        return self._pick(self.v2["base_sequence"], layouts.NO_SEQUENCE)  # type: ignore[return-value]
+        return self._pick(self.v2["base_sequence"], layouts.NO_SEQUENCE)
 
     @cached_property
     def last_sequence(self) -> NDArray[np.int32]:
@@ -206,17 +208,17 @@ class Batches:
 
     @cached_property
     def partition_leader_epoch(self) -> NDArray[np.int32]:
-        return self._pick(self.v2["partition_leader_epoch"], layouts.NO_PARTITION_LEADER_EPOCH)  # type: ignore[return-value]
+        return self._pick(self.v2["partition_leader_epoch"], layouts.NO_PARTITION_LEADER_EPOCH)
 
     @cached_property
     def count(self) -> NDArray[np.int32]:
         """Records by the header; -1 for v0/v1, which do not say."""
-        return self._pick(self.v2["count"], -1)  # type: ignore[return-value]
+        return self._pick(self.v2["count"], -1)
 
     @cached_property
     def checksum(self) -> NDArray[np.uint32]:
         """As stored."""
-        return self._pick(self.v2["crc"], self.legacy["crc"])  # type: ignore[return-value]
+        return self._pick(self.v2["crc"], self.legacy["crc"])
 
     def _flag(self, bit: int) -> NDArray[np.bool_]:
         return (self.attributes & np.int8(bit) != 0) & ~self.is_legacy

@@ -1,6 +1,6 @@
 """Where a batch may start, by its header alone (kernel)."""
 
-# pyright: basic
+# pyright: basic, reportCallIssue=false
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """The chain of sizes as a kernel: the same walk as :func:`brokerless.format.batches.walk`, for many batches."""
 
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
+
 from __future__ import annotations
 
 import numpy as np

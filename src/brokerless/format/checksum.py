@@ -5,6 +5,9 @@ so long ranges are cut into three streams that run side by side and are then joi
 tables take eight bytes a step.
 """
 
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
+
 from __future__ import annotations
 
 import numpy as np

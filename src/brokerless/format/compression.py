@@ -12,7 +12,7 @@ What is accepted and refused is what Kafka's reader accepts and refuses (3.9.1 a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import cramjam
@@ -28,6 +28,7 @@ DEFAULT_LIMIT = 256 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_IsalError: type[Exception] = isal_zlib.error  # pyright: ignore[reportAssignmentType] - a class, whatever its stub says
 
 
 class CodecError(Exception):
@@ -49,7 +50,7 @@ class Inflater:
         self.limit = limit
         self.used = 0
         self.buffer: NDArray[np.uint8] = np.empty(1 << 20, dtype=np.uint8)
-        self._view = memoryview(self.buffer)
+        self._view = self.buffer.data
         self._zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
 
     def clear(self) -> None:
@@ -96,7 +97,7 @@ class Inflater:
     def _grow(self, capacity: int) -> None:
         grown = np.empty(capacity, dtype=np.uint8)
         grown[: self.used] = self.buffer[: self.used]
-        self.buffer, self._view = grown, memoryview(grown)
+        self.buffer, self._view = grown, grown.data
 
     def _room(self, size: int, start: int) -> memoryview:
         """The next ``size`` free bytes, within the limit for the payload whose result began at ``start``."""
@@ -132,11 +133,11 @@ class Inflater:
                 raise CodecError(f"lz4: a block of {size} bytes, of which only {len(block)} are there")
             at += size
             if block_checksums:
-                if payload[at : at + 4] != xxhash.xxh32_intdigest(block).to_bytes(4, "little"):
+                if bytes(payload[at : at + 4]) != xxhash.xxh32_intdigest(block).to_bytes(4, "little"):
                     raise CodecError("lz4: a block's checksum does not match")
                 at += 4
             if word & 0x80000000:
-                self._append(block, start)  # type: ignore[arg-type]
+                self._append(bytes(block), start)
                 continue
             # A lawful block inflates at most 255 times: no need to have room for more.
             room = self._room(min(max_block, 255 * size + 64), start)
@@ -206,7 +207,7 @@ class Inflater:
             decompressor = isal_zlib.decompressobj(wbits=-15)
             try:
                 data = decompressor.decompress(payload[at:], 16 << 20)
-            except isal_zlib.error:
+            except _IsalError:
                 data = b""
             if decompressor.eof:
                 self._append(data, start)
@@ -234,13 +235,20 @@ class Inflater:
             except CodecError:
                 return
 
-    def _in_pieces(self, name, data: memoryview, decompress, ended, start: int) -> int:  # type: ignore[no-untyped-def]
+    def _in_pieces(
+        self,
+        name: str,
+        data: memoryview,
+        decompress: Callable[[memoryview], bytes],
+        ended: Callable[[], bool],
+        start: int,
+    ) -> int:
         """Feeds ``data`` in pieces so small that none inflates far past the limit; returns how much was fed."""
         fed = 0
         for piece in _pieces(data):
             try:
                 self._append(decompress(piece), start)
-            except (zstandard.ZstdError, isal_zlib.error) as error:
+            except (zstandard.ZstdError, _IsalError) as error:
                 raise CodecError(f"{name}: the stream does not decompress ({error})") from None
             fed += len(piece)
             if ended():
@@ -264,7 +272,7 @@ _XERIAL_LARGEST = 512 << 20
 
 
 def _is_xerial_header(header: memoryview) -> bool:
-    return len(header) == 16 and header[:8] == _XERIAL_MAGIC
+    return len(header) == 16 and bytes(header[:8]) == _XERIAL_MAGIC
 
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
@@ -304,7 +312,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 def _is_one_zstd_frame(payload: memoryview) -> bool:
     """Whether a payload is one frame and nothing else, by its block headers (RFC 8878): the library does not tell."""
-    if payload[:4] != _ZSTD_MAGIC:
+    if bytes(payload[:4]) != _ZSTD_MAGIC:
         return False
     at, end = zstandard.frame_header_size(payload), len(payload)
     while at + 3 <= end:
@@ -319,7 +327,7 @@ def _gzip_header(payload: memoryview) -> int:
     """The length of a gzip member's header (RFC 1952), read as ``java.util.zip.GZIPInputStream`` does."""
     if len(payload) < 10:
         raise CodecError("gzip: the stream ends within its header")
-    if payload[:2] != b"\x1f\x8b":
+    if bytes(payload[:2]) != b"\x1f\x8b":
         raise CodecError("gzip: not in gzip format")
     if payload[2] != 8:
         raise CodecError(f"gzip: compression method {payload[2]}")
@@ -331,7 +339,7 @@ def _gzip_header(payload: memoryview) -> int:
             rest = bytes(payload[at:])
             at += rest.find(b"\x00") + 1 if b"\x00" in rest else len(rest) + 1
     if flags & 0x02:
-        if payload[at : at + 2] != (isal_zlib.crc32(payload[:at]) & 0xFFFF).to_bytes(2, "little"):
+        if bytes(payload[at : at + 2]) != (isal_zlib.crc32(payload[:at]) & 0xFFFF).to_bytes(2, "little"):
             raise CodecError("gzip: the header's checksum does not match")
         at += 2
     if at > len(payload):

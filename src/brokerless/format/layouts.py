@@ -9,6 +9,8 @@ Sources: KIP-32 (v1), KIP-98 (v2), KIP-101 (leader epoch), KIP-534 (delete horiz
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
@@ -59,6 +61,13 @@ BATCH_V2 = np.dtype(
     ]
 )
 """v2 (KIP-98): 61 bytes; crc (CRC-32C) covers attributes to the end; then ``count`` records, compressed as a whole."""
+
+
+def position_of(layout: np.dtype[Any], name: str) -> int:
+    """Where a field of a layout starts, in bytes."""
+    fields: Any = layout.fields
+    return int(fields[name][1])
+
 
 LOG_ENTRY_SIZE = LOG_ENTRY.itemsize
 """12 bytes: not counted in ``size``."""

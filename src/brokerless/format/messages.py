@@ -8,6 +8,9 @@ inner checksums are not looked at, an inner message that is cut off ends the seq
 shorter than its message.
 """
 
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
+
 from __future__ import annotations
 
 import numpy as np

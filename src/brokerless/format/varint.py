@@ -4,6 +4,9 @@ The rules are ``org.apache.kafka.common.utils.ByteUtils``'s (3.9.1): longer enco
 the 32nd or 64th are dropped, a sixth (eleventh) byte is an error.
 """
 
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
+
 from __future__ import annotations
 
 import numpy as np

@@ -5,7 +5,7 @@ checks bounds: the caller has.
 """
 
 # Numba's extension API is untyped.
-# pyright: basic, reportPrivateUsage=false
+# pyright: basic, reportPrivateUsage=false, reportCallIssue=false
 
 from __future__ import annotations
 

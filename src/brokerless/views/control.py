@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from brokerless.format.control import Control, decode_control
+from brokerless.views.arrow import flags
 
 
 def controls(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
@@ -15,12 +17,9 @@ def controls(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
     ``batch`` has ``isControl``, ``key`` and ``value``. A control record whose key cannot be read is ``UNKNOWN``.
     """
     said: list[dict[str, Any] | None] = [None] * batch.num_rows
-    flags, keys, values = batch.column("isControl"), batch.column("key"), batch.column("value")
-    if not flags.true_count:
-        return said
-    for row, is_control in enumerate(flags.to_pylist()):
-        if is_control:
-            said[row] = _as_dict(decode_control(keys[row].as_py(), values[row].as_py()))
+    keys, values = batch.column("key"), batch.column("value")
+    for row in np.flatnonzero(flags(batch.column("isControl"))).tolist():
+        said[row] = _as_dict(decode_control(keys[row].as_py(), values[row].as_py()))
     return said
 
 

@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from brokerless.schemas import TIMESTAMP_TYPES
+from brokerless.views import arrow
+from brokerless.views.arrow import Column
 
 BytesMode = Literal["auto", "base64", "verbatim"]
 """How keys, values and header values become JSON: ``auto`` gives a string where they are UTF-8 and
@@ -46,7 +47,7 @@ _MODES: dict[BytesMode, int] = {"auto": 0, "base64": 1, "verbatim": 2}
 _BATCH_COLUMNS = COLUMNS[:3]
 _ROW_COLUMNS = COLUMNS[3:]
 _NO_BYTES = np.empty(0, dtype=np.uint8)
-_ONE_END = np.zeros(1, dtype=np.int32)
+_NO_ENDS = np.zeros(1, dtype=np.int32)
 
 
 def dumps(value: Any) -> str:
@@ -104,10 +105,15 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, int, bool]]:
         yield start, end - start, controls is not None and bool(controls[start].as_py())
 
 
-def _codes(column: pa.Array) -> NDArray[Any]:
+def _codes(column: Column) -> NDArray[Any]:
+    """Numbers that are equal where the column's values are; -1 for null."""
+    if pa.types.is_boolean(column.type):
+        return arrow.flags(column)
     if pa.types.is_dictionary(column.type):
         column = column.indices
-    return pc.fill_null(column.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    if column.null_count:
+        return np.array([-1 if code is None else code for code in column.to_pylist()], np.int64)
+    return arrow.numbers(column, np.int32)
 
 
 def _run(batch: pa.RecordBatch, mode: BytesMode, out: NDArray[np.uint8]) -> Iterator[Piece]:
@@ -151,40 +157,28 @@ def _fixed_texts(batch: pa.RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.i
     return np.frombuffer(b"".join(encoded) + bytes(32), dtype=np.uint8), ends  # zeros: copies are wide
 
 
-def _column(batch: pa.RecordBatch, name: str) -> pa.Array | None:
+def _column(batch: pa.RecordBatch, name: str) -> Column | None:
     return batch.column(name) if name in batch.schema.names else None
 
 
 def _numbers(batch: pa.RecordBatch, name: str, dtype: type[np.generic]) -> NDArray[Any]:
     column = _column(batch, name)
-    if column is None:
-        return np.empty(0, dtype=dtype)
-    return np.frombuffer(column.buffers()[1], dtype=dtype)[column.offset : column.offset + len(column)]
+    return np.empty(0, dtype) if column is None else arrow.numbers(column, dtype)
 
 
-def _nullable(
-    column: pa.Array | None,
-) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint8], int]:
-    """A column of bytes or strings: its data, ends, validity bits (empty if all are valid), and the bit of row 0."""
+def _nullable(column: Column | None) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.uint8], int]:
+    """A column of bytes or strings: its data, ends, validity bits, and the bit of row 0."""
     if column is None or not len(column):
-        return _NO_BYTES, _ONE_END, _NO_BYTES, 0
-    validity, ends, data = column.buffers()
-    return (
-        _NO_BYTES if data is None else np.frombuffer(data, dtype=np.uint8),
-        np.frombuffer(ends, dtype=np.int32)[column.offset : column.offset + len(column) + 1],
-        _NO_BYTES if validity is None or not column.null_count else np.frombuffer(validity, dtype=np.uint8),
-        column.offset,
-    )
+        return _NO_BYTES, _NO_ENDS, _NO_BYTES, 0
+    return arrow.data(column), arrow.ends(column), arrow.validity(column), column.offset
 
 
-def _headers(column: pa.Array | None) -> tuple[Any, ...]:
+def _headers(column: Column | None) -> tuple[Any, ...]:
     """Where each row's headers end, the headers' keys (data and ends), and their values."""
     if column is None:
-        keys, values, ends = None, None, _ONE_END
-    else:
-        ends = np.frombuffer(column.buffers()[1], dtype=np.int32)[column.offset : column.offset + len(column) + 1]
-        keys, values = column.values.field(0), column.values.field(1)
-    return ends, *_nullable(keys)[:2], *_nullable(values)
+        return _NO_ENDS, *_nullable(None)[:2], *_nullable(None)
+    keys, values = column.values.field(0), column.values.field(1)
+    return arrow.ends(column), *_nullable(keys)[:2], *_nullable(values)
 
 
 def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "") -> Iterator[Piece]:
@@ -216,7 +210,7 @@ def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "")
     yield f"{end}}}\n".encode()
 
 
-def _bytes(scalar: pa.Scalar[Any], mode: BytesMode) -> Iterator[Piece]:
+def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Piece]:
     from brokerless.views.jsonl_kernels import SLACK, WORST_ESCAPE, escape, is_utf8
 
     buffer = scalar.as_buffer() if scalar.is_valid else None
@@ -239,7 +233,7 @@ def _bytes(scalar: pa.Scalar[Any], mode: BytesMode) -> Iterator[Piece]:
         yield b'"'
 
 
-def _texts(column: pa.Array) -> list[str]:
+def _texts(column: Column) -> list[str]:
     """Each value of a column as JSON."""
     if pa.types.is_dictionary(column.type):
         texts = [dumps(value) for value in column.dictionary.to_pylist()]

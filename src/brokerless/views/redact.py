@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
+
+from brokerless.views import arrow
+from brokerless.views.arrow import Column
 
 Form = Callable[[int, str], bytes]
 """How a redacted value is written, from its length in bytes and its hash."""
@@ -26,7 +27,7 @@ def redact(batch: pa.RecordBatch, key: bytes, form: Form) -> pa.RecordBatch:
     ``key``: at most 64 bytes, secret and random.
     """
     for index, name in enumerate(batch.schema.names):
-        column = batch.column(index)
+        column: Column = batch.column(index)
         if name in ("key", "value"):
             batch = batch.set_column(index, batch.schema.field(index), _bytes(column, key, form))
         elif name == "headers":
@@ -42,21 +43,18 @@ def as_text(length: int, digest: str) -> bytes:
     return b"<%d bytes, %s>" % (length, digest.encode())
 
 
-def _headers(column: pa.Array, key: bytes, form: Form) -> pa.Array:
-    ends = column.offsets.to_numpy()
+def _headers(column: Column, key: bytes, form: Form) -> Column:
+    ends = arrow.ends(column)
     headers = column.values.slice(ends[0], ends[-1] - ends[0])
     values = _bytes(headers.field(1), key, form)
-    fields = list(column.type.value_type)
-    struct = pa.StructArray.from_arrays([headers.field(0), values], fields=fields)
-    return pa.ListArray.from_arrays(pa.array(ends - ends[0], pa.int32()), struct, type=column.type)
+    pairs = pa.StructArray.from_arrays([headers.field(0), values], fields=list(column.type.value_type))
+    return arrow.column_of(column.type, len(column), [None, ends - ends[0]], [pairs])
 
 
-def _bytes(column: pa.Array, key: bytes, form: Form) -> pa.Array:
-    _, ends_buffer, data_buffer = column.buffers()
-    data = memoryview(b"" if data_buffer is None else data_buffer)
-    ends = np.frombuffer(ends_buffer, np.int32)[column.offset : column.offset + len(column) + 1].tolist()
+def _bytes(column: Column, key: bytes, form: Form) -> Column:
+    ends, data = arrow.ends(column).tolist(), arrow.data(column).data
     redacted: list[bytes | None] = []
     for start, end, valid in zip(ends, ends[1:], column.is_valid().to_pylist(), strict=False):
-        digest: Any = blake2b(data[start:end], digest_size=HASH_BYTES, key=key)
+        digest = blake2b(data[start:end], digest_size=HASH_BYTES, key=key)
         redacted.append(form(end - start, digest.hexdigest()) if valid else None)
-    return pa.array(redacted, column.type)
+    return arrow.bytes_column(redacted)

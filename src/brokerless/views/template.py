@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless.errors import UsageError
+from brokerless.views.arrow import Column
 
 HELP = (
     "%t topic, %p partition, %o offset, %T timestamp in ms, %k key, %s value, %h headers as name=value,..., "
@@ -90,31 +91,32 @@ def _column(batch: pa.RecordBatch, part: bytes | str) -> Sequence[bytes] | Itera
     return _FIELDS[part](batch.column(_COLUMNS[part]))
 
 
-def _numbers(column: pa.Array) -> list[bytes]:
+def _numbers(column: Column) -> list[bytes]:
     return [b"" if value is None else b"%d" % value for value in column.cast(pa.int64()).to_pylist()]
 
 
-def _lengths(column: pa.Array) -> list[int]:
-    return pc.fill_null(pc.call_function("binary_length", [column]), -1).to_pylist()
+def _lengths(column: Column) -> list[int]:
+    lengths: list[int | None] = pc.call_function("binary_length", [column]).to_pylist()
+    return [-1 if length is None else length for length in lengths]
 
 
-def _lengths_as_text(column: pa.Array) -> list[bytes]:
+def _lengths_as_text(column: Column) -> list[bytes]:
     return [b"%d" % length for length in _lengths(column)]
 
 
-def _lengths_as_bytes(column: pa.Array) -> list[bytes]:
+def _lengths_as_bytes(column: Column) -> list[bytes]:
     return [length.to_bytes(4, "big", signed=True) for length in _lengths(column)]
 
 
-def _names(column: pa.Array) -> list[bytes]:
+def _names(column: Column) -> list[bytes]:
     return [b"" if value is None else value.encode() for value in column.to_pylist()]
 
 
-def _values(column: pa.Array) -> list[bytes]:
+def _values(column: Column) -> list[bytes]:
     return [value or b"" for value in column.to_pylist()]
 
 
-def _headers(column: pa.Array) -> list[bytes]:
+def _headers(column: Column) -> list[bytes]:
     return [b",".join(_header(**header) for header in headers) for headers in column.to_pylist()]
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from brokerless.views.jsonl import dumps
 
@@ -30,7 +28,7 @@ def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Ite
     for start in range(0, batch.num_rows, _ROWS):
         part = batch.slice(start, _ROWS)
         columns = [part.column(name) for name in ("offset", "key", "value", "headers")]
-        times, places = format_times(part.column("timestamp")), _places(part)
+        times, places = format_times(part.column("timestamp").cast(pa.int64()).to_pylist()), _places(part)
         said = [None] * part.num_rows if controls is None else controls[start : start + _ROWS]
         large = part.nbytes > _LARGE
         lines: list[str] = []
@@ -57,11 +55,11 @@ def show(text: str) -> str:
     return "".join(char if char.isprintable() else _SHORT.get(char) or _escaped(char) for char in text)
 
 
-def format_times(column: pa.Array) -> list[str]:
+def format_times(times: Sequence[int | None]) -> list[str]:
     """Milliseconds as ISO 8601 in UTC; ``-`` for null and for Kafka's -1, which means that there is none."""
-    times: NDArray[Any] = pc.fill_null(column.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
-    texts = np.datetime_as_string(times.astype("datetime64[ms]"), unit="ms")
-    return [NONE if time == -1 else f"{text}Z" for time, text in zip(times.tolist(), texts.tolist(), strict=True)]
+    known = np.array([-1 if time is None else time for time in times], np.int64)
+    texts: list[str] = np.datetime_as_string(known.astype("datetime64[ms]"), unit="ms").tolist()
+    return [NONE if time is None or time == -1 else f"{text}Z" for time, text in zip(times, texts, strict=True)]
 
 
 def _escaped(char: str) -> str:

@@ -1,0 +1,176 @@
+"""A real Kafka broker (KRaft, one node) on this machine's loopback, in a directory of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.kafka.jars import NEWEST, check, command, run
+
+CLUSTER_ID = "brokerless-tests-00000"
+READY_WITHIN = 60.0
+STOPPED_WITHIN = 60.0
+
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "auto.create.topics.enable": "false",
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "broker.session.timeout.ms": "4000",  # after a kill, the next start waits this long
+    "broker.heartbeat.interval.ms": "500",
+    "log.initial.task.delay.ms": "500",
+    "log.cleaner.dedupe.buffer.size": str(8 << 20),
+    "log.cleaner.backoff.ms": "200",
+    "log.retention.ms": "-1",
+}
+
+
+class KafkaBroker:
+    """A broker's process and its directory. As a context manager it starts, and stops cleanly.
+
+    ``log_dir`` is what brokerless reads; it stays there after a stop, a kill, and a restart.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, version: str = NEWEST) -> None:
+        self.directory = directory
+        self.version = version
+        self.log_dir = directory / "data"
+        self.output = directory / "broker.out"
+        self.process: subprocess.Popen[bytes] | None = None
+        with free_ports(2) as (port, controller_port):
+            self.bootstrap = f"127.0.0.1:{port}"
+            controller = f"127.0.0.1:{controller_port}"
+        self.properties = directory / "server.properties"
+        everything = {
+            **SETTINGS,
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(self.log_dir),
+            **(settings or {}),
+        }
+        directory.mkdir(parents=True, exist_ok=True)
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in everything.items()))
+
+    def __enter__(self) -> KafkaBroker:
+        self.start()
+        return self
+
+    def __exit__(self, type_: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Starts it, on an empty directory or on what an earlier run left, and waits until clients are served."""
+        if not (self.log_dir / "meta.properties").exists():
+            form = ("format", "--cluster-id", CLUSTER_ID, "--config", str(self.properties))
+            check(run("kafka.tools.StorageTool", *form, version=self.version))
+        with self.output.open("ab") as output:
+            line = command("kafka.Kafka", str(self.properties), version=self.version)
+            self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    def wait_until_ready(self) -> None:
+        give_up = time.monotonic() + READY_WITHIN
+        host, port = self.bootstrap.split(":")
+        while time.monotonic() < give_up:
+            time.sleep(0.1)
+            if self.process is None or self.process.poll() is not None:
+                raise RuntimeError(f"the broker ended while it started: {self.tail()}")
+            with contextlib.suppress(OSError, KafkaException):
+                socket.create_connection((host, int(port)), 1).close()
+                if self.admin().list_topics(timeout=5).brokers:
+                    return
+        raise RuntimeError(f"the broker was not ready within {READY_WITHIN:.0f} s: {self.tail()}")
+
+    def stop(self) -> None:
+        """A clean shutdown; does nothing if it does not run."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        process.terminate()
+        try:
+            process.wait(STOPPED_WITHIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise RuntimeError(f"the broker did not stop within {STOPPED_WITHIN:.0f} s: {self.tail()}") from None
+
+    def kill(self) -> None:
+        """As if by ``kill -9``: no clean shutdown file, and the next start recovers the logs."""
+        if self.process is None:
+            return
+        process, self.process = self.process, None
+        process.kill()
+        process.wait()
+
+    def tail(self) -> str:
+        return self.output.read_text(errors="replace")[-3000:]
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def create_topic(self, name: str, partitions: int = 1, **config: object) -> None:
+        """``config`` has Kafka's topic settings with ``_`` for the dots, such as ``cleanup_policy="compact"``."""
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=settings)
+        admin = self.admin()  # kept alive until its futures are done
+        for done in admin.create_topics([topic], operation_timeout=20).values():
+            done.result(30)
+        self.wait_for_leaders(name, partitions)
+
+    def wait_for_leaders(self, topic: str, partitions: int) -> None:
+        give_up = time.monotonic() + READY_WITHIN
+        admin = self.admin()
+        while time.monotonic() < give_up:
+            known = admin.list_topics(topic, timeout=5).topics[topic].partitions
+            if len(known) == partitions and all(partition.leader >= 0 for partition in known.values()):
+                return
+            time.sleep(0.1)
+        raise RuntimeError(f"{topic} had no leaders within {READY_WITHIN:.0f} s: {self.tail()}")
+
+    def logs(self, topic: str, partition: int = 0) -> list[Path]:
+        """The segments' ``.log`` files of a partition, oldest first."""
+        return sorted((self.log_dir / f"{topic}-{partition}").glob("*.log"))
+
+    def copy_log_dir(self, target: Path) -> Path:
+        """The log directory as it is now, also of a running broker, without its lock."""
+
+        def leave_out(_directory: str, names: list[str]) -> list[str]:
+            return [name for name in names if name == ".lock"]
+
+        return Path(shutil.copytree(self.log_dir, target, ignore=leave_out))
+
+
+@contextlib.contextmanager
+def free_ports(count: int) -> Iterator[list[int]]:
+    """Ports of the loopback that nobody listens on; all different, and free again when the block ends."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        yield [each.getsockname()[1] for each in sockets]

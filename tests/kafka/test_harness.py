@@ -1,0 +1,86 @@
+"""The harness itself: what is produced into a real broker is what Kafka's reader, its dump tool and a consumer see."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from tests.golden import cases
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.oracle import dump, read_log
+from tests.kafka.producers import CODECS, PRODUCERS, Record, consume, produce_confluent, produce_java
+
+RECORDS = [
+    Record(b"key", b"value", (("a", b"1"), ("b", None), ("", b"")), 1_700_000_000_000),
+    Record(None, b"no key", (), 1_700_000_000_001),
+    Record(b"tombstone", None, (), 1_700_000_000_002),
+    Record(b"large", b"x" * 2000, (), 1_700_000_000_003),
+]
+
+
+def test_readers_of_this_harness_say_what_the_golden_archive_says(kafka_jars: Path) -> None:
+    chosen = cases("formats")
+    lines = read_log(*(case.log for case in chosen))
+    assert lines == [line for case in chosen for line in case.expected()]
+
+
+@pytest.mark.parametrize("client", PRODUCERS)
+def test_what_each_client_produces_is_in_the_log(client: str, kafka: KafkaBroker) -> None:
+    topic = f"harness-{client}"
+    kafka.create_topic(topic)
+    for number, codec in enumerate(CODECS):
+        first = number * len(RECORDS)
+        assert PRODUCERS[client](kafka, topic, RECORDS, codec) == list(range(first, first + len(RECORDS)))
+
+    lines = read_log(*kafka.logs(topic))
+    batches = [line for line in lines if line["type"] == "batch"]
+    records = [line for line in lines if line["type"] == "record"]
+    assert {batch["compression"] for batch in batches} == set(CODECS)
+    assert all(batch["isValid"] for batch in batches)
+    assert [base64.b64decode(record["key"]) if record["key"] else None for record in records] == [
+        record.key for record in RECORDS
+    ] * len(CODECS)
+    assert [record["timestamp"] for record in records] == [record.timestamp for record in RECORDS] * len(CODECS)
+
+    text = dump(kafka.logs(topic), "--deep-iteration", "--print-data-log")
+    assert text.count("| offset: ") == len(records)
+
+    seen = consume(kafka, topic)
+    assert [(record.key, record.value, record.headers) for record in seen] == [
+        (record.key, record.value, record.headers) for record in RECORDS
+    ] * len(CODECS)
+
+
+@pytest.mark.parametrize("client", PRODUCERS)
+def test_consumers_see_transactions_as_their_isolation_says(client: str, kafka: KafkaBroker) -> None:
+    topic = f"harness-transactions-{client}"
+    kafka.create_topic(topic)
+    PRODUCERS[client](kafka, topic, RECORDS, "lz4", "commit")
+    PRODUCERS[client](kafka, topic, RECORDS, "none", "abort")
+    produce_confluent(kafka, topic, RECORDS[:1])
+    produce_confluent(kafka, topic, RECORDS[:2], transaction="open")
+    produce_confluent(kafka, topic, RECORDS[:1])
+
+    assert [record.offset for record in consume(kafka, topic)] == [0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13]
+    assert [record.offset for record in consume(kafka, topic, isolation="read_committed")] == [0, 1, 2, 3, 10]
+
+    controls = [line["control"] for line in read_log(*kafka.logs(topic)) if "control" in line]
+    assert [control["type"] for control in controls] == ["COMMIT", "ABORT"]
+
+
+def test_a_broker_starts_again_after_a_stop_and_after_a_kill(kafka_jars: Path, tmp_path: Path) -> None:
+    with KafkaBroker(tmp_path / "broker") as broker:
+        broker.create_topic("t", 2, internal_segment_bytes=2200)
+        produce_java(broker, "t", RECORDS, batch_size=1)
+        assert len(broker.logs("t")) > 1
+        broker.kill()
+        assert not (broker.log_dir / ".kafka_cleanshutdown").exists()
+        broker.start()
+        assert len(consume(broker, "t")) == len(RECORDS)
+        broker.stop()
+        assert (broker.log_dir / ".kafka_cleanshutdown").exists()
+        copy = broker.copy_log_dir(tmp_path / "copy")
+        assert not (copy / ".lock").exists()
+        assert (copy / "t-1" / "partition.metadata").exists()

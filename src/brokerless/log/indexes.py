@@ -74,8 +74,9 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The last entry whose timestamp is at most ``timestamp``, as (timestamp, offset): records with larger
-        timestamps come behind that offset. Without such an entry, and for an index that is not sound: (-1, base
-        offset)."""
+        timestamps come at that offset or behind it, but one with this very timestamp may be before. So the first record
+        from a time on is found with ``lookup(time - 1)``. Without such an entry, and for an index that is not sound:
+        (-1, base offset)."""
         slot = int(np.searchsorted(self.timestamps, timestamp, side="right")) - 1
         if slot < 0 or not self.is_sound:
             return layouts.NO_TIMESTAMP, self.base_offset

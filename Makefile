@@ -7,15 +7,18 @@ BIN := .venv/bin
 SOURCES := src tests benchmarks demo
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types format bench lock clean
+.PHONY: help install demo demo-data test lint types format bench lock clean
 
 help:  ## What can be made
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 install: $(BIN)/.installed  ## Build .venv from requirements.lock
 
 demo: install  ## List, verify and query a small log directory that real Kafka wrote
 	@$(BIN)/python demo/demo.py
+
+demo-data: install  ## Write demo/data anew, with a real Kafka
+	$(BIN)/python -m demo.make_data
 
 test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
 	$(BIN)/python -m pytest -n 2 $(TESTS)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import shutil
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +19,6 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.kafka.jars import NEWEST, check, command, run
 
-CLUSTER_ID = "brokerless-tests-00000"
 READY_WITHIN = 60.0
 STOPPED_WITHIN = 60.0
 
@@ -83,8 +84,9 @@ class KafkaBroker:
     def start(self) -> None:
         """Starts it, on an empty directory or on what an earlier run left, and waits until clients are served."""
         if not (self.log_dir / "meta.properties").exists():
-            form = ("format", "--cluster-id", CLUSTER_ID, "--config", str(self.properties))
-            check(run("kafka.tools.StorageTool", *form, version=self.version))
+            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            arguments = ("format", f"--cluster-id={cluster_id}", "--config", str(self.properties))
+            check(run("kafka.tools.StorageTool", *arguments, version=self.version))
         with self.output.open("ab") as output:
             line = command("kafka.Kafka", str(self.properties), version=self.version)
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -8,6 +8,7 @@ the file ends it silently, a size below the smallest message breaks it.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -20,7 +21,7 @@ from brokerless.format import layouts
 
 _HEADER_SIZE = layouts.BATCH_V2_SIZE
 _FEW = 1 << 14
-"""Up to so many batches of one buffer are walked in plain Python: quicker than importing Numba."""
+"""Up to so many batches of one buffer are walked in plain Python: quicker than importing Numba, if it is not yet."""
 
 _LEGACY = np.dtype(
     {
@@ -62,7 +63,7 @@ def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_by
     found: list[int] = []
     at, end = start, len(buffer)
     view = buffer.data
-    few = min(limit, _FEW)
+    few = min(limit, 8 if "brokerless.format.chain" in sys.modules else _FEW)
     until = start + max_bytes
     while len(found) < few:
         if at >= until:
@@ -265,8 +266,9 @@ def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Bat
     near_end = int(np.searchsorted(positions, inside, side="right"))
     raw = np.zeros((len(positions), _HEADER_SIZE), dtype=np.uint8)
     if near_end:
-        windows = np.lib.stride_tricks.as_strided(buffer, (inside + 1, _HEADER_SIZE), (1, 1), writeable=False)
-        np.take(windows, positions[:near_end], axis=0, out=raw[:near_end], mode="clip")
+        # One item of 61 bytes at every byte of the buffer: a view, of which only what is asked for is copied.
+        at_every_byte = np.ndarray((inside + 1,), f"V{_HEADER_SIZE}", buffer, strides=(1,))
+        raw[:near_end] = at_every_byte[positions[:near_end]].view(np.uint8).reshape(-1, _HEADER_SIZE)
     for row in range(near_end, len(positions)):
         rest = buffer[positions[row] : positions[row] + _HEADER_SIZE]
         raw[row, : len(rest)] = rest

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.format import chain as chain  # walks are quicker with the kernel, where kernels are needed anyway
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.batches import Batches

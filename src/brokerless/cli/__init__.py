@@ -1,0 +1,83 @@
+"""The command line. Each command is one small module, which parses, calls and prints.
+
+Only the module of the command at hand is imported, and argparse reads its options: what else could takes longer to
+import than ``ls`` takes for its work.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
+
+from brokerless.cli.output import CLEAN, INTERRUPTED, UNUSABLE, abandon_stdout, complain
+from brokerless.cli.parser import Command, parse
+from brokerless.errors import BrokerlessError
+
+COMMANDS = {
+    "ls": "what there is: partitions, their records, bytes, offsets, times, formats, codecs",
+    "cat": "records: as text, by a template, or as JSON Lines",
+    "batches": "batch headers",
+    "verify": "whether all is as it should be: checksums, structure, indexes",
+}
+
+_LIST = "\n".join(f"  {name:9}{text}" for name, text in COMMANDS.items())
+HELP = f"""\
+usage: brokerless COMMAND [OPTIONS] PATH...
+
+Read Apache Kafka's log files without a broker.
+
+commands (brokerless COMMAND --help says more):
+{_LIST}
+
+A PATH is a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0.
+
+examples:
+  brokerless ls /var/lib/kafka
+  brokerless cat /var/lib/kafka/orders-0 --tail 10
+  brokerless verify /var/lib/kafka
+
+exit codes:
+  0  all is well
+  1  damage was met: a line on stderr for each place; all that could be read was written
+  2  a wrong command line, or a path that cannot be opened
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line (``sys.argv`` by default) and returns the exit code. Never raises for bad input."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        exit_code = _run(arguments)
+        sys.stdout.flush()
+        return exit_code
+    except BrokerlessError as error:
+        complain(f"brokerless: {error}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        abandon_stdout()
+        return CLEAN
+    except OSError as error:
+        complain(f"brokerless: {error}")
+    except SystemExit as exit:  # argparse
+        return exit.code if isinstance(exit.code, int) else UNUSABLE
+    return UNUSABLE
+
+
+def _run(arguments: list[str]) -> int:
+    name = arguments[0] if arguments else "--help"
+    if name in ("--help", "-h", "help"):
+        sys.stdout.write(HELP)
+        return CLEAN
+    if name == "--version":
+        import brokerless
+
+        print(f"brokerless {brokerless.__version__}")
+        return CLEAN
+    if name not in COMMANDS:
+        complain(f"brokerless: there is no command {name!r}; there are {', '.join(COMMANDS)} (and --help)")
+        return UNUSABLE
+    command = cast("Command", import_module(f"brokerless.cli.{name}"))
+    return command.run(parse(name, command, arguments[1:]))

@@ -74,7 +74,7 @@ def records(batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[
     """The lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
 
     ``batch`` has columns of ``schemas.RECORDS``. ``controls``: for each row what is written as its ``control``, where
-    ``isControl`` is true (see ``control.py``).
+    ``isControl`` is true (see ``controls.py``).
 
     A piece is valid until the next one is asked for: it may be a view of a buffer that is used again.
     """

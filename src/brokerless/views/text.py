@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Ite
     """Lines of ``topic-partition`` (if it is known), offset, time, key, value and headers (if any), with tabs between.
 
     Bytes that are no UTF-8, and characters that do not show, are escaped. ``controls``: for each row what is written in
-    place of the key and value of a control record (see ``control.py``).
+    place of the key and value of a control record (see ``controls.py``).
     """
     for start in range(0, batch.num_rows, _ROWS):
         part = batch.slice(start, _ROWS)
@@ -55,10 +55,10 @@ def show(text: str) -> str:
     return "".join(char if char.isprintable() else _SHORT.get(char) or _escaped(char) for char in text)
 
 
-def format_times(times: Sequence[int | None]) -> list[str]:
+def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms") -> list[str]:
     """Milliseconds as ISO 8601 in UTC; ``-`` for null and for Kafka's -1, which means that there is none."""
     known = np.array([-1 if time is None else time for time in times], np.int64)
-    texts: list[str] = np.datetime_as_string(known.astype("datetime64[ms]"), unit="ms").tolist()
+    texts: list[str] = np.datetime_as_string(known.astype("datetime64[ms]"), unit=unit, casting="unsafe").tolist()
     return [NONE if time is None or time == -1 else f"{text}Z" for time, text in zip(times, texts, strict=True)]
 
 

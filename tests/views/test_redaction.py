@@ -5,7 +5,7 @@ import json
 from tests.views.rows import batch_of, record
 
 from brokerless.views import jsonl, text
-from brokerless.views.redact import as_json, as_text, redact
+from brokerless.views.redaction import as_json, as_text, redact
 
 ROWS = [
     record(key=b"secret", value=b"other", headers=[{"key": "trace", "value": b"secret"}, {"key": "x", "value": None}]),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.views.rows import batch_of, record
 
-from brokerless.views.control import controls
+from brokerless.views.controls import controls
 
 
 def test_rows_say_what_they_control() -> None:

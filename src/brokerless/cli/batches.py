@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.output import Output, progress
+from brokerless.errors import UnreadableError
+
+DESCRIPTION = """\
+Batch headers, in file order. Of formats v0 and v1, every message and wrapper message is a batch.
+
+A batch whose checksum is wrong is listed, and counts as damage.
+"""
+EXAMPLES = """\
+  brokerless batches /var/lib/kafka/orders-0
+  brokerless batches --json /var/lib/kafka/orders-0 | jq 'select(.isTransactional) | .producerId'
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """There are none but those of all commands."""
+
+
+def run(options: Namespace) -> int:
+    from brokerless.views import headers, jsonl
+
+    output = Output()
+    if not options.json:
+        output.write([headers.NAMES])
+    with progress("batches") as done:
+        for log in output.open(options.paths):
+            for partition in output.chosen(log, options.topic, options.partition):
+                try:
+                    for batch in partition.batches(on_damage=output.damage):
+                        output.write(jsonl.rows(batch) if options.json else headers.lines(batch))
+                        for finding in headers.invalid(batch):
+                            output.damage(finding)
+                        done(batch.num_rows)
+                except UnreadableError as error:
+                    output.unreadable(error)
+    return output.end()

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from brokerless.cli.output import Output, progress
+from brokerless.cli.parser import count
+from brokerless.cli.ranges import TIME_HELP, parse_offsets, parse_time
+from brokerless.errors import Finding, UnreadableError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from brokerless.logs import Partition
+
+View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
+
+DESCRIPTION = """\
+Records, in offset order: a line each for people, by a template, or as JSON Lines.
+"""
+EXAMPLES = r"""
+  brokerless cat /var/lib/kafka/orders-0 --tail 10
+  brokerless cat /var/lib/kafka -t orders --from 2024-05-01 --until 2024-05-02 --json
+  brokerless cat 00000000000000000000.log --offset 42:50 -f '%o %k %s\n'
+  brokerless cat s3://backup/kafka/orders-0 --isolation read_committed --json > orders.jsonl
+"""
+_TEMPLATE_HELP = (
+    r"as kcat: %%t topic, %%p partition, %%o offset, %%T timestamp, %%k key, %%s value, %%h headers, "
+    r"%%K %%S lengths of key and value (-1: null), %%R the value's length as 4 bytes; \n, \t, \x41"
+)
+_BYTES_HELP = 'in JSON: a string where bytes are UTF-8 and {"base64": ...} where not (auto), or a string of base64'
+_REDACT_HELP = "keys, values and header values only as a length and a hash, equal for equal bytes in one run"
+_COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "isControl"]
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("-o", "--offset", metavar="N[:M]", help="from offset N on, and before M; or :M")
+    add("--from", dest="start", metavar="TIME", help=f"not before this time, {TIME_HELP}")
+    add("--until", dest="end", metavar="TIME", help="before this time")
+    add("-n", "--limit", type=count, metavar="N", help="at most N records of each PATH")
+    add("--tail", type=count, metavar="N", help="the last N records of each partition")
+    levels = ("read_uncommitted", "read_committed")
+    add(
+        "--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided transactions"
+    )
+    add("--control", action="store_true", help="control records as well, and what they say")
+    add("--redact", action="store_true", help=_REDACT_HELP)
+    add("-f", "--format", metavar="TEMPLATE", help=_TEMPLATE_HELP)
+    add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
+
+
+def run(options: Namespace) -> int:
+    if options.json and options.format is not None:
+        raise UsageError("--json and --format are two ways to write a record; give one of them")
+    output = Output()
+    columns, view = _view(options)
+    read = _reader(options, columns, output)
+    with progress("records") as done:
+        for log in output.open(options.paths):
+            left: int | None = options.limit
+            for partition in output.chosen(log, options.topic, options.partition):
+                if left == 0:
+                    break
+                try:
+                    for batch in read(partition):
+                        shown = batch if left is None else batch.slice(0, left)
+                        output.write(view(shown))
+                        done(shown.num_rows)
+                        left = None if left is None else left - shown.num_rows
+                        if left == 0:
+                            break
+                except UnreadableError as error:
+                    output.unreadable(error)
+    return output.end()
+
+
+def _view(options: Namespace) -> tuple[list[str], View]:
+    """Which columns are read, and how their records are shown."""
+    import secrets
+
+    from brokerless.views import controls, jsonl, redaction, template, text
+
+    key = secrets.token_bytes(32)
+    form = redaction.as_json if options.json else redaction.as_text
+
+    def contents(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return redaction.redact(batch, key, form) if options.redact else batch
+
+    def said(batch: pa.RecordBatch) -> list[Any] | None:
+        return controls.controls(batch) if options.control else None
+
+    if options.format is not None:
+        parsed = template.parse(options.format)
+        return parsed.columns or ["offset"], lambda batch: template.render(contents(batch), parsed)
+    if options.json:
+        mode = "verbatim" if options.redact else options.bytes
+        return [*jsonl.COLUMNS, "isControl"], lambda batch: jsonl.records(contents(batch), mode, said(batch))
+    return _COLUMNS, lambda batch: text.records(contents(batch), said(batch))
+
+
+def _reader(options: Namespace, columns: list[str], output: Output) -> Callable[[Partition], Iterator[pa.RecordBatch]]:
+    """How a partition's records are read."""
+    from brokerless.views.tail import tail
+
+    now = int(time.time() * 1000)
+    first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
+    filters: dict[str, Any] = {
+        "end_offset": end,
+        "start_timestamp": None if options.start is None else parse_time(options.start, now),
+        "end_timestamp": None if options.end is None else parse_time(options.end, now),
+        "isolation": options.isolation,
+        "control": options.control,
+    }
+
+    def read_all(partition: Partition) -> Iterator[pa.RecordBatch]:
+        return partition.records(columns, start_offset=first, on_damage=output.damage, **filters)
+
+    def read_tail(partition: Partition) -> Iterator[pa.RecordBatch]:
+        findings: list[Finding] = []
+
+        def read(start: int | None) -> Iterator[pa.RecordBatch]:
+            findings.clear()  # reading begins anew, further in front
+            start = max((each for each in (start, first) if each is not None), default=None)
+            return partition.records(columns, start_offset=start, on_damage=findings.append, **filters)
+
+        yield from tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read)
+        for finding in findings:
+            output.damage(finding)
+
+    return read_all if options.tail is None else read_tail

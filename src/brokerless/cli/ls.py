@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.output import Output
+
+DESCRIPTION = """\
+What there is: a line for each partition, with its records, bytes, offsets, times, formats and codecs.
+
+Only batch headers are read, so gigabytes take a moment. Records are counted as the headers declare them, control
+records among them.
+"""
+EXAMPLES = """\
+  brokerless ls /var/lib/kafka
+  brokerless ls --segments /var/lib/kafka/orders-0
+  brokerless ls --topics --json /var/lib/kafka | jq .sizeInBytes
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    by = parser.add_mutually_exclusive_group()
+    by.add_argument("--segments", dest="by", action="store_const", const="segment", help="a line for each segment")
+    by.add_argument("--topics", dest="by", action="store_const", const="topic", help="a line for each topic")
+    parser.set_defaults(by="partition")
+
+
+def run(options: Namespace) -> int:
+    from brokerless.views import listing
+
+    output = Output()
+    for number, log in enumerate(output.open(options.paths)):
+        partitions = output.chosen(log, options.topic, options.partition)
+        rows = listing.rows(partitions, options.by, output.damage, output.unreadable)
+        if options.json:
+            output.objects(rows)
+            continue
+        if len(options.paths) > 1:
+            output.line(("\n" if number else "") + f"{log.path}:")
+        for line in listing.lines(rows, options.by):
+            output.line(line)
+    return output.end()

@@ -1,0 +1,138 @@
+"""Where a command's output goes: data to stdout, damage to stderr a line each, and what the exit code says."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from brokerless.errors import Finding, UnreadableError
+
+if TYPE_CHECKING:
+    from brokerless.logs import Log, Partition
+
+CLEAN, FINDINGS, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C."""
+
+
+class Output:
+    """One command's output. ``exit_code`` grows worse as damage and unreadable paths are met."""
+
+    def __init__(self) -> None:
+        self.exit_code = CLEAN
+        self._stdout = sys.stdout.buffer
+
+    def write(self, pieces: Iterable[bytes | memoryview]) -> None:
+        for piece in pieces:
+            self._stdout.write(piece)
+
+    def line(self, text: str) -> None:
+        self._stdout.write(text.encode(errors="backslashreplace") + b"\n")
+
+    def objects(self, values: Iterable[Any]) -> None:
+        """JSON Lines."""
+        from brokerless.views.jsonl import dumps
+
+        for value in values:
+            self.line(dumps(value))
+
+    def found(self, finding: Finding, as_json: bool) -> None:
+        """A finding that is itself what was asked for; for programs as JSON, and then damage is told to people too."""
+        if as_json:
+            self.objects([finding.as_dict()])
+            self.damage(finding)
+            return
+        if finding.severity == "error":
+            self.exit_code = max(self.exit_code, FINDINGS)
+        self.line(f"{finding.severity:7}  {finding}")
+
+    def damage(self, finding: Finding) -> None:
+        """A damaged place, told after what could be read before it; an error changes the exit code."""
+        if finding.severity == "error":
+            self.exit_code = max(self.exit_code, FINDINGS)
+        if finding.severity != "info":
+            self.say(str(finding))
+
+    def unreadable(self, error: UnreadableError) -> None:
+        """What cannot be opened, told with what to do about it."""
+        self.exit_code = UNUSABLE
+        self.say(str(error))
+
+    def say(self, text: str) -> None:
+        """A line on stderr, after all that was written before."""
+        self.flush()
+        complain(text)
+
+    def flush(self) -> None:
+        self._stdout.flush()
+
+    def end(self) -> int:
+        """The exit code, when all is written."""
+        self.flush()
+        return self.exit_code
+
+    def open(self, paths: Iterable[str]) -> Iterator[Log]:
+        """Opens each path; one that cannot be opened is told, and the others are read all the same."""
+        import brokerless
+
+        for path in paths:
+            try:
+                log = brokerless.open(path)
+            except UnreadableError as error:
+                self.unreadable(error)
+            else:
+                yield log
+
+    def chosen(self, log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:
+        """The partitions of a log that are asked for; if there is none of them, that is told."""
+        try:
+            return log.partitions if not topics and not partitions else _chosen(log, topics, partitions)
+        except UnreadableError as error:
+            self.unreadable(error)
+            return ()
+
+
+def _chosen(log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:
+    found = [
+        each
+        for each in log.partitions
+        if (not topics or each.topic in topics) and (not partitions or each.partition in partitions)
+    ]
+    if not found:
+        names = [f"{each.topic}-{each.partition}" for each in log.partitions if each.topic is not None]
+        there = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        raise UnreadableError(
+            f"{log.path}: no partition is as asked for; there are {there or 'none with a known topic'}"
+        )
+    return found
+
+
+def complain(text: str) -> None:
+    print(text.encode(errors="backslashreplace").decode(), file=sys.stderr, flush=True)
+
+
+def abandon_stdout() -> None:
+    """After a broken pipe: what is still buffered goes nowhere, so that Python does not complain of it at its end."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Generator[Any]:
+    """A function that is called with the number of bytes (or whatever ``what`` says) done since the last call.
+
+    It draws only where stderr is a terminal and stdout is not (two writers would fight for one screen).
+    """
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda amount: bar.advance(task, amount)

@@ -1,0 +1,42 @@
+"""Offsets and times as people type them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from brokerless.errors import UsageError
+
+TIME_HELP = "as 2024-05-01T12:00:00Z (UTC if nothing else is said), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
+_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")
+_MILLISECONDS = re.compile(r"-?\d{1,18}")
+_OFFSETS = re.compile(r"(\d{1,19})?(:(\d{1,19})?)?")
+
+
+def parse_time(text: str, now: int) -> int:
+    """Milliseconds since the epoch; ``now``, too, is what relative times are before. Raises :class:`UsageError`."""
+    relative = _RELATIVE.fullmatch(text)
+    if relative:
+        return now - int(relative[1]) * _UNITS[relative[2]]
+    if _MILLISECONDS.fullmatch(text) and not re.fullmatch(r"\d{8}", text):  # 20240501 is a date
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time; give one {TIME_HELP}") from None
+    time = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return round((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+
+
+def parse_offsets(text: str) -> tuple[int | None, int | None]:
+    """``42`` -> from 42 on; ``42:50`` -> 42 to 49; ``:50`` -> before 50. Raises :class:`UsageError`."""
+    match = _OFFSETS.fullmatch(text)
+    if match is None or not text or text == ":":
+        raise UsageError(
+            f"{text!r} is no offset; give the first one (42), a range (42:50, without 50), or an end (:50)"
+        )
+    start, end = (None if each is None else int(each) for each in (match[1], match[3]))
+    if max(start or 0, end or 0) >= 2**63:
+        raise UsageError(f"{text!r}: an offset is less than 2^63")
+    return start, end

@@ -1,0 +1,123 @@
+"""What there is in a log, by segment, partition or topic, from batch headers alone: rows as plain dicts.
+
+A segment's row has the names of ``schemas.SEGMENTS``; those of partitions and topics are sums of them. Without
+Arrow, as ``brokerless ls`` is to answer at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.log.storage import open_file
+from brokerless.log.summary import summarize
+from brokerless.logs import Partition
+from brokerless.tables import Source, segment_row
+from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.text import format_times, show
+
+Row = dict[str, Any]
+By = Literal["segment", "partition", "topic"]
+
+_COLUMNS = {
+    "segment": ("file", "batches", "records", "size", "offsets", "from", "to", "format", "codecs"),
+    "partition": ("partition", "segments", "records", "size", "offsets", "from", "to", "format", "codecs"),
+    "topic": ("topic", "partitions", "records", "size", "from", "to", "format", "codecs"),
+}
+_RIGHT = ("partitions", "segments", "batches", "records", "size")
+
+
+def rows(
+    partitions: Iterable[Partition],
+    by: By,
+    on_damage: Callable[[Finding], None],
+    on_unreadable: Callable[[UnreadableError], None],
+) -> list[Row]:
+    """A row for each segment, partition or topic."""
+    by_partition = [(each, list(_segments(each, on_damage, on_unreadable))) for each in partitions]
+    if by == "segment":
+        return [row for _, segments in by_partition for row in segments]
+    partition_rows = [_partition(partition, segments) for partition, segments in by_partition]
+    if by == "partition":
+        return partition_rows
+    topics: dict[str | None, list[Row]] = {}
+    for row in partition_rows:
+        topics.setdefault(row["topic"], []).append(row)
+    return [_topic(topic, of_topic) for topic, of_topic in topics.items()]
+
+
+def lines(rows: Sequence[Row], by: By) -> Iterator[str]:
+    """The rows as a table for people; nothing but its head if there are none."""
+    names = _COLUMNS[by]
+    cells = [{**_cells(row, by), "from": start, "to": end} for row, start, end in zip(rows, *_times(rows), strict=True)]
+    return table(names, [[cell[name] for name in names] for cell in cells], _RIGHT)
+
+
+def _cells(row: Row, by: By) -> dict[str, str]:
+    first, last = row.get("firstOffset"), row.get("lastOffset")
+    partition = f"{row['topic']}-{row.get('partition')}" if row["topic"] is not None else row.get("path") or NOTHING
+    return {
+        "file": show(row.get("file", "")),
+        "partition": show(partition) + (f" ({row['state']})" if row.get("state", "live") != "live" else ""),
+        "topic": row["topic"] or NOTHING,
+        "partitions": format_number(row.get("partitions") if by == "topic" else None),
+        "segments": format_number(row.get("segments")),
+        "batches": format_number(row["batches"]),
+        "records": format_number(row["records"]),
+        "size": format_bytes(row["sizeInBytes"]),
+        "offsets": NOTHING if last is None else f"{NOTHING if first is None else first}..{last}",
+        "format": ",".join(f"v{magic}" for magic in row["magics"]) or NOTHING,
+        "codecs": ",".join(row["compressions"]) or NOTHING,
+    }
+
+
+def _times(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
+    starts, ends = (format_times([row[name] for row in rows], "s") for name in ("minTimestamp", "maxTimestamp"))
+    return starts, ends
+
+
+def _segments(
+    partition: Partition, on_damage: Callable[[Finding], None], on_unreadable: Callable[[UnreadableError], None]
+) -> Iterator[Row]:
+    """One row for each segment that can be opened."""
+    for segment in partition.segment_paths:
+        try:
+            with open_file(segment.log.path, partition.storage_options) as file:
+                source = Source(segment.log.path, partition.topic, partition.partition)
+                yield segment_row(segment, source, summarize(file, on_damage))
+        except UnreadableError as error:
+            on_unreadable(error)
+
+
+def _partition(partition: Partition, segments: Sequence[Row]) -> Row:
+    """A partition's row from those of its segments."""
+    named = {"topic": partition.topic, "partition": partition.partition, "path": partition.path}
+    return named | {"state": partition.paths.state, "segments": len(segments)} | _sums(segments) | _offsets(segments)
+
+
+def _topic(topic: str | None, partitions: Sequence[Row]) -> Row:
+    """A topic's row from those of its partitions."""
+    counts = {"partitions": len(partitions), "segments": sum(row["segments"] for row in partitions)}
+    return {"topic": topic} | counts | _sums(partitions)
+
+
+def _sums(rows: Sequence[Row]) -> Row:
+    return {
+        "batches": sum(row["batches"] for row in rows),
+        "records": sum(row["records"] for row in rows),
+        "sizeInBytes": sum(row["sizeInBytes"] for row in rows),
+        "minTimestamp": _over(min, rows, "minTimestamp"),
+        "maxTimestamp": _over(max, rows, "maxTimestamp"),
+        "magics": sorted({magic for row in rows for magic in row["magics"]}),
+        "compressions": sorted({name for row in rows for name in row["compressions"]}),
+    }
+
+
+def _offsets(rows: Sequence[Row]) -> Row:
+    return {"firstOffset": _over(min, rows, "firstOffset"), "lastOffset": _over(max, rows, "lastOffset")}
+
+
+def _over(choose: Callable[[list[int]], int], rows: Sequence[Row], name: str) -> int | None:
+    known = [row[name] for row in rows if row[name] is not None]
+    return choose(known) if known else None

@@ -1,0 +1,34 @@
+"""Aligned columns of text, plain wherever they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+NOTHING = "-"
+
+
+def table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> Iterator[str]:
+    """Lines: the names, then the rows, columns two spaces apart; those named in ``right`` are flush right."""
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    for row in (names, *rows):
+        cells = zip(names, row, widths, strict=True)
+        yield "  ".join(
+            cell.rjust(width) if name in right else cell.ljust(width) for name, cell, width in cells
+        ).rstrip()
+
+
+def format_bytes(size: int) -> str:
+    """``999 B``, ``1.0 KB``, ``682.1 MB``: powers of 1000."""
+    if size < 1000:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KB", "MB", "GB", "TB", "PB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} EB"
+
+
+def format_number(value: int | None) -> str:
+    """``1,234,567``, or ``-``."""
+    return NOTHING if value is None else f"{value:,}"

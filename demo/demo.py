@@ -56,7 +56,8 @@ def step(title: str, command: list[str], *, shown: str | None = None, quiet: boo
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stderr=log if quiet else None, check=False)
         if done.returncode != 0:
             log.seek(0)
-            sys.stderr.writelines(f"{line}\n" for line in log.read().decode(errors="replace").splitlines()[-40:])
+            lines = log.read().decode(errors="replace").splitlines()
+            sys.stderr.writelines(f"{line}\n" for line in lines if not line.startswith("\tat "))  # Java's stack traces
             sys.exit(f"demo: this step failed with exit code {done.returncode}")
     print(flush=True)
 

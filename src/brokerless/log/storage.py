@@ -100,10 +100,11 @@ class MappedFile:
 class RemoteFile:
     """A file of an fsspec file system, read by ranges and not cached. ``size`` is fixed at opening."""
 
-    def __init__(self, path: str, handle: Any, size: int) -> None:
+    def __init__(self, path: str, handle: Any, size: int, file_system: Any) -> None:
         self.path = path
         self.size = size
         self._handle = handle
+        self._file_system = file_system  # an archive's one closes the archive when nobody needs it any more
         self._lock = threading.Lock()
 
     @property
@@ -157,7 +158,7 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if info["size"] is None:
                 raise OSError("the storage does not say how large the file is")
-            return RemoteFile(path, fs.open(inner, "rb", cache_type="none"), int(info["size"]))
+            return RemoteFile(path, fs.open(inner, "rb", cache_type="none"), int(info["size"]), fs)
     with _unreadable(path, OSError, ValueError):
         # A pipe without a writer would keep a blocking open waiting for ever.
         descriptor = os.open(_local(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.golden import BROKERS, broker_data, broker_expected
 
@@ -237,3 +238,15 @@ def test_a_file_that_is_not_there_is_a_finding() -> None:
         (finding,) = load("nowhere/at-all").findings
         assert (finding.severity, finding.kind) == ("error", "unreadable-file")
         assert finding.message == "there is no such file or directory"
+
+
+def test_noise_in_any_of_these_files_is_a_finding(tmp_path: Path) -> None:
+    path = tmp_path / "noise"
+    random = np.random.default_rng(1)
+    for size in range(1, 200):
+        for content in (random.bytes(size), bytes(random.choice(list(b'01 \n:={}[]",aversion\\-'), size).tolist())):
+            path.write_bytes(b"7" + content)
+            for load in (load_leader_epochs, load_offset_checkpoint, load_partition_metadata, load_producer_snapshot):
+                assert load(str(path)).findings
+            load_quorum_state(str(path))
+            load_meta_properties(str(path))

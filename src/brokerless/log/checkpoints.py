@@ -27,8 +27,8 @@ from brokerless.log.storage import StorageOptions, read_bytes
 Int64s = NDArray[np.int64]
 Findings = tuple[Finding, ...]
 
-TEXT_LIMIT = 64 << 20
-"""Bytes of a text file that is read: a line for each of a million partitions fits."""
+TEXT_LIMIT = 16 << 20
+"""Bytes of a text file that is read: a line for each of some 300,000 partitions fits."""
 SNAPSHOT_LIMIT = 256 << 20
 """Bytes of a producer snapshot that is read: 46 for each producer."""
 

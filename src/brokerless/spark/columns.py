@@ -1,0 +1,193 @@
+"""Our tables as Spark's: its types, which columns a query wants, and Arrow record batches in the form that Spark takes.
+
+Spark refuses a first batch whose schema is not its own to the letter (names, order, types, nullability).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import types
+
+from brokerless.errors import Finding, UsageError
+from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
+from brokerless.spark.options import Options
+
+_SCHEMAS = {"records": RECORDS, "batches": BATCHES, "segments": SEGMENTS, "transactions": TRANSACTIONS}
+_KAFKA_COLUMNS = 7
+"""The first columns of the records are those of spark-sql-kafka; then come the headers, and what it does not have."""
+_LARGEST_MS = (2**63 - 1) // 1000
+"""Spark counts microseconds in 64 bits."""
+
+
+def spark_type(type_: pa.DataType) -> types.DataType:
+    """The Spark type of a column of :mod:`brokerless.schemas`."""
+    if pa.types.is_dictionary(type_) or pa.types.is_string(type_):
+        return types.StringType()
+    if pa.types.is_list(type_):
+        return types.ArrayType(spark_type(cast(Any, type_).value_type))
+    if pa.types.is_struct(type_):
+        fields = [types.StructField(field.name, spark_type(field.type)) for field in cast(Any, type_)]
+        return types.StructType(fields)
+    if pa.types.is_timestamp(type_):
+        return types.TimestampType()
+    plain = {
+        pa.binary(): types.BinaryType(),
+        pa.bool_(): types.BooleanType(),
+        pa.int8(): types.ByteType(),
+        pa.int16(): types.ShortType(),
+        pa.int32(): types.IntegerType(),
+        pa.int64(): types.LongType(),
+    }
+    return plain[type_]
+
+
+def all_columns(options: Options) -> dict[str, types.DataType]:
+    """What a given schema may ask for, by name."""
+    return {field.name: spark_type(field.type) for field in _SCHEMAS[options.table]}
+
+
+def default_schema(options: Options) -> types.StructType:
+    """The schema where the user gives none; for records, spark-sql-kafka's."""
+    fields = [types.StructField(name, type_) for name, type_ in all_columns(options).items()]
+    if options.table == "records":
+        fields = fields[: _KAFKA_COLUMNS + 1] if options.headers else fields[:_KAFKA_COLUMNS]
+    return types.StructType(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What Spark wants: ``schema`` is its Arrow schema to the letter; ``names`` are ours of the same columns, in that
+    order, None for the column of corrupt records (PERMISSIVE mode)."""
+
+    schema: pa.Schema
+    names: tuple[str | None, ...]
+
+    @property
+    def of_table(self) -> list[str]:
+        """Our columns to read."""
+        return [name for name in self.names if name is not None]
+
+    @property
+    def corrupt(self) -> int | None:
+        """Which column takes what is damaged, if any."""
+        return self.names.index(None) if None in self.names else None
+
+
+def choose_columns(schema: types.StructType, options: Options) -> Columns:
+    """Which of our columns a schema asks for. Raises :class:`UsageError` for an unknown one or a wrong type."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    known = {name.lower(): (name, type_) for name, type_ in all_columns(options).items()}
+    names: list[str | None] = []
+    for field in schema.fields:
+        if options.mode == "PERMISSIVE" and field.name == options.corrupt_column:
+            if field.dataType.simpleString() != "string" or not field.nullable:
+                raise UsageError(f"column {field.name}: corrupt records come as string (nullable)")
+            names.append(None)
+            continue
+        if field.name.lower() not in known:
+            there = ", ".join(name for name, _ in known.values())
+            hint = ""
+            if field.name == options.corrupt_column:
+                hint = "; corrupt records are told with mode PERMISSIVE"
+            raise UsageError(f"there is no column {field.name!r} in the table {options.table}{hint}; there are {there}")
+        name, type_ = known[field.name.lower()]
+        if not _is_same(field.dataType, type_):
+            wanted, found = type_.simpleString(), field.dataType.simpleString()
+            raise UsageError(f"column {field.name}: its type is {wanted}, not {found}; read it so, and cast it then")
+        names.append(name)
+    return Columns(to_arrow_schema(schema, timezone="UTC"), tuple(names))
+
+
+def _is_same(one: types.DataType, other: types.DataType) -> bool:
+    """Whether types are the same but for nullability and the case of names."""
+    return one.simpleString().lower() == other.simpleString().lower()
+
+
+def to_spark(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+    """A batch with our ``columns.of_table``, in that order, as Spark takes it."""
+    rows, given = batch.num_rows, iter(batch.columns)
+    arrays: list[pa.Array] = []
+    for field, name in zip(columns.schema, columns.names, strict=True):
+        array = pa.nulls(rows, field.type) if name is None else convert(next(given), field.type)
+        if not field.nullable and array.null_count:
+            raise UsageError(f"column {field.name}: the given schema says that it is never null, but it is")
+        arrays.append(array)
+    if not arrays:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=columns.schema)
+
+
+def corrupt_rows(
+    findings: Sequence[Finding], topic: str | None, partition: int | None, columns: Columns
+) -> pa.RecordBatch:
+    """One row for each damaged place: what is known of where it is, and the finding as JSON."""
+    import json
+
+    rows: list[dict[str, Any]] = []
+    for finding in findings:
+        known = {"topic": topic, "partition": partition, "file": finding.file, None: json.dumps(finding.as_dict())}
+        rows.append({field.name: known.get(name) for field, name in zip(columns.schema, columns.names, strict=True)})
+    schema = pa.schema([field.with_nullable(True) for field in columns.schema])
+    return pa.RecordBatch.from_pylist(rows, schema).cast(columns.schema)
+
+
+def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """One of our columns as Spark's Arrow type."""
+    if array.type == type_:
+        return array
+    if pa.types.is_dictionary(array.type):
+        return _decode_names(cast(pa.DictionaryArray, array))
+    if pa.types.is_timestamp(type_):
+        return _to_microseconds(array, type_)
+    if pa.types.is_list(type_):
+        return _convert_list(cast(pa.ListArray, array), cast(Any, type_))
+    return array.cast(type_)
+
+
+def _decode_names(array: pa.DictionaryArray) -> pa.Array:
+    if len(array.dictionary) == 1 and not array.indices.null_count:
+        return _repeat(array.dictionary[0].as_py(), 1 << max(10, (len(array) - 1).bit_length()))[: len(array)]
+    return array.dictionary_decode()
+
+
+@lru_cache(maxsize=8)
+def _repeat(name: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(name, pa.string()), rows)
+
+
+def _to_microseconds(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Milliseconds to microseconds; what 64 bits cannot hold is null, where spark-sql-kafka fails."""
+    if not len(array):
+        return pa.array([], type_)
+    values: NDArray[np.int64] = np.frombuffer(array.buffers()[1], np.int64, len(array), array.offset * 8)
+    with np.errstate(over="ignore"):
+        micros = values * 1000
+    null = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if int(values.min()) < -_LARGEST_MS or int(values.max()) > _LARGEST_MS:
+        beyond = (values < -_LARGEST_MS) | (values > _LARGEST_MS)
+        null = beyond if null is None else beyond | null
+    return pa.array(micros, mask=null).cast(type_)
+
+
+def _convert_list(array: pa.ListArray, type_: pa.ListType) -> pa.Array:
+    if not pa.types.is_struct(type_.value_type):
+        return array.cast(type_)
+    # Of a record without headers spark-sql-kafka gives null.
+    offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
+    start, end = int(offsets[0]), int(offsets[-1])
+    pairs = cast(pa.StructArray, array.values[start:end])
+    struct = cast(pa.StructType, type_.value_type)
+    fields = [pairs.field(index) for index in range(pairs.type.num_fields)]
+    values = pa.StructArray.from_arrays(fields, fields=list(struct))
+    empty = offsets[1:] == offsets[:-1]
+    return pa.ListArray.from_arrays(
+        pa.array(offsets - start), values, type=type_, mask=pa.array(empty) if empty.any() else None
+    )

@@ -1,0 +1,316 @@
+"""The options of ``spark.read.format("brokerless")``: read once, on the driver, into one value.
+
+Names and meanings are those of spark-sql-kafka's batch queries (``KafkaSourceProvider`` of Spark 4), and of Spark's own
+file readers (``path``, ``mode``, ``columnNameOfCorruptRecord``). ``kafka.*`` options speak to a broker and are passed
+over, but for ``kafka.isolation.level``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from brokerless.errors import UsageError
+from brokerless.format.compression import DEFAULT_LIMIT
+
+Table = Literal["records", "batches", "segments", "transactions"]
+Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
+TopicPartition = tuple[str, int]
+
+TABLES = ("records", "batches", "segments", "transactions")
+MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
+STATES = ("future", "delete", "stray")
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""A pattern never matches these, as in Kafka (``Topic.isInternal``, 4.1)."""
+SPLIT_BYTES = 128 << 20
+LATEST, EARLIEST = -1, -2
+
+_BROKERS_OPTIONS = (
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs",
+    "maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger",
+)  # fmt: skip
+"""Options of spark-sql-kafka that mean nothing without a broker or in a batch query."""
+
+_OFFSETS_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
+_TIMESTAMPS_EXAMPLE = '{"topicA":{"0":1700000000000},"topicB":{"0":1700000000000}}'
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Which topics are asked for; without any of these, all. At most one of them is set."""
+
+    subscribe: frozenset[str] | None = None
+    pattern: str | None = None
+    assign: frozenset[TopicPartition] | None = None
+
+    def have(self, topic: str | None, partition: int | None) -> bool:
+        if self.subscribe is not None:
+            return topic in self.subscribe
+        if self.pattern is not None:
+            return topic is not None and topic not in INTERNAL_TOPICS and bool(re.fullmatch(self.pattern, topic))
+        return self.assign is None or (topic, partition) in self.assign
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Where reading starts or ends in each partition: at the end of what is there if nothing is set.
+
+    ``offsets`` and ``timestamps`` (ms) are by partition; ``timestamp`` (ms) is for all.
+    """
+
+    offsets: Mapping[TopicPartition, int] | None = None
+    timestamps: Mapping[TopicPartition, int] | None = None
+    timestamp: int | None = None
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition] | None:
+        """Those that it names, which must be all."""
+        named = self.timestamps if self.offsets is None else self.offsets
+        return None if named is None else frozenset(named)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a query asks for. ``paths`` may be patterns; sizes in bytes."""
+
+    paths: tuple[str, ...]
+    table: Table = "records"
+    topics: Topics = Topics()
+    start: Limit = Limit()
+    end: Limit = Limit()
+    latest_without_match: bool = False
+    """Where no record is as late as the starting timestamp: read nothing there, instead of an error."""
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_records: int | None = None
+    split_bytes: int = SPLIT_BYTES
+    headers: bool = False
+    control: bool = False
+    checksums: bool = True
+    committed: bool = False
+    mode: Mode = "FAILFAST"
+    corrupt_column: str = "_corrupt_record"
+    limit: int = DEFAULT_LIMIT
+    include: tuple[str, ...] = ()
+    storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+_NAMES = (
+    "path", "paths", "table", "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets",
+    "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
+    "maxPartitionBytes", "includeHeaders", "includeControl", "checksums", "mode", "columnNameOfCorruptRecord",
+    "maxInflatedBytes", "include", "storageOptions",
+)  # fmt: skip
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Reads what the user gave. Raises :class:`UsageError` for what is not allowed, and says what is."""
+    options = {name.lower(): value for name, value in given.items()}
+    _refuse_misspelt(options)
+    read = _Reader(options)
+    start = read.limit("starting")
+    end = read.limit("ending")
+    _check_limits(start, end)
+    return Options(
+        paths=read.paths(),
+        table=cast(Table, read.choice("table", TABLES, "records")),
+        topics=read.topics(),
+        start=start,
+        end=end,
+        latest_without_match=read.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+        == "latest",
+        fail_on_data_loss=read.flag("failOnDataLoss", True),
+        min_partitions=read.positive("minPartitions"),
+        max_records=read.positive("maxRecordsPerPartition"),
+        split_bytes=read.positive("maxPartitionBytes") or SPLIT_BYTES,
+        headers=read.flag("includeHeaders", False),
+        control=read.flag("includeControl", False),
+        checksums=read.flag("checksums", True),
+        committed=read.choice("kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted")
+        == "read_committed",
+        mode=cast(Mode, read.choice("mode", MODES, "FAILFAST")),
+        corrupt_column=read.text("columnNameOfCorruptRecord") or "_corrupt_record",
+        limit=read.positive("maxInflatedBytes") or DEFAULT_LIMIT,
+        include=read.states(),
+        storage=read.storage(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    options: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        value = self.options.get(name.lower())
+        return None if value is None else value.strip()
+
+    def choice(self, name: str, allowed: tuple[str, ...], default: str) -> str:
+        value = self.text(name)
+        if value is None:
+            return default
+        for each in allowed:
+            if value.lower() == each.lower():
+                return each
+        raise UsageError(f"option {name}: {value!r} is none of {', '.join(allowed)}")
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, ("true", "false"), "true" if default else "false") == "true"
+
+    def positive(self, name: str) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if re.fullmatch(r"\+?[0-9]+", value, re.ASCII) is None or int(value) == 0:
+            raise UsageError(f"option {name}: {value!r} is not a whole number above 0")
+        return int(value)
+
+    def paths(self) -> tuple[str, ...]:
+        one, many = self.options.get("path"), self.options.get("paths")
+        found = [] if not one else [one]
+        if many is not None:
+            found += cast(list[str], self.json("paths", many, _is_list_of_text, '["/var/lib/kafka/orders-0"]'))
+        if not found:
+            raise UsageError(
+                "no path: give load() a log directory, a partition's directory or a log file, "
+                'as in load("/var/lib/kafka")'
+            )
+        return tuple(found)
+
+    def topics(self) -> Topics:
+        given = [name for name in ("assign", "subscribe", "subscribePattern") if self.text(name) is not None]
+        if len(given) > 1:
+            raise UsageError(
+                f"options {' and '.join(given)}: only one of assign, subscribe, subscribePattern is allowed"
+            )
+        if not given:
+            return Topics()
+        name, value = given[0], cast(str, self.text(given[0]))
+        if name == "subscribe":
+            topics = frozenset(topic.strip() for topic in value.split(",") if topic.strip())
+            if not topics:
+                raise UsageError(f"option subscribe: no topics in {value!r}; give their names, with commas between")
+            return Topics(subscribe=topics)
+        if name == "subscribePattern":
+            try:
+                re.compile(value)
+            except re.error as error:
+                raise UsageError(f"option subscribePattern: {value!r} is no regular expression: {error}") from None
+            if not value:
+                raise UsageError("option subscribePattern: the pattern is empty")
+            return Topics(pattern=value)
+        parsed = self.json("assign", value, _is_assignment, '{"topicA":[0,1],"topicB":[2,4]}')
+        return Topics(assign=frozenset((topic, each) for topic, numbers in parsed.items() for each in numbers))
+
+    def limit(self, side: str) -> Limit:
+        """The first of these that is given counts, as in spark-sql-kafka: timestamp, timestamps, offsets."""
+        timestamp = self.text(f"{side}Timestamp")
+        if timestamp is not None:
+            if re.fullmatch(r"[+-]?[0-9]+", timestamp, re.ASCII) is None:
+                raise UsageError(
+                    f"option {side}Timestamp: {timestamp!r} is not a number of milliseconds since the epoch"
+                )
+            return Limit(timestamp=int(timestamp))
+        name = f"{side}OffsetsByTimestamp"
+        text = self.text(name)
+        if text is not None:
+            return Limit(timestamps=_by_partition(self.json(name, text, _is_by_partition, _TIMESTAMPS_EXAMPLE)))
+        name = f"{side}Offsets"
+        text = self.text(name)
+        edge, other = ("earliest", "latest") if side == "starting" else ("latest", "earliest")
+        if text is None or text.lower() == edge:
+            return Limit()
+        if text.lower() == other:
+            raise UsageError(f"option {name}: {other!r} is not possible in a batch query; give {edge!r} or offsets")
+        if not text.startswith("{"):
+            raise UsageError(f"option {name}: {text!r} is neither {edge!r} nor JSON such as {_OFFSETS_EXAMPLE}")
+        offsets = _by_partition(self.json(name, text, _is_by_partition, _OFFSETS_EXAMPLE))
+        edge_offset, other_offset = (EARLIEST, LATEST) if side == "starting" else (LATEST, EARLIEST)
+        for (topic, partition), offset in offsets.items():
+            if offset == other_offset:
+                raise UsageError(
+                    f"option {name}: {other_offset} ({other}) for {topic}-{partition} is not possible in a batch query"
+                )
+            if offset < 0 and offset != edge_offset:
+                raise UsageError(
+                    f"option {name}: {offset} for {topic}-{partition} is neither an offset nor {edge_offset}"
+                )
+        return Limit(offsets=offsets)
+
+    def states(self) -> tuple[str, ...]:
+        states = tuple(each.strip().lower() for each in (self.text("include") or "").split(",") if each.strip())
+        for state in states:
+            if state not in STATES:
+                raise UsageError(f"option include: {state!r} is none of {', '.join(STATES)}")
+        return states
+
+    def storage(self) -> Mapping[str, Any]:
+        text = self.text("storageOptions")
+        if text is None:
+            return {}
+        return self.json("storageOptions", text, lambda value: isinstance(value, dict), '{"anon": true}')
+
+    def json(self, name: str, text: str, is_right: Callable[[Any], bool], example: str) -> Any:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = None
+        if value is None or not is_right(value):
+            raise UsageError(f"option {name}: expected JSON such as {example}, found {text!r}")
+        return value
+
+
+def _is_list_of_text(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast(list[Any], value))
+
+
+def _is_assignment(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(numbers, list) and all(type(each) is int for each in cast(list[Any], numbers))
+        for numbers in cast(dict[str, Any], value).values()
+    )
+
+
+def _is_by_partition(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(numbers, dict)
+        and all(re.fullmatch("[0-9]+", key, re.ASCII) for key in cast(dict[str, Any], numbers))
+        and all(type(each) is int for each in cast(dict[str, Any], numbers).values())
+        for numbers in cast(dict[str, Any], value).values()
+    )
+
+
+def _by_partition(value: dict[str, dict[str, int]]) -> dict[TopicPartition, int]:
+    return {(topic, int(key)): number for topic, numbers in value.items() for key, number in numbers.items()}
+
+
+def _check_limits(start: Limit, end: Limit) -> None:
+    for name, starts, ends in (
+        ("Offsets", start.offsets, end.offsets),
+        ("OffsetsByTimestamp", start.timestamps, end.timestamps),
+    ):
+        if starts is None or ends is None:
+            continue
+        if starts.keys() != ends.keys():
+            raise UsageError(f"options starting{name} and ending{name} name different partitions")
+        for (topic, partition), first in starts.items():
+            last = ends[topic, partition]
+            if first > last >= 0:
+                raise UsageError(
+                    f"option starting{name}: {first} for {topic}-{partition} is behind ending{name}, which is {last}"
+                )
+
+
+def _refuse_misspelt(options: Mapping[str, str]) -> None:
+    """Spark passes over options that it does not know; one that is nearly ours is a mistake that costs data."""
+    known = {name.lower(): name for name in (*_NAMES, *_BROKERS_OPTIONS)}
+    for option in options:
+        if option in known or option.startswith("kafka."):
+            continue
+        near = difflib.get_close_matches(option, known, n=1, cutoff=0.85)
+        if near:
+            raise UsageError(f"there is no option {option!r}; is {known[near[0]]!r} meant?")

@@ -1,0 +1,120 @@
+"""What a Spark task does: reads its splits and gives them as Arrow record batches of about 8 MiB, in bounded memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from brokerless.errors import Finding
+from brokerless.log.partition import Reading, read_file
+from brokerless.log.seek import position_of_offset
+from brokerless.log.segment import HEADERS_STEP, STEP, Report, scan
+from brokerless.log.storage import open_file
+from brokerless.logs import Partition, raise_errors
+from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from brokerless.spark.columns import Columns, corrupt_rows, to_spark
+from brokerless.spark.options import Options
+from brokerless.spark.plan import Split
+from brokerless.tables import Source, batches_batch, project, records_batch, segment_row
+
+_log = logging.getLogger(__name__)
+
+
+def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """One split's rows in Spark's form. Damage is raised as :class:`DamageError` (FAILFAST), told as a row of its own
+    after what was readable before it (PERMISSIVE, where the schema has a column for it), or logged and passed over."""
+    found: list[Finding] = []
+    report = raise_errors if options.mode == "FAILFAST" else found.append
+    for batch in _table(split, options, columns, report):
+        if batch.num_rows:
+            yield to_spark(batch, columns)
+        yield from _tell(found, split, options, columns)
+    yield from _tell(found, split, options, columns)
+
+
+def _tell(found: list[Finding], split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:
+    damages = [finding for finding in found if finding.severity == "error"]
+    found.clear()
+    if damages and options.mode == "PERMISSIVE" and columns.corrupt is not None:
+        yield corrupt_rows(damages, split.topic, split.partition, columns)
+    elif options.mode == "PERMISSIVE":
+        for damage in damages:
+            _log.warning("damaged and not read: %s", damage)
+
+
+def _table(split: Split, options: Options, columns: Columns, report: Report) -> Iterator[pa.RecordBatch]:
+    match options.table:
+        case "records":
+            yield from _records(split, options, columns.of_table, report)
+        case "batches":
+            yield from _batches(split, options, columns.of_table, report)
+        case "segments":
+            yield _segments(split, options, columns.of_table, report)
+        case "transactions":
+            assert split.paths is not None
+            table = Partition(split.paths, options.storage or None).transactions()
+            yield from table.select(columns.of_table).combine_chunks().to_batches()
+
+
+def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    assert split.segment is not None
+    storage = options.storage or None
+    schema = project(RECORDS, names)
+    reading = Reading(
+        range=split.range,
+        keys="key" in names,
+        values="value" in names,
+        headers="headers" in names,
+        control=options.control and not options.committed,
+        transactions=split.transactions,
+        limit=options.limit,
+    )
+    with open_file(split.segment.log.path, storage) as file:
+        start = split.start
+        if not start and split.range.start_offset is not None:
+            start = position_of_offset(file, split.segment, split.range.start_offset, storage)
+        for piece in read_file(file, reading, report, start, split.end):
+            source = Source(piece.path, split.topic, split.partition)
+            yield records_batch(piece.decoded, source, schema, piece.rows)
+
+
+def _batches(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    assert split.segment is not None
+    schema = project(BATCHES, names)
+    check = "isValid" in names and options.checksums
+    source = Source(split.segment.log.path, split.topic, split.partition)
+    with open_file(split.segment.log.path, options.storage or None) as file:
+        for chunk in scan(file, report, split.start, split.end, STEP if check else HEADERS_STEP):
+            chunk = chunk.take(split.range.batches(chunk.batches))
+            if not len(chunk.batches):
+                continue
+            valid = None
+            if check:
+                from brokerless.format.batches import checksums_match
+
+                valid = checksums_match(chunk.buffer, chunk.batches)
+            wrappers = None
+            if "baseOffset" in names and chunk.batches.is_wrapper.any():
+                from brokerless.format.decode import look_into_wrappers
+
+                wrappers = look_into_wrappers(chunk.buffer, chunk.batches, options.limit)
+            if "isValid" in names and valid is None:
+                # Not looked at is null, not true.
+                without = project(BATCHES, [name for name in names if name != "isValid"])
+                batch = batches_batch(chunk.batches, source, chunk.base, without, wrappers, None)
+                at = names.index("isValid")
+                yield batch.add_column(at, "isValid", pa.nulls(batch.num_rows, pa.bool_()))
+                continue
+            yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
+
+
+def _segments(split: Split, options: Options, names: list[str], report: Report) -> pa.RecordBatch:
+    from brokerless.log.summary import summarize
+
+    assert split.segment is not None
+    source = Source(split.segment.log.path, split.topic, split.partition)
+    with open_file(source.file, options.storage or None) as file:
+        row = segment_row(split.segment, source, summarize(file, report))
+    return pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

@@ -6,9 +6,13 @@ Variable-length columns have Arrow's layout: the bytes of row ``i`` are ``data[e
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+T = TypeVar("T", bound=np.generic)
 
 LENGTH_INVALID = 1
 LENGTH_PAST_END = 2
@@ -117,28 +121,32 @@ def allocate(rows: int, data: int, headers: int) -> Columns:
     """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 
     def ends(n: int) -> NDArray[np.int32]:
-        array = np.empty(n + 1, dtype=np.int32)
+        array = block(n + 1, np.int32)
         array[0] = 0
         return array
 
-    def data_of(n: int) -> NDArray[np.uint8]:
-        return np.empty(n + _SLACK, dtype=np.uint8)
-
     return Columns(
-        offset=np.empty(rows, dtype=np.int64),
-        timestamp=np.empty(rows, dtype=np.int64),
-        sequence=np.empty(rows, dtype=np.int32),
-        timestamp_type=np.empty(rows, dtype=np.int8),
+        offset=block(rows, np.int64),
+        timestamp=block(rows, np.int64),
+        sequence=block(rows, np.int32),
+        timestamp_type=block(rows, np.int8),
         key_ends=ends(rows),
-        key_null=np.empty(rows, dtype=np.uint8),
-        key_data=data_of(data),
+        key_null=block(rows, np.uint8),
+        key_data=block(data + _SLACK, np.uint8),
         value_ends=ends(rows),
-        value_null=np.empty(rows, dtype=np.uint8),
-        value_data=data_of(data),
+        value_null=block(rows, np.uint8),
+        value_data=block(data + _SLACK, np.uint8),
         header_ends=ends(rows),
         header_key_ends=ends(headers),
-        header_key_data=data_of(data),
+        header_key_data=block(data + _SLACK, np.uint8),
         header_value_ends=ends(headers),
-        header_value_null=np.empty(headers, dtype=np.uint8),
-        header_value_data=data_of(data),
+        header_value_null=block(headers, np.uint8),
+        header_value_data=block(data + _SLACK, np.uint8),
     )
+
+
+def block(length: int, dtype: type[T]) -> NDArray[T]:
+    """An uninitialized array from Arrow's memory pool, which hands out the pages of what was freed again: fresh pages
+    from the system would cost as much as decoding into them."""
+    buffer = pa.allocate_buffer(length * np.dtype(dtype).itemsize)
+    return np.frombuffer(buffer, dtype) if length else np.empty(0, dtype)

@@ -19,8 +19,8 @@ from brokerless.log.storage import File
 
 Report = Callable[[Finding], None]
 
-STEP = 2 << 20
-"""Bytes of whole batches in one chunk: so few that they stay in the processor's cache from checksum to decoding."""
+STEP = 4 << 20
+"""Bytes of whole batches in one chunk: many to a call, yet few enough to stay in a cache until they are decoded."""
 WINDOW = 8 << 20
 """Bytes that are read at once of a file that is not mapped; a larger batch is read as a whole."""
 LARGEST_WINDOW = 256 << 20

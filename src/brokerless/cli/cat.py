@@ -20,8 +20,7 @@ View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
 DESCRIPTION = """\
 Records, in offset order: a line each for people, by a template, or as JSON Lines.
 """
-EXAMPLES = r"""
-  brokerless cat /var/lib/kafka/orders-0 --tail 10
+EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless cat /var/lib/kafka -t orders --from 2024-05-01 --until 2024-05-02 --json
   brokerless cat 00000000000000000000.log --offset 42:50 -f '%o %k %s\n'
   brokerless cat s3://backup/kafka/orders-0 --isolation read_committed --json > orders.jsonl

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from brokerless.errors import UsageError
 
 TIME_HELP = "as 2024-05-01T12:00:00Z (UTC if nothing else is said), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")
 _MILLISECONDS = re.compile(r"-?\d{1,18}")
 _OFFSETS = re.compile(r"(\d{1,19})?(:(\d{1,19})?)?")
@@ -26,7 +27,7 @@ def parse_time(text: str, now: int) -> int:
     except ValueError:
         raise UsageError(f"{text!r} is no time; give one {TIME_HELP}") from None
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return round((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+    return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
 def parse_offsets(text: str) -> tuple[int | None, int | None]:

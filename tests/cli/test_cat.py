@@ -1,0 +1,167 @@
+"""``cat`` on files that real brokers wrote; what they hold is what Kafka's reader gave."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.golden import broker_data, broker_expected, case, json_lines
+
+DATA = broker_data("clean")
+PARTITION = DATA / "segments-0"
+
+
+@pytest.fixture(scope="module")
+def records() -> list[dict[str, Any]]:
+    lines = json_lines(broker_expected("clean") / "segments-0" / "expected.jsonl")
+    return [line for line in lines if line["type"] == "record"]
+
+
+def offsets(lines: list[dict[str, Any]]) -> list[int]:
+    return [line["offset"] for line in lines]
+
+
+def value(record: dict[str, Any]) -> bytes:
+    return base64.b64decode(record["value"])
+
+
+def test_the_partition_of_these_tests_has_several_segments(records: list[dict[str, Any]]) -> None:
+    assert len(list(PARTITION.glob("*.log"))) > 3
+    assert len(records) > 100
+
+
+def test_text_is_a_line_for_each_record(run: Run, records: list[dict[str, Any]]) -> None:
+    result = run("cat", PARTITION)
+    assert (result.exit_code, result.err) == (0, "")
+    assert [int(line.split("\t")[1]) for line in result.lines] == offsets(records)
+    assert all(line.startswith("segments-0\t") for line in result.lines)
+
+
+def test_a_template_writes_exact_bytes(run: Run, records: list[dict[str, Any]]) -> None:
+    result = run("cat", PARTITION, "-f", r"%o=%s\0")
+    assert result.out == b"".join(b"%d=%s\0" % (record["offset"], value(record)) for record in records)
+
+
+def test_a_range_of_offsets_crosses_segments(run: Run, records: list[dict[str, Any]]) -> None:
+    first, last = records[30]["offset"], records[-30]["offset"]
+    assert offsets(run("cat", "--json", "--offset", f"{first}:{last}", PARTITION).json) == offsets(records)[30:-30]
+    assert offsets(run("cat", "--json", "-o", last, PARTITION).json) == offsets(records)[-30:]
+
+
+def test_a_range_of_times_is_that_of_the_records_timestamps(run: Run, records: list[dict[str, Any]]) -> None:
+    times = sorted(record["timestamp"] for record in records)
+    start, end = times[len(times) // 4], times[len(times) // 2]
+    given = run("cat", "--json", "--from", start, "--until", end, PARTITION).json
+    assert offsets(given) == [record["offset"] for record in records if start <= record["timestamp"] < end]
+
+
+def test_relative_times_are_options_values_although_they_begin_with_a_dash(run: Run) -> None:
+    assert run("cat", "--from", "-1s", PARTITION).out == b""
+    assert len(run("cat", "--until", "-1s", PARTITION).lines) > 100
+
+
+def test_a_limit_counts_for_each_path(run: Run, records: list[dict[str, Any]]) -> None:
+    assert offsets(run("cat", "--json", "--limit", 7, PARTITION, PARTITION).json) == offsets(records)[:7] * 2
+    assert run("cat", "--limit", 0, PARTITION).out == b""
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 100, 10**9])
+def test_a_tail_is_the_last_records_of_each_partition(run: Run, records: list[dict[str, Any]], count: int) -> None:
+    expected = offsets(records)[len(records) - min(count, len(records)) :]
+    assert offsets(run("cat", "--json", "--tail", count, PARTITION).json) == expected
+    assert len(run("cat", "--tail", 1, DATA, "-t", "codec-lz4").lines) == 4
+
+
+def test_a_tail_of_what_is_committed_counts_only_that(run: Run) -> None:
+    committed = run("cat", "--json", "--isolation", "read_committed", DATA / "txn-0").json
+    last = run("cat", "--json", "--isolation", "read_committed", "--tail", 5, DATA / "txn-0").json
+    assert last == committed[-5:]
+
+
+def test_control_records_are_shown_when_asked_for(run: Run) -> None:
+    plain = run("cat", "--json", DATA / "txn-0").json
+    all_records = run("cat", "--json", "--control", DATA / "txn-0").json
+    controls = [line["control"]["type"] for line in all_records if "control" in line]
+    assert set(controls) == {"COMMIT", "ABORT"}
+    assert len(all_records) == len(plain) + len(controls)
+    text = run("cat", "--control", DATA / "txn-0").lines
+    assert sum('"type":"COMMIT"' in line for line in text) == controls.count("COMMIT")
+
+
+def test_topics_and_partitions_are_chosen_by_name_and_number(run: Run) -> None:
+    places = {(line["topic"], line["partition"]) for line in run("cat", "--json", DATA, "-t", "txn", "-p", 1).json}
+    assert places == {("txn", 1)}
+    two = run("cat", "--json", "--topic", "txn", "--topic", "codec-lz4", "--partition", 0, DATA).json
+    assert {(line["topic"], line["partition"]) for line in two} == {("txn", 0), ("codec-lz4", 0)}
+
+
+def test_a_partition_that_is_not_there_is_an_error_with_what_there_is(run: Run) -> None:
+    result = run("cat", DATA, "-t", "ordres")
+    assert result.exit_code == 2
+    assert "there are _.dots-and_under.scores-0-0" in result.err
+
+
+def test_nothing_of_redacted_records_is_shown(run: Run, records: list[dict[str, Any]]) -> None:
+    contents = {value(record) for record in records if len(record["value"]) > 16}
+    for style in (["--json"], [], ["-f", r"%k %s %h\n"]):
+        result = run("cat", "--redact", PARTITION, *style)
+        assert result.exit_code == 0
+        assert result.out.count(b"\n") == len(records)
+        assert not any(content in result.out for content in contents)
+    first = run("cat", "--redact", "--json", PARTITION).json[0]
+    assert first["value"]["redacted"] == len(value(records[0]))
+    assert first["offset"] == records[0]["offset"]
+
+
+def test_what_is_no_text_is_base64_in_json(run: Run) -> None:
+    (line,) = run("cat", "--json", "--limit", 1, DATA / "__consumer_offsets-0").json
+    assert set(line["key"]) == {"base64"} or isinstance(line["key"], str)
+    values = [line["value"] for line in run("cat", "--json", case("formats/v2-none-create").log).json]
+    assert {type(value) for value in values} == {str, dict, type(None)}
+
+
+def test_damage_is_told_after_what_could_be_read_before_it(run: Run, tmp_path: Path) -> None:
+    log = bytearray(case("formats/v2-none-create").log.read_bytes())
+    log[100] ^= 1
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(log)
+    sound = run("cat", "--json", case("formats/v2-none-create").log).json
+    second = next(line["batchPosition"] for line in sound if line["batchPosition"])
+    result = run("cat", "--json", path)
+    assert result.exit_code == 1
+    assert result.err.startswith(f"{path}, position 0: the checksum")
+    assert result.err.count("\n") == 1
+    assert [line["offset"] for line in result.json] == [
+        line["offset"] for line in sound if line["batchPosition"] >= second
+    ]
+    assert run("cat", "--tail", 10**6, path).err == result.err
+
+
+def test_many_paths_do_not_depend_on_each_other(run: Run, records: list[dict[str, Any]]) -> None:
+    result = run("cat", "--json", "no-such-file.log", PARTITION)
+    assert result.exit_code == 2
+    assert "no-such-file.log: there is no such file" in result.err
+    assert offsets(result.json) == offsets(records)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-f", "%q", PARTITION], "%t topic"),
+        (["-f", "%o", "--json", PARTITION], "--json and --format"),
+        (["--offset", "x", PARTITION], "is no offset"),
+        (["--from", "x", PARTITION], "is no time"),
+        (["--limit", "-1", PARTITION], "--limit"),
+        (["--isolation", "none", PARTITION], "read_committed"),
+        (["--bytes", "hex", PARTITION], "base64"),
+        ([], "PATH"),
+    ],
+)
+def test_a_wrong_command_line_is_told_and_nothing_is_read(run: Run, arguments: list[Any], message: str) -> None:
+    result = run("cat", *arguments)
+    assert (result.exit_code, result.out) == (2, b"")
+    assert message in result.err
+    assert "Traceback" not in result.err

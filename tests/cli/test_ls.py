@@ -1,0 +1,79 @@
+"""``ls``: sums over what Kafka's reader lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.cli.conftest import Run
+from tests.golden import broker_data, broker_expected, case, json_lines
+
+DATA = broker_data("clean")
+
+
+def kafka_lists(partition: str) -> list[dict[str, Any]]:
+    lines = json_lines(broker_expected("clean") / partition / "expected.jsonl")
+    return [line for line in lines if line["type"] == "batch" and line["file"].endswith(".log")]
+
+
+def test_partitions_add_up_to_their_batches(run: Run) -> None:
+    rows = {f"{row['topic']}-{row['partition']}": row for row in run("ls", "--json", DATA).json}
+    assert set(rows) == {path.name for path in DATA.iterdir() if path.is_dir()}
+    for name, row in rows.items():
+        batches = kafka_lists(name)
+        assert row["segments"] == len(list((DATA / name).glob("*.log")))
+        assert row["batches"] == len(batches)
+        assert row["records"] == sum(batch["count"] for batch in batches)
+        assert row["lastOffset"] == max((batch["lastOffset"] for batch in batches), default=None)
+        assert row["firstOffset"] == min((batch["baseOffset"] for batch in batches), default=None)
+        times = [batch["maxTimestamp"] for batch in batches if batch["maxTimestamp"] >= 0]
+        assert row["maxTimestamp"] == max(times, default=None)
+        assert set(row["compressions"]) == {batch["compression"] for batch in batches}
+        assert set(row["magics"]) == {batch["magic"] for batch in batches}
+        assert row["path"] == str(DATA / name)
+
+
+def test_segments_and_topics_are_other_views_of_the_same(run: Run) -> None:
+    partitions = run("ls", "--json", DATA).json
+    for option in ("--segments", "--topics"):
+        rows = run("ls", "--json", option, DATA).json
+        for name in ("batches", "records", "sizeInBytes"):
+            assert sum(row[name] for row in rows) == sum(row[name] for row in partitions)
+    assert [row["topic"] for row in run("ls", "--json", "--topics", DATA).json] == sorted(
+        {row["topic"] for row in partitions}
+    )
+
+
+def test_people_get_aligned_columns(run: Run) -> None:
+    result = run("ls", DATA)
+    assert (result.exit_code, result.err) == (0, "")
+    head, *rows = result.lines
+    assert head.split()[:3] == ["partition", "segments", "records"]
+    assert len(rows) == len([path for path in DATA.iterdir() if path.is_dir()])
+    (row,) = (row for row in rows if row.startswith("codec-lz4-0 "))
+    assert row.split()[-2:] == ["v2", "lz4"]
+    assert "empty-0" in {row.split()[0] for row in rows}
+
+
+def test_several_paths_have_their_names_above(run: Run) -> None:
+    log = case("formats/v1-gzip-create").log
+    lines = run("ls", log, DATA / "txn-0").lines
+    assert lines[0] == f"{log}:"
+    assert lines[2].startswith(str(log))
+    assert lines[4] == f"{DATA / 'txn-0'}:"
+
+
+def test_a_damaged_file_is_listed_and_told(run: Run) -> None:
+    result = run("ls", broker_data("unclean"))
+    assert result.exit_code == 1
+    assert "busy-prealloc-0" in result.out.decode()
+    assert ", position " in result.err
+
+
+def test_what_is_not_there_is_told(run: Run) -> None:
+    result = run("ls", "nowhere", DATA / "meta.properties")
+    assert (result.exit_code, result.out) == (2, b"nowhere:\n"[:0])
+    assert len(result.err.splitlines()) == 2
+
+
+def test_segments_by_topic_are_not_both_possible(run: Run) -> None:
+    assert run("ls", "--segments", "--topics", DATA).exit_code == 2

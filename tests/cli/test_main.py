@@ -1,0 +1,87 @@
+"""The command line as a whole, as processes where only those can tell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from tests.cli.conftest import Run
+from tests.golden import broker_data
+
+import brokerless
+from brokerless.cli import COMMANDS, main, output
+
+DATA = broker_data("clean")
+
+
+def python(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=60, **options)  # type: ignore[call-overload]
+
+
+def test_help_is_there_for_all_and_each(run: Run) -> None:
+    for arguments in ([], ["--help"], ["-h"]):
+        result = run(*arguments)
+        assert result.exit_code == 0
+        assert all(f"  {name} " in result.out.decode() for name in COMMANDS)
+    for name in COMMANDS:
+        result = run(name, "--help")
+        assert result.exit_code == 0
+        assert f"examples:\n  brokerless {name} " in result.out.decode()
+
+
+def test_the_version_is_the_packages(run: Run) -> None:
+    assert run("--version").out.decode() == f"brokerless {brokerless.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["cats"], ["--verbose"], ["ls", "--colour", "."], ["ls"]])
+def test_a_wrong_command_line_exits_with_2(run: Run, arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.out) == (2, b"")
+    assert result.err
+
+
+def test_options_may_stand_between_paths(run: Run) -> None:
+    together = run("cat", "--limit", 1, DATA / "txn-0", DATA / "txn-1")
+    assert run("cat", DATA / "txn-0", "--limit", 1, DATA / "txn-1").out == together.out
+    assert len(together.lines) == 2
+
+
+def test_an_interrupt_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(output.Output, "open", interrupt)
+    result = run("ls", DATA)
+    assert (result.exit_code, result.err) == (130, "")
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    code = f"import sys; from brokerless.cli import main; sys.exit(main(['cat', '--json', {str(DATA)!r}]))"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+def test_python_m_brokerless_is_the_same_command() -> None:
+    assert python("-m", "brokerless", "--version").stdout.startswith(b"brokerless ")
+
+
+@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--segments"], ["--help"]])
+def test_the_first_answer_waits_for_nothing_heavy(arguments: list[str]) -> None:
+    heavy = "{'numba', 'pandas', 'pyspark', 'rich', 'typer', 'pydantic', 'fsspec'}"
+    code = f"import sys; from brokerless.cli import main; main({[*arguments, str(DATA)]!r}); "
+    code += f"print(sorted({heavy} & set(sys.modules)), file=sys.stderr)"
+    result = python("-c", code)
+    assert result.stderr == b"[]\n"
+    assert result.stdout
+
+
+def test_nothing_but_a_terminal_gets_progress(run: Run) -> None:
+    assert run("verify", DATA / "txn-0").err == ""
+    assert main(["ls", str(DATA / "txn-0")]) == 0

@@ -7,17 +7,27 @@ warning at most, and so is what is wrong in batches that it would never come to.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Decoder
 from brokerless.format.search import find_batch
-from brokerless.log.directory import PartitionPath, check_names
-from brokerless.log.partition import check_checksums, damage_finding
+from brokerless.log.checkpoints import load_leader_epochs, load_partition_metadata, load_producer_snapshot
+from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
+from brokerless.log.index_checks import (
+    SegmentBatches,
+    check_offset_index,
+    check_time_index,
+    check_transaction_index,
+)
+from brokerless.log.indexes import load_offset_index, load_time_index, load_transaction_index
+from brokerless.log.partition import check_checksums, damage_finding, transactions_of
 from brokerless.log.segment import WINDOW, Chunk, is_zero, scan
 from brokerless.log.storage import File, StorageOptions, open_file
 
@@ -27,20 +37,24 @@ _SEARCH = 8 * WINDOW
 def verify_partition(
     partition: PartitionPath, storage_options: StorageOptions | None = None, limit: int = DEFAULT_LIMIT
 ) -> Iterator[Finding]:
-    """What is wrong or odd in a partition's directory: its names, then each segment's log and indexes, in order.
+    """What is wrong or odd in a partition's directory: its names, then each segment's log and indexes, in order, then
+    what Kafka notes beside them.
 
-    Raises :class:`UnreadableError` for a file that cannot be opened.
+    Raises :class:`UnreadableError` for a log that cannot be opened.
     """
     yield from check_names(partition)
     last_offset: int | None = None
     for segment in partition.segments:
         with open_file(segment.log.path, storage_options) as file:
-            order = _Order(segment.base_offset, last_offset)
-            yield from verify_file(file, order, limit)
-            last_offset = order.last_offset
+            seen = Seen(segment.base_offset, last_offset)
+            yield from verify_file(file, seen, limit)
+            last_offset = seen.last_offset
+            yield from _check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
+    yield from _check_transaction_indexes(partition, storage_options)
+    yield from _check_notes(partition, storage_options)
 
 
-def verify_file(file: File, order: _Order | None = None, limit: int = DEFAULT_LIMIT) -> Iterator[Finding]:
+def verify_file(file: File, seen: Seen | None = None, limit: int = DEFAULT_LIMIT) -> Iterator[Finding]:
     """The findings of one log file, by position."""
     start, is_reached = 0, True
     while True:
@@ -50,7 +64,7 @@ def verify_file(file: File, order: _Order | None = None, limit: int = DEFAULT_LI
         for chunk in scan(file, findings.append, start):
             ends = findings[:]
             findings.clear()
-            yield from _soften(is_reached, _verify_chunk(chunk, file.path, decoder, order if is_reached else None))
+            yield from _soften(is_reached, _verify_chunk(chunk, file.path, decoder, seen if is_reached else None))
             findings.extend(ends)
             end = chunk.base + int(chunk.batches.ends[-1])
         yield from _soften(is_reached, findings)
@@ -76,7 +90,7 @@ def find_next_batch(file: File, position: int) -> int | None:
     return None
 
 
-def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, order: _Order | None) -> list[Finding]:
+def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: Seen | None) -> list[Finding]:
     findings: list[Finding] = []
     valid = check_checksums(chunk, path, findings.append)
     sound = chunk.batches.take(valid)
@@ -85,8 +99,8 @@ def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, order: _Order | Non
     rest = decoder.flush()
     if rest is not None:
         findings.extend(damage_finding(path, damage) for damage in rest.damages)
-    if order is not None:
-        findings.extend(order.check(sound, chunk.base, path))
+    if seen is not None:
+        findings.extend(seen.add(chunk.batches, valid, chunk.base, path))
     return sorted(findings, key=lambda each: each.position or 0)
 
 
@@ -96,22 +110,88 @@ def _soften(is_reached: bool, findings: list[Finding]) -> Iterator[Finding]:
         yield finding if is_reached or finding.severity != "error" else replace(finding, severity="warning")
 
 
+def _check_indexes(
+    segment: SegmentPaths, seen: Seen, file: File, is_last: bool, storage_options: StorageOptions | None
+) -> Iterator[Finding]:
+    batches = seen.batches(file)
+    if segment.offset_index is not None:
+        offset_index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+        yield from offset_index.findings
+        if seen.is_complete:
+            yield from check_offset_index(offset_index, batches, is_last)
+    if segment.time_index is not None:
+        time_index = load_time_index(segment.time_index.path, segment.base_offset, storage_options)
+        yield from time_index.findings
+        if seen.is_complete:
+            yield from check_time_index(time_index, batches, is_last)
+
+
+def _check_transaction_indexes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
+    """Every aborted transaction is in the index of the segment that has its marker."""
+    aborted = [each for each in transactions_of(partition, storage_options).ended if each.state == "aborted"]
+    ends = [each.base_offset for each in partition.segments[1:]] + [1 << 63]
+    for segment, end in zip(partition.segments, ends, strict=True):
+        own = [each for each in aborted if segment.base_offset <= each.last_offset < end]
+        index = None
+        path = segment.log.path.removesuffix(".log") + ".txnindex"
+        if segment.transaction_index is not None:
+            path = segment.transaction_index.path
+            index = load_transaction_index(path, segment.base_offset, storage_options)
+            yield from index.findings
+        if partition.topic is None and index is None:
+            continue  # a lone file has no companions to miss
+        yield from check_transaction_index(
+            index,
+            path,
+            np.array([each.producer_id for each in own], np.int64),
+            np.array([-1 if each.first_offset is None else each.first_offset for each in own], np.int64),
+            np.array([each.last_offset for each in own], np.int64),
+        )
+
+
+def _check_notes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
+    if partition.leader_epoch_checkpoint is not None:
+        yield from load_leader_epochs(partition.leader_epoch_checkpoint.path, storage_options).findings
+    if partition.partition_metadata is not None:
+        yield from load_partition_metadata(partition.partition_metadata.path, storage_options).findings
+    for snapshot in partition.producer_snapshots:
+        yield from load_producer_snapshot(snapshot.path, storage_options).findings
+
+
 @dataclass
-class _Order:
-    """Offsets go up: within a segment from its base offset on, and from segment to segment."""
+class Seen:
+    """What a segment's batches were, as far as Kafka's reader comes: for the order of offsets, and for the indexes."""
 
     base_offset: int
-    last_offset: int | None
+    last_offset: int | None = None
+    is_complete: bool = True
+    """Whether no batch was passed over unread."""
+    _chunks: list[tuple[NDArray[Any], ...]] = field(default_factory=list[tuple[NDArray[Any], ...]])
+    _end: int = 0
 
-    def check(self, batches: Batches, base: int, path: str) -> Iterator[Finding]:
-        if not len(batches):
+    def add(self, batches: Batches, valid: NDArray[np.bool_], base: int, path: str) -> Iterator[Finding]:
+        """Adds a chunk's batches; a finding for each whose offset is not above all before it."""
+        positions = batches.positions + base
+        self.is_complete = self.is_complete and int(positions[0]) == self._end
+        self._end = base + int(batches.ends[-1])
+        self._chunks.append((positions, batches.last_offset, batches.max_timestamp, batches.is_legacy, valid))
+        sound = batches.take(valid)
+        if not len(sound):
             return
-        firsts, lasts = batches.entry_offset, batches.last_offset
+        firsts, lasts = sound.entry_offset, sound.last_offset
         before = np.concatenate([[self.base_offset - 1 if self.last_offset is None else self.last_offset], lasts[:-1]])
         before = np.maximum.accumulate(before)
         for row in np.flatnonzero(firsts <= before).tolist():
             text = "offsets do not go up: a batch begins at or below an offset that was there before"
-            position, offset = int(batches.positions[row]) + base, int(firsts[row])
+            position, offset = int(sound.positions[row]) + base, int(firsts[row])
             expected, found = f"an offset above {int(before[row])}", str(offset)
             yield Finding("warning", "offset-order", path, position, offset, text, expected, found)
         self.last_offset = int(max(before[-1], lasts[-1]))
+
+    def batches(self, file: File) -> SegmentBatches:
+        nothing = (*([np.empty(0, np.int64)] * 3), *([np.empty(0, np.bool_)] * 2))
+        positions, last_offsets, max_timestamps, is_legacy, valid = map(
+            np.concatenate, zip(*(self._chunks or [nothing]), strict=True)
+        )
+        size = self._end if is_zero(file, self._end) else file.size
+        return SegmentBatches(positions, last_offsets, max_timestamps, is_legacy, valid, self._end, size)

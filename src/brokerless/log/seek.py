@@ -25,12 +25,12 @@ def position_of_offset(
     if segment.offset_index is None or offset <= segment.base_offset:
         return 0
     index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
-    known_offset, position = index.lookup(offset)
-    return position if position and is_batch_with(file, position, known_offset) else 0
+    _, position = index.lookup(offset)
+    return position if position and is_batch_up_to(file, position, offset) else 0
 
 
-def is_batch_with(file: File, position: int, offset: int) -> bool:
-    """Whether a true batch with ``offset`` begins at ``position`` (bytes); an offset index points at such."""
+def is_batch_up_to(file: File, position: int, offset: int) -> bool:
+    """Whether a true batch begins at ``position`` (bytes) that does not begin after ``offset``."""
     if not 0 <= position < file.size:
         return False
     buffer = file.read(position, min(file.size - position, 1 << 20))
@@ -38,8 +38,8 @@ def is_batch_with(file: File, position: int, offset: int) -> bool:
     if walked.stop == Stop.SIZE_TOO_SMALL or not len(walked.positions):
         return False
     batch = read_headers(buffer, walked.positions)
-    has_offset = batch.is_wrapper[0] or int(batch.entry_offset[0]) <= offset
-    return bool(has_offset and offset <= int(batch.last_offset[0]) and np.all(checksums_match(buffer, batch)))
+    # A wrapper's offset is its last one, so this is stricter than need be for those.
+    return int(batch.entry_offset[0]) <= offset and bool(checksums_match(buffer, batch)[0])
 
 
 def offset_for_timestamp(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from tests.golden import Case, broker_data, cases, of_type
 
+import brokerless
 from brokerless.jobs.verify import verify_file
 from brokerless.log.storage import open_file
 

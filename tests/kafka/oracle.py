@@ -22,6 +22,20 @@ def read_log(*paths: Path, version: str = NEWEST) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.split(b"\n") if line]
 
 
+def read_logs(paths: Iterable[Path], version: str = NEWEST) -> dict[Path, list[dict[str, Any]]]:
+    """:func:`read_log`, with the lines of each file by themselves."""
+    paths = list(paths)
+    lines: dict[Path, list[dict[str, Any]]] = {path: [] for path in paths}
+    at = iter(paths)
+    path = next(at, None)
+    for line in read_log(*paths, version=version):
+        assert path is not None
+        lines[path].append(line)
+        if line["type"] == "end":
+            path = next(at, None)
+    return lines
+
+
 def dump(files: Iterable[Path], *options: str, version: str = NEWEST) -> str:
     """The text of ``kafka-dump-log``; for instance ``dump([log], "--deep-iteration", "--print-data-log")``."""
     return check(run_dump(files, *options, version=version)).decode(errors="replace")

@@ -10,7 +10,7 @@ import pytest
 from tests.golden import cases
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracle import dump, read_log
-from tests.kafka.producers import CODECS, PRODUCERS, Record, consume, produce_confluent, produce_java
+from tests.kafka.producers import CODECS, PRODUCERS, Record, consume, produce_confluent
 
 RECORDS = [
     Record(b"key", b"value", (("a", b"1"), ("b", None), ("", b"")), 1_700_000_000_000),
@@ -68,19 +68,3 @@ def test_consumers_see_transactions_as_their_isolation_says(client: str, kafka: 
 
     controls = [line["control"] for line in read_log(*kafka.logs(topic)) if "control" in line]
     assert [control["type"] for control in controls] == ["COMMIT", "ABORT"]
-
-
-def test_a_broker_starts_again_after_a_stop_and_after_a_kill(kafka_jars: Path, tmp_path: Path) -> None:
-    with KafkaBroker(tmp_path / "broker") as broker:
-        broker.create_topic("t", 2, internal_segment_bytes=2200)
-        produce_java(broker, "t", RECORDS, batch_size=1)
-        assert len(broker.logs("t")) > 1
-        broker.kill()
-        assert not (broker.log_dir / ".kafka_cleanshutdown").exists()
-        broker.start()
-        assert len(consume(broker, "t")) == len(RECORDS)
-        broker.stop()
-        assert (broker.log_dir / ".kafka_cleanshutdown").exists()
-        copy = broker.copy_log_dir(tmp_path / "copy")
-        assert not (copy / ".lock").exists()
-        assert (copy / "t-1" / "partition.metadata").exists()

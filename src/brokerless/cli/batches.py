@@ -24,13 +24,16 @@ def run(options: Namespace) -> int:
     from brokerless.views import headers, jsonl
 
     output = Output()
-    if not options.json:
-        output.write([headers.NAMES])
+    file = None
     with progress("batches") as done:
         for log in output.open(options.paths):
             for partition in output.chosen(log, options.topic, options.partition):
                 try:
                     for batch in partition.batches(on_damage=output.damage):
+                        if not options.json and batch["file"][0].as_py() != file:
+                            file = batch["file"][0].as_py()
+                            output.line(f"{file}:")
+                            output.write([headers.NAMES])
                         output.write(jsonl.rows(batch) if options.json else headers.lines(batch))
                         for finding in headers.invalid(batch):
                             output.damage(finding)

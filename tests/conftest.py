@@ -31,9 +31,10 @@ def golden() -> Path:
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
     """The jars of a Kafka broker and its clients; a test with this fixture may use ``tests.kafka.oracle``."""
-    from tests.kafka.jars import KafkaUnavailableError, compile_helpers, jars
+    from tests.kafka.jars import KafkaUnavailableError, compile_helpers, jars, java
 
     try:
+        java()
         compile_helpers()
         return jars()
     except KafkaUnavailableError as error:

@@ -7,11 +7,11 @@ Written from KIP-98 and KIP-82, and from what ``ByteUtils``, ``FileLogInputStrea
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import cramjam
 import numpy as np
+from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.util import calc_crc32c
 
 from brokerless.format.batches import read_headers, walk
@@ -194,22 +194,14 @@ def write_record(
     return write_varint(len(body)) + body
 
 
-def compress(codec: str, data: bytes) -> bytes:
-    """As a producer would, by compressors that brokerless does not use for reading."""
-    match codec:
-        case "none":
-            return data
-        case "gzip":
-            return bytes(cramjam.gzip.compress(data))
-        case "snappy":
-            blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + 32768])) for at in range(0, len(data), 32768)]
-            head = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
-            return head + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
-        case "lz4":
-            return bytes(cramjam.lz4.compress(data))
-        case "zstd":
-            return bytes(cramjam.zstd.compress(data))
-    raise ValueError(codec)
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "none": bytes,
+    "gzip": gzip_encode,
+    "snappy": snappy_encode,
+    "lz4": lz4_encode,
+    "zstd": zstd_encode,
+}
+"""The codecs by the id in the attributes, as another client compresses."""
 
 
 def records_of(columns: Columns) -> list[Record]:

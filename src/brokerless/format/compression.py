@@ -28,6 +28,8 @@ DEFAULT_LIMIT = 256 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_PIECE = 512
+"""Bytes of a payload that are fed at once where it may inflate past the limit."""
 _IsalError: type[Exception] = isal_zlib.error  # pyright: ignore[reportAssignmentType] - a class, whatever its stub says
 
 
@@ -201,17 +203,19 @@ class Inflater:
 
     def _gzip(self, payload: memoryview) -> None:
         start = self.used
-        at = _gzip_header(payload)
+        first = at = _gzip_header(payload)
         while True:
             member = self.used
             decompressor = isal_zlib.decompressobj(wbits=-15)
+            # The library copies what it leaves unused: once is cheap, for each of many members it never ends.
+            piece = payload[at:] if at == first else payload[at : at + _PIECE]
             try:
-                data = decompressor.decompress(payload[at:], 16 << 20)
+                data = decompressor.decompress(piece, 16 << 20)
             except _IsalError:
                 data = b""
             if decompressor.eof:
                 self._append(data, start)
-                left = len(decompressor.unused_data)
+                left = len(payload) - at - len(piece) + len(decompressor.unused_data)
             else:
                 # Too large for one piece, cut off, or damaged: again, in pieces.
                 decompressor = isal_zlib.decompressobj(wbits=-15)
@@ -257,8 +261,8 @@ class Inflater:
 
 
 def _pieces(data: memoryview) -> Iterator[memoryview]:
-    for at in range(0, len(data), 512):
-        yield data[at : at + 512]
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]
 
 
 def _past_limit(limit: int) -> LimitError:
@@ -323,6 +327,15 @@ def _is_one_zstd_frame(payload: memoryview) -> bool:
     return False
 
 
+def _after_zero(payload: memoryview, at: int) -> int:
+    """The position after the next zero byte; past the end where there is none."""
+    for start in range(at, len(payload), _PIECE):
+        found = bytes(payload[start : start + _PIECE]).find(b"\x00")
+        if found >= 0:
+            return start + found + 1
+    return len(payload) + 1
+
+
 def _gzip_header(payload: memoryview) -> int:
     """The length of a gzip member's header (RFC 1952), read as ``java.util.zip.GZIPInputStream`` does."""
     if len(payload) < 10:
@@ -336,8 +349,7 @@ def _gzip_header(payload: memoryview) -> int:
         at += 2 + int.from_bytes(payload[at : at + 2], "little")
     for flag in (0x08, 0x10):
         if flags & flag:
-            rest = bytes(payload[at:])
-            at += rest.find(b"\x00") + 1 if b"\x00" in rest else len(rest) + 1
+            at = _after_zero(payload, at)
     if flags & 0x02:
         if bytes(payload[at : at + 2]) != (isal_zlib.crc32(payload[:at]) & 0xFFFF).to_bytes(2, "little"):
             raise CodecError("gzip: the header's checksum does not match")

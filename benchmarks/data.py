@@ -8,8 +8,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from benchmarks.jvm import SOURCES, command
 from tests.kafka.jars import NEWEST, check
+
+from benchmarks.jvm import SOURCES, command
 
 CODECS = ("none", "lz4", "snappy", "zstd", "gzip")
 RECORDS = 4_000_000

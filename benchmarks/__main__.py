@@ -1,0 +1,95 @@
+"""``python -m benchmarks``: a table for people on standard error, a JSON line for each workload on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from tests.kafka.jars import KafkaUnavailableError
+
+from benchmarks import commands, reading
+from benchmarks.data import RECORDS, events
+from benchmarks.measure import BenchmarkError, Result, Workload, measure
+
+FAMILIES = (reading, commands)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
+    everything = [workload for family in FAMILIES for workload in family.workloads(options.records)]
+    chosen = [workload for workload in everything if workload.name.startswith(options.only)]
+    if not chosen:
+        console.print(f"no workload's name starts with {options.only}; there are {', '.join(names(everything))}")
+        return 2
+    try:
+        with console.status(f"{options.records:,} records, written by Kafka's builder unless they are there"):
+            events(options.records)
+        results = list(run(chosen, options.runs, console))
+    except KafkaUnavailableError as error:
+        console.print(str(error), style="red", markup=False)
+        return 1
+    if results:
+        console.print(table(results, options.records))
+    return 0 if len(results) == len(chosen) else 1
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Speed beside others'.")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="workloads whose names start so")
+    parser.add_argument("--records", type=int, default=RECORDS, help="in each file (default: %(default)s)")
+    parser.add_argument("--runs", type=int, help="of each side; the median counts (default: by workload, mostly 5)")
+    options = parser.parse_args(arguments)
+    if options.records < 1 or (options.runs is not None and options.runs < 1):
+        parser.error("--records and --runs are at least 1")
+    return options
+
+
+def names(workloads: Sequence[Workload]) -> list[str]:
+    return [workload.name for workload in workloads]
+
+
+def run(workloads: Sequence[Workload], runs: int | None, console: Console) -> list[Result]:
+    """Each workload's line as soon as it is measured; one that fails is said so, and the others go on."""
+    results: list[Result] = []
+    for workload in workloads:
+        try:
+            with console.status(f"{workload.name}, beside {workload.anchor}"):
+                result = measure(workload, runs)
+        except BenchmarkError as error:
+            console.print(f"{workload.name}: {error}", style="red", markup=False)
+            continue
+        print(json.dumps(result.line()), flush=True)
+        results.append(result)
+    return results
+
+
+def table(results: Sequence[Result], records: int) -> Table:
+    cores = os.cpu_count()
+    shown = Table(title=f"{records:,} records; medians, (lowest to highest); {cores} cores; above 1, ours is faster")
+    for column in ("workload", "unit", "ours", "theirs", "ratio"):
+        shown.add_column(column, justify="right" if column in ("ours", "theirs", "ratio") else "left")
+    shown.add_column("anchor")
+    for result in results:
+        workload = result.workload
+        sides = [spread(figures, workload.unit) for figures in (result.ours, result.theirs)]
+        shown.add_row(workload.name, workload.unit, *sides, f"{result.ratio:.2f}", workload.anchor)
+    return shown
+
+
+def spread(figures: Sequence[float], unit: str) -> str:
+    """Thousands for rates, so that one glance compares them; seconds as they are."""
+    median, lowest, highest = statistics.median(figures), min(figures), max(figures)
+    if unit == "s":
+        return f"{median:.2f} ({lowest:.2f} to {highest:.2f})"
+    return f"{median / 1000:,.0f} k ({lowest / 1000:,.0f} to {highest / 1000:,.0f})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Whole processes from their start to their end: a segment as text, and the first answer of all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pyspark
+from tests.kafka.jars import NEWEST
+
+from benchmarks.data import segment
+from benchmarks.jvm import command
+from benchmarks.measure import ROOT, Workload, cold_process
+
+BROKERLESS = [sys.executable, "-m", "brokerless"]
+DUMP_TOOL = "kafka.tools.DumpLogSegments"
+
+
+def workloads(records: int) -> Iterator[Workload]:
+    yield Workload(
+        name="dump-json",
+        unit="records/s",
+        ours=lambda: cold_process([*BROKERLESS, "cat", "--json", str(segment("none", records))], records),
+        anchor=f"kafka-dump-log {NEWEST}",
+        theirs=lambda: cold_process(
+            command(DUMP_TOOL, "--print-data-log", "--files", str(segment("none", records))), records
+        ),
+        runs=3,
+        warm_up=False,
+    )
+    yield Workload(
+        name="cold-ls",
+        unit="s",
+        ours=lambda: cold_process([*BROKERLESS, "ls", str(ROOT / "demo" / "data")]),
+        anchor=f"import pyspark.sql {pyspark.__version__}",
+        theirs=lambda: cold_process([sys.executable, "-c", "import pyspark.sql"]),
+        runs=10,
+        seconds=0,
+        warm_up=False,
+    )

@@ -1,0 +1,182 @@
+"""How two sides of a workload are run: in turn, on the same cores, warmed up, and the median counts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+ROOT = Path(__file__).parents[1]
+WARM_UP_SECONDS = 5.0
+WARM_UP_PASSES = 2
+ANSWERS_WITHIN = 900.0
+
+
+class BenchmarkError(Exception):
+    """A side failed, or the two sides did not do the same work; the message says what happened."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One time through the work: what was read (records, batches), and in how many seconds."""
+
+    amount: int
+    seconds: float
+
+
+Side = Callable[[], AbstractContextManager[Callable[[], Pass]]]
+"""Makes one side ready (starts its process), and gives what runs one pass."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    unit: Literal["records/s", "batches/s", "s"]
+    ours: Side
+    anchor: str
+    """Who is on the other side, with a version."""
+    theirs: Side
+    runs: int = 5
+    cores: int = 1
+    seconds: float = 0.5
+    """A run repeats the pass until this time is over, so that a short one is measured well."""
+    warm_up: bool = True
+    """Whether a side gets time to compile what is hot; else one run goes by, for the file cache."""
+
+
+@dataclass(frozen=True)
+class Result:
+    workload: Workload
+    ours: list[float]
+    """One figure for each run, in the workload's unit."""
+    theirs: list[float]
+
+    @property
+    def ratio(self) -> float:
+        """Above 1, ours is faster."""
+        ours, theirs = statistics.median(self.ours), statistics.median(self.theirs)
+        return theirs / ours if self.workload.unit == "s" else ours / theirs
+
+    def line(self) -> dict[str, object]:
+        """What goes to standard output."""
+        return {
+            "name": self.workload.name,
+            "ours": rounded(statistics.median(self.ours)),
+            "anchor": self.workload.anchor,
+            "theirs": rounded(statistics.median(self.theirs)),
+            "unit": self.workload.unit,
+            "ratio": rounded(self.ratio),
+            "oursRuns": [rounded(each) for each in self.ours],
+            "theirsRuns": [rounded(each) for each in self.theirs],
+        }
+
+
+def rounded(figure: float) -> float:
+    return float(f"{figure:.4g}")
+
+
+def measure(workload: Workload, runs: int | None = None) -> Result:
+    """Runs both sides in turn, ``runs`` times each. Raises :class:`BenchmarkError`."""
+    with pinned(workload.cores), workload.ours() as ours, workload.theirs() as theirs:
+        amounts = [warm_up(side, workload).amount for side in (ours, theirs)]
+        if amounts[0] != amounts[1]:
+            raise BenchmarkError(f"{workload.name}: ours read {amounts[0]}, theirs {amounts[1]}")
+        result = Result(workload, [], [])
+        for _ in range(runs or workload.runs):
+            result.ours.append(figure(ours, workload))
+            result.theirs.append(figure(theirs, workload))
+        return result
+
+
+def warm_up(side: Callable[[], Pass], workload: Workload) -> Pass:
+    start = time.monotonic()
+    passes = [side()]
+    while workload.warm_up and (len(passes) < WARM_UP_PASSES or time.monotonic() - start < WARM_UP_SECONDS):
+        passes.append(side())
+    return passes[0]
+
+
+def figure(side: Callable[[], Pass], workload: Workload) -> float:
+    passes = [side()]
+    while sum(each.seconds for each in passes) < workload.seconds:
+        passes.append(side())
+    seconds = sum(each.seconds for each in passes)
+    return seconds / len(passes) if workload.unit == "s" else sum(each.amount for each in passes) / seconds
+
+
+@contextlib.contextmanager
+def pinned(cores: int) -> Iterator[None]:
+    """Processes that are started in the block run on the last ``cores`` cores only, where the system can do that."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    all_of_them = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(all_of_them)[-cores:])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, all_of_them)
+
+
+@contextlib.contextmanager
+def warm_process(command: Sequence[str], environment: dict[str, str] | None = None) -> Iterator[Callable[[], Pass]]:
+    """A process that stays: for each line that it gets it runs one pass, and answers with its amount and seconds."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def run() -> Pass:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write("\n")
+        answer = process.stdout.readline().split()
+        if len(answer) != 2:
+            raise BenchmarkError(f"{command[-3:]} gave no answer but {answer}; it exited with {process.wait(60)}")
+        return Pass(int(answer[0]), float(answer[1]))
+
+    try:
+        yield run
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def cold_process(command: Sequence[str], amount: int = 1) -> Iterator[Callable[[], Pass]]:
+    """A process for each pass, from its start to its end, whose output nobody reads."""
+
+    def run() -> Pass:
+        start = time.perf_counter()
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+        seconds = time.perf_counter() - start
+        if done.returncode != 0:
+            text = done.stderr[-2000:].decode(errors="replace")
+            raise BenchmarkError(f"{' '.join(command)} exited with {done.returncode}: {text}")
+        return Pass(amount, seconds)
+
+    yield run
+
+
+def python(function: str, *arguments: str) -> list[str]:
+    """The command line of a warm process that calls ``function`` (``module:name``), which returns the amount."""
+    return [sys.executable, "-m", "benchmarks.worker", function, *arguments]

@@ -35,9 +35,8 @@ class Finding:
     def __str__(self) -> str:
         place = self.file if self.position is None else f"{self.file}, position {self.position}"
         text = f"{place}: {self.message}"
-        if self.expected is not None or self.found is not None:
-            text += f" (expected {self.expected}, found {self.found})"
-        return text
+        facts = [f"{name} {value}" for name, value in (("expected", self.expected), ("found", self.found)) if value]
+        return f"{text} ({', '.join(facts)})" if facts else text
 
 
 class BrokerlessError(Exception):

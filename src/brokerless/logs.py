@@ -85,7 +85,7 @@ class Partition:
         ``columns``: those to give, in that order; all by default. ``start_offset <= offset < end_offset`` and
         ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
         leaves out aborted transactions and everything from the first open one on, and control records too; ``control``
-        gives control records as well. ``limit``: bytes that one batch may inflate to (256 MiB).
+        gives control records as well. ``limit``: bytes that one batch may inflate to (128 MiB).
 
         ``on_damage`` is called with each :class:`Finding` after what could be read before it was given, and reading
         goes on. Without it, the first error is raised as :class:`DamageError`.

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from brokerless.format import layouts
 
-DEFAULT_LIMIT = 256 << 20
+DEFAULT_LIMIT = 128 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
@@ -97,9 +97,9 @@ class Inflater:
         return None
 
     def _grow(self, capacity: int) -> None:
-        grown = np.empty(capacity, dtype=np.uint8)
-        grown[: self.used] = self.buffer[: self.used]
-        self.buffer, self._view = grown, grown.data
+        # In place where the system can: two buffers at a time would double the peak of one huge batch.
+        self.buffer.resize(capacity, refcheck=False)
+        self._view = self.buffer.data
 
     def _room(self, size: int, start: int) -> memoryview:
         """The next ``size`` free bytes, within the limit for the payload whose result began at ``start``."""
@@ -266,7 +266,7 @@ def _pieces(data: memoryview) -> Iterator[memoryview]:
 
 
 def _past_limit(limit: int) -> LimitError:
-    return LimitError(f"the payload inflates past the limit of {limit} bytes")
+    return LimitError(f"the payload inflates past the limit of {limit} bytes; a higher one can be given")
 
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"

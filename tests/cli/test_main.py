@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
@@ -66,6 +67,18 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 0
+
+
+def test_a_full_disk_is_told_once() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full here")
+    with full.open("wb") as stdout:
+        command = [sys.executable, "-m", "brokerless", "ls", str(DATA)]
+        result = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, timeout=60)
+    assert result.returncode == 2
+    assert result.stderr.count(b"\n") == 1
+    assert b"No space left" in result.stderr
 
 
 def test_python_m_brokerless_is_the_same_command() -> None:

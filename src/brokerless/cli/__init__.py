@@ -59,8 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         abandon_stdout()
         return CLEAN
-    except OSError as error:
+    except OSError as error:  # a full disk, say
         complain(f"brokerless: {error}")
+        abandon_stdout()
     except SystemExit as exit:  # argparse
         return exit.code if isinstance(exit.code, int) else UNUSABLE
     return UNUSABLE

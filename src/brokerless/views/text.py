@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -15,8 +16,8 @@ NULL = "null"
 NONE = "-"
 _ROWS = 1024
 _LARGE = 8 << 20
-_SLICE = 1 << 20
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SLICE = 1 << 18
+_CONTROLS = re.compile("[\x00-\x1f\x7f]+")
 
 
 def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Iterator[bytes]:
@@ -52,7 +53,8 @@ def show(text: str) -> str:
     """``text`` without anything that moves a terminal's cursor or does not show."""
     if text.isprintable():
         return text
-    return "".join(char if char.isprintable() else _SHORT.get(char) or _escaped(char) for char in text)
+    text = _CONTROLS.sub(lambda run: _escaped(run[0]), text)
+    return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms") -> list[str]:
@@ -62,8 +64,23 @@ def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms") -
     return [NONE if time is None or time == -1 else f"{text}Z" for time, text in zip(times, texts, strict=True)]
 
 
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
+def _escaped(text: str) -> str:
+    return text.encode("unicode_escape").decode()
+
+
+class _Escapes(dict[int, str]):
+    """What to write for each character, found out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        text = char if char.isprintable() else _escaped(char)
+        if len(self) < _MOST_ESCAPES:
+            self[code] = text
+        return text
+
+
+_ESCAPES = _Escapes()
+_MOST_ESCAPES = 1 << 14
 
 
 def _places(batch: pa.RecordBatch) -> list[str]:

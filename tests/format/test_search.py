@@ -68,6 +68,14 @@ def test_a_header_that_makes_sense_is_not_enough() -> None:
     assert find(covering + true) == len(covering)  # one that claims the true one's bytes hides nothing
 
 
+def test_many_headers_that_claim_all_that_follows_do_not_take_for_ever() -> None:
+    true = write_batch(write_record(b"key", b"value"))
+    count = 40_000
+    size = 61 * count + len(true)
+    false = b"".join(plausible(size - 61 * number) for number in range(count))  # 50 GB of checksums
+    assert find(false + true) == len(false)
+
+
 def test_a_true_batch_inside_of_a_false_one_is_found_and_of_a_true_one_is_not_reached_first() -> None:
     inner = write_batch(write_record(b"inner", b"value"), base_offset=9)
     outer = write_batch(write_record(None, inner))

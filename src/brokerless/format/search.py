@@ -10,21 +10,37 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.batches import Batches, checksums_match, read_headers
+from brokerless.format.batches import checksums_match, read_headers
 
 _CANDIDATES = 256
+_ALLOWANCE = 256 << 20
+"""Bytes whose checksums are computed whatever is found; more than any broker's largest batch."""
+_SHARE = 8
+"""Such bytes for each byte that is searched."""
 
 
 def find_batch(buffer: NDArray[np.uint8], start: int = 0) -> int | None:
-    """The position of the first true batch at or after ``start``, or None."""
+    """The position of the first true batch at or after ``start``, or None.
+
+    Headers that only look right may be many and each claim all that follows: where their checksums would take more
+    than a fixed share of what is searched, those of the largest are not looked at.
+    """
     from brokerless.format.candidates import find_candidates
 
-    positions = np.empty(_CANDIDATES, np.int64)
+    positions = np.empty(1, np.int64)  # the first one is nearly always true
+    begin, spent = start, 0
     while True:
         count, start = find_candidates(buffer, start, positions)
-        for row in range(count):
-            batch: Batches = read_headers(buffer, positions[row : row + 1])
-            if checksums_match(buffer, batch)[0]:
-                return int(positions[row])
-        if count < _CANDIDATES:
+        batches = read_headers(buffer, positions[:count])
+        affordable: list[int] = []
+        for row, (position, size) in enumerate(zip(batches.positions.tolist(), batches.sizes.tolist(), strict=True)):
+            if spent + size <= _ALLOWANCE + _SHARE * (position - begin):
+                affordable.append(row)
+                spent += size
+        batches = batches.take(np.array(affordable, np.int64))
+        found = batches.positions[checksums_match(buffer, batches)]
+        if len(found):
+            return int(found[0])
+        if count < len(positions):
             return None
+        positions = np.empty(_CANDIDATES, np.int64)

@@ -12,7 +12,7 @@ What is accepted and refused is what Kafka's reader accepts and refuses (3.9.1 a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 
 import cramjam
@@ -28,8 +28,10 @@ DEFAULT_LIMIT = 128 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
-_PIECE = 512
-"""Bytes of a payload that are fed at once where it may inflate past the limit."""
+_PIECE = 1 << 20
+"""Bytes that are inflated at once where the size of the whole is not known."""
+_FEW = 512
+"""Bytes of a payload that are given to a further gzip member at first: the library copies what it leaves unused."""
 _IsalError: type[Exception] = isal_zlib.error  # pyright: ignore[reportAssignmentType] - a class, whatever its stub says
 
 
@@ -101,13 +103,15 @@ class Inflater:
         self.buffer.resize(capacity, refcheck=False)
         self._view = self.buffer.data
 
-    def _room(self, size: int, start: int) -> memoryview:
-        """The next ``size`` free bytes, within the limit for the payload whose result began at ``start``."""
+    def _room(self, size: int, start: int, least: int | None = None) -> memoryview:
+        """The next ``size`` free bytes, within the limit for the payload whose result began at ``start``; near the
+        limit fewer, if ``least`` are enough."""
+        size = max(size if least is None else min(size, start + self.limit - self.used), least or 0)
         end = self.used + size
         if end - start > self.limit:
             raise _past_limit(self.limit)
         if end > len(self.buffer):
-            self._grow(max(end, 2 * len(self.buffer) if end < 64 << 20 else end + (16 << 20)))
+            self._grow(max(end, 2 * len(self.buffer) if end < 32 << 20 else end + (8 << 20)))
         return self._view[self.used : end]
 
     def _append(self, data: bytes, start: int) -> None:
@@ -186,47 +190,29 @@ class Inflater:
 
     def _zstandard(self, payload: memoryview) -> None:
         start = self.used
+        at, frames = _zstd_frames(payload)
         guess = min(max(1 << 16, 16 * len(payload)), self.limit)
-        try:
-            if _is_one_zstd_frame(payload) and zstandard.frame_content_size(payload) <= guess:
+        if frames == 1 and at == len(payload) and zstandard.frame_content_size(payload) <= guess:
+            # A larger result, or damage, goes the other way.
+            with suppress(zstandard.ZstdError):
                 self._append(self._zstd.decompress(payload, max_output_size=guess), start)
                 return
-        except zstandard.ZstdError:
-            pass  # a larger result, or damage: take it in pieces
-        rest = payload
-        while len(rest):
-            decompressor = self._zstd.decompressobj()
-            consumed = self._in_pieces("zstd", rest, decompressor.decompress, lambda d=decompressor: d.eof, start)
-            if not decompressor.eof:
-                raise CodecError("zstd: the stream is cut off within a frame")
-            rest = rest[consumed - len(decompressor.unused_data) :]
+        try:
+            with self._zstd.stream_reader(payload, read_across_frames=True) as reader:
+                while size := reader.readinto(self._room(_PIECE, start, least=1)):
+                    self.used += size
+        except zstandard.ZstdError as error:
+            raise CodecError(f"zstd: the stream does not decompress ({error})") from None
+        if at != len(payload):
+            raise CodecError(f"zstd: the stream is cut off, or has garbage, from byte {at} on")
 
     def _gzip(self, payload: memoryview) -> None:
         start = self.used
-        first = at = _gzip_header(payload)
+        at = _gzip_header(payload)
         while True:
             member = self.used
-            decompressor = isal_zlib.decompressobj(wbits=-15)
-            # The library copies what it leaves unused: once is cheap, for each of many members it never ends.
-            piece = payload[at:] if at == first else payload[at : at + _PIECE]
-            try:
-                data = decompressor.decompress(piece, 16 << 20)
-            except _IsalError:
-                data = b""
-            if decompressor.eof:
-                self._append(data, start)
-                left = len(payload) - at - len(piece) + len(decompressor.unused_data)
-            else:
-                # Too large for one piece, cut off, or damaged: again, in pieces.
-                decompressor = isal_zlib.decompressobj(wbits=-15)
-                taken = self._in_pieces(
-                    "gzip", payload[at:], decompressor.decompress, lambda d=decompressor: d.eof, start
-                )
-                if not decompressor.eof:
-                    raise CodecError("gzip: the stream is cut off")
-                left = len(payload) - at - taken + len(decompressor.unused_data)
-            at = len(payload) - left
-            if left < 8:
+            at = self._deflate(payload, at, start, _PIECE if member == start else _FEW)
+            if len(payload) - at < 8:
                 raise CodecError("gzip: the trailer is cut off")
             checksum = int.from_bytes(payload[at : at + 4], "little")
             length = int.from_bytes(payload[at + 4 : at + 8], "little")
@@ -239,30 +225,24 @@ class Inflater:
             except CodecError:
                 return
 
-    def _in_pieces(
-        self,
-        name: str,
-        data: memoryview,
-        decompress: Callable[[memoryview], bytes],
-        ended: Callable[[], bool],
-        start: int,
-    ) -> int:
-        """Feeds ``data`` in pieces so small that none inflates far past the limit; returns how much was fed."""
-        fed = 0
-        for piece in _pieces(data):
-            try:
-                self._append(decompress(piece), start)
-            except (zstandard.ZstdError, _IsalError) as error:
-                raise CodecError(f"{name}: the stream does not decompress ({error})") from None
-            fed += len(piece)
-            if ended():
-                break
-        return fed
-
-
-def _pieces(data: memoryview) -> Iterator[memoryview]:
-    for at in range(0, len(data), _PIECE):
-        yield data[at : at + _PIECE]
+    def _deflate(self, payload: memoryview, at: int, start: int, window: int) -> int:
+        """Inflates the deflate stream that starts at ``at``; returns where it ends. ``window``: bytes to begin with."""
+        decompressor = isal_zlib.decompressobj(wbits=-15)
+        rest: memoryview | bytes = b""
+        data = b""
+        try:
+            while not decompressor.eof:
+                if not rest and len(data) < _PIECE:  # after a full piece there may be more without any input
+                    rest = payload[at : at + window]
+                    at, window = at + len(rest), min(2 * window, _PIECE)
+                    if not rest:
+                        raise CodecError("gzip: the stream is cut off")
+                data = decompressor.decompress(rest, _PIECE)
+                self._append(data, start)
+                rest = decompressor.unconsumed_tail
+        except _IsalError as error:
+            raise CodecError(f"gzip: the stream does not decompress ({error})") from None
+        return at - len(decompressor.unused_data)
 
 
 def _past_limit(limit: int) -> LimitError:
@@ -312,27 +292,39 @@ def _lz4_descriptor(header: bytes, check: bool) -> tuple[int, int, bool, bool]:
 
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
+"""All but the first byte of a skippable frame's magic, which is 50 to 5f."""
 
 
-def _is_one_zstd_frame(payload: memoryview) -> bool:
-    """Whether a payload is one frame and nothing else, by its block headers (RFC 8878): the library does not tell."""
-    if bytes(payload[:4]) != _ZSTD_MAGIC:
-        return False
-    at, end = zstandard.frame_header_size(payload), len(payload)
-    while at + 3 <= end:
+def _zstd_frames(payload: memoryview) -> tuple[int, int]:
+    """How far a payload is whole frames, and how many, by their block headers (RFC 8878): the library does not say
+    where a frame ended, and takes a cut-off one for the end of the stream."""
+    at = frames = 0
+    while len(payload) - at >= 8:
+        magic = bytes(payload[at : at + 4])
+        if magic[1:] == _ZSTD_SKIPPABLE and magic[0] & 0xF0 == 0x50:
+            end = at + 8 + int.from_bytes(payload[at + 4 : at + 8], "little")
+        elif magic == _ZSTD_MAGIC:
+            end = _zstd_frame_end(payload, at)
+        else:
+            break
+        if end > len(payload):
+            break
+        at, frames = end, frames + 1
+    return at, frames
+
+
+def _zstd_frame_end(payload: memoryview, start: int) -> int:
+    """Where the frame at ``start`` ends; past the payload's end if it is cut off."""
+    try:
+        at = start + zstandard.frame_header_size(payload[start:])
+    except zstandard.ZstdError:
+        return len(payload) + 1
+    while at + 3 <= len(payload):
         block = int.from_bytes(payload[at : at + 3], "little")
         at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)  # a block of one repeated byte holds just that
         if block & 1:
-            return at + (4 if payload[4] & 0x04 else 0) == end
-    return False
-
-
-def _after_zero(payload: memoryview, at: int) -> int:
-    """The position after the next zero byte; past the end where there is none."""
-    for start in range(at, len(payload), _PIECE):
-        found = bytes(payload[start : start + _PIECE]).find(b"\x00")
-        if found >= 0:
-            return start + found + 1
+            return at + (4 if payload[start + 4] & 0x04 else 0)
     return len(payload) + 1
 
 
@@ -357,3 +349,12 @@ def _gzip_header(payload: memoryview) -> int:
     if at > len(payload):
         raise CodecError("gzip: the stream ends within its header")
     return at
+
+
+def _after_zero(payload: memoryview, at: int) -> int:
+    """The position after the next zero byte; past the end where there is none."""
+    for start in range(at, len(payload), _PIECE):
+        found = bytes(payload[start : start + _PIECE]).find(b"\x00")
+        if found >= 0:
+            return start + found + 1
+    return len(payload) + 1

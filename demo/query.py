@@ -14,12 +14,12 @@ spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fals
 
 
 def ask(question: str, sql: str) -> None:
-    print(f"{question}\n{textwrap.indent(textwrap.dedent(sql), '    ')}", flush=True)
+    print(f"{question}\n{textwrap.indent(textwrap.dedent(sql).strip(), '    ')}\n", flush=True)
     spark.sql(sql).show()
 
 
-def read(table: str, **options: str) -> None:
-    spark.read.format("brokerless").options(**options).load("demo/data").createOrReplaceTempView(table)
+def read(view: str, **options: str) -> None:
+    spark.read.format("brokerless").options(**options).load("demo/data").createOrReplaceTempView(view)
 
 
 read("orders", subscribe="orders")
@@ -45,7 +45,7 @@ ask(
     """,
 )
 
-read("batches", subscribe="orders", table="batches")
+read("batches", subscribe="orders", table="batches", checksums="false")
 ask(
     "What each codec saved; this reads no more than the headers of batches",
     """

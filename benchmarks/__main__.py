@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from tests.kafka.jars import KafkaUnavailableError
 
-from benchmarks import commands, reading
+from benchmarks import commands, reading, spark
 from benchmarks.data import RECORDS, events
 from benchmarks.measure import BenchmarkError, Result, Workload, measure
 
-FAMILIES = (reading, commands)
+FAMILIES = (reading, commands, spark)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import sys
 from collections.abc import Iterator
 
-import pyspark
 from tests.kafka.jars import NEWEST
 
 from benchmarks.data import segment
@@ -32,7 +32,7 @@ def workloads(records: int) -> Iterator[Workload]:
         name="cold-ls",
         unit="s",
         ours=lambda: cold_process([*BROKERLESS, "ls", str(ROOT / "demo" / "data")]),
-        anchor=f"import pyspark.sql {pyspark.__version__}",
+        anchor=f"import pyspark.sql {importlib.metadata.version('pyspark')}",
         theirs=lambda: cold_process([sys.executable, "-c", "import pyspark.sql"]),
         runs=10,
         seconds=0,

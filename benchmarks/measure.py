@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -16,8 +17,8 @@ from typing import Literal
 
 ROOT = Path(__file__).parents[1]
 WARM_UP_SECONDS = 5.0
-WARM_UP_PASSES = 2
-ANSWERS_WITHIN = 900.0
+WARM_UP_PASSES = 3
+STOPS_WITHIN = 60.0
 
 
 class BenchmarkError(Exception):
@@ -127,47 +128,49 @@ def pinned(cores: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def warm_process(command: Sequence[str], environment: dict[str, str] | None = None) -> Iterator[Callable[[], Pass]]:
+def warm_process(command: Sequence[str]) -> Iterator[Callable[[], Pass]]:
     """A process that stays: for each line that it gets it runs one pass, and answers with its amount and seconds."""
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-        cwd=ROOT,
-        env={**os.environ, **(environment or {})},
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    with tempfile.TemporaryFile("w+", errors="replace") as complaints:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, bufsize=1, cwd=ROOT
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
 
-    def run() -> Pass:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write("\n")
-        answer = process.stdout.readline().split()
-        if len(answer) != 2:
-            raise BenchmarkError(f"{command[-3:]} gave no answer but {answer}; it exited with {process.wait(60)}")
-        return Pass(int(answer[0]), float(answer[1]))
+        def run() -> Pass:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write("\n")
+            answer = process.stdout.readline().split()
+            if len(answer) != 2:
+                complaints.seek(0)
+                raise BenchmarkError(f"no answer from {' '.join(command[-3:])}: {complaints.read()[-3000:]}")
+            return Pass(int(answer[0]), float(answer[1]))
 
-    try:
-        yield run
-    finally:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.close()
         try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            yield run
+        finally:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            try:
+                process.wait(STOPS_WITHIN)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 @contextlib.contextmanager
 def cold_process(command: Sequence[str], amount: int = 1) -> Iterator[Callable[[], Pass]]:
-    """A process for each pass, from its start to its end, whose output nobody reads."""
+    """A process for each pass, from its start to its end, whose output nobody reads.
+
+    It may keep Python's byte code, as installed packages do, also where the environment forbids that.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def run() -> Pass:
         start = time.perf_counter()
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT, env=environment, check=False
+        )
         seconds = time.perf_counter() - start
         if done.returncode != 0:
             text = done.stderr[-2000:].decode(errors="replace")

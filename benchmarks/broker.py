@@ -1,0 +1,56 @@
+"""A real broker on this machine that serves the very files which brokerless reads."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.kafka.broker import KafkaBroker
+
+from benchmarks.data import CODECS, events
+from benchmarks.jvm import command
+
+DEFAULTS = {"num.network.threads": "3", "num.io.threads": "8"}
+"""Kafka's own, where the tests' broker has less."""
+
+
+@contextlib.contextmanager
+def serving(records: int) -> Iterator[KafkaBroker]:
+    """A broker with the data set's topics (``events-lz4``), whose logs are copies of its files."""
+    data = events(records)
+    directory = data.with_name(f"broker-{data.name}")
+    broker = KafkaBroker(directory, DEFAULTS)
+    if not (directory / "ready").exists():
+        shutil.rmtree(directory)
+        broker = KafkaBroker(directory, DEFAULTS)
+        with broker:
+            for codec in CODECS:
+                broker.create_topic(f"events-{codec}")
+        for codec in CODECS:
+            put_segment(data / f"events-{codec}-0", broker.log_dir / f"events-{codec}-0")
+        (directory / "ready").touch()
+    try:
+        start(broker)
+        yield broker
+    finally:
+        broker.stop()
+
+
+def put_segment(source: Path, partition: Path) -> None:
+    """Puts a segment in the place of a stopped broker's empty one; without indexes, its next start makes them."""
+    for file in partition.iterdir():
+        if file.suffix in (".log", ".index", ".timeindex", ".snapshot"):
+            file.unlink()
+    for file in source.glob("*.log"):
+        shutil.copyfile(file, partition / file.name)
+
+
+def start(broker: KafkaBroker) -> None:
+    """Starts it with all of Java's compilers, unlike in tests."""
+    with broker.output.open("ab") as output:
+        line = command("kafka.Kafka", str(broker.properties))
+        broker.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    broker.wait_until_ready()

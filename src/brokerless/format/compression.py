@@ -12,7 +12,6 @@ What is accepted and refused is what Kafka's reader accepts and refuses (3.9.1 a
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import lru_cache
 
 import cramjam
@@ -28,6 +27,8 @@ DEFAULT_LIMIT = 128 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_decompress_lz4 = cramjam.lz4.decompress_block_into
+_decompress_snappy, _snappy_length = cramjam.snappy.decompress_raw_into, cramjam.snappy.decompress_raw_len
 _PIECE = 1 << 20
 """Bytes that are inflated at once where the size of the whole is not known."""
 _FEW = 512
@@ -106,7 +107,8 @@ class Inflater:
     def _room(self, size: int, start: int, least: int | None = None) -> memoryview:
         """The next ``size`` free bytes, within the limit for the payload whose result began at ``start``; near the
         limit fewer, if ``least`` are enough."""
-        size = max(size if least is None else min(size, start + self.limit - self.used), least or 0)
+        if least is not None:
+            size = max(least, min(size, start + self.limit - self.used))
         end = self.used + size
         if end - start > self.limit:
             raise _past_limit(self.limit)
@@ -114,41 +116,40 @@ class Inflater:
             self._grow(max(end, 2 * len(self.buffer) if end < 32 << 20 else end + (8 << 20)))
         return self._view[self.used : end]
 
-    def _append(self, data: bytes, start: int) -> None:
+    def _append(self, data: bytes | memoryview, start: int) -> None:
         self._room(len(data), start)[:] = data
         self.used += len(data)
 
     def _lz4(self, payload: memoryview, magic: int) -> None:
-        start = self.used
+        start, end = self.used, len(payload)
         at, max_block, block_checksums, content_checksum = _lz4_frame(payload, magic)
-        decompress = cramjam.lz4.decompress_block_into
         while True:
-            if len(payload) - at < 4:
-                raise CodecError("lz4: the stream ends without an end mark")
             word = int.from_bytes(payload[at : at + 4], "little")
-            at += 4
+            block = at + 4
             size = word & 0x7FFFFFFF
+            at = block + size
+            if block > end:
+                raise CodecError("lz4: the stream ends without an end mark")
             if size == 0:
-                if content_checksum and len(payload) - at < 4:
+                if content_checksum and end - block < 4:
                     raise CodecError("lz4: the stream ends within its content checksum")
                 return
             if size > max_block:
                 raise CodecError(f"lz4: a block of {size} bytes in a frame of blocks up to {max_block}")
-            block = payload[at : at + size]
-            if len(block) < size:
-                raise CodecError(f"lz4: a block of {size} bytes, of which only {len(block)} are there")
-            at += size
+            if at > end:
+                raise CodecError(f"lz4: a block of {size} bytes, of which only {end - block} are there")
+            data = payload[block:at]
             if block_checksums:
-                if bytes(payload[at : at + 4]) != xxhash.xxh32_intdigest(block).to_bytes(4, "little"):
+                if bytes(payload[at : at + 4]) != xxhash.xxh32_intdigest(data).to_bytes(4, "little"):
                     raise CodecError("lz4: a block's checksum does not match")
                 at += 4
             if word & 0x80000000:
-                self._append(bytes(block), start)
+                self._append(data, start)
                 continue
             # A lawful block inflates at most 255 times: no need to have room for more.
             room = self._room(min(max_block, 255 * size + 64), start)
             try:
-                self.used += decompress(block, room)
+                self.used += _decompress_lz4(data, room)
             except cramjam.DecompressionError as error:
                 raise CodecError(f"lz4: a block does not decompress ({error})") from None
 
@@ -180,31 +181,32 @@ class Inflater:
 
     def _snappy_block(self, block: memoryview, start: int) -> None:
         try:
-            length = cramjam.snappy.decompress_raw_len(block)
+            length = _snappy_length(block)
             if length > 64 * len(block):  # three bytes make at most 64
                 raise CodecError(f"snappy: a block of {len(block)} bytes claims to hold {length}")
             room = self._room(length, start)
-            self.used += cramjam.snappy.decompress_raw_into(block, room)
+            self.used += _decompress_snappy(block, room)
         except cramjam.DecompressionError as error:
             raise CodecError(f"snappy: a block does not decompress ({error})") from None
 
     def _zstandard(self, payload: memoryview) -> None:
         start = self.used
-        at, frames = _zstd_frames(payload)
-        guess = min(max(1 << 16, 16 * len(payload)), self.limit)
-        if frames == 1 and at == len(payload) and zstandard.frame_content_size(payload) <= guess:
-            # A larger result, or damage, goes the other way.
-            with suppress(zstandard.ZstdError):
-                self._append(self._zstd.decompress(payload, max_output_size=guess), start)
-                return
+        end = _zstd_end(payload)
+        # What inflates further than most takes several reads.
+        guess = max(1 << 16, 8 * len(payload))
         try:
-            with self._zstd.stream_reader(payload, read_across_frames=True) as reader:
-                while size := reader.readinto(self._room(_PIECE, start, least=1)):
-                    self.used += size
+            reader = self._zstd.stream_reader(payload, read_across_frames=True)
+            while True:
+                room = self._room(guess, start, least=1)
+                size = reader.readinto(room)
+                self.used += size
+                if size < len(room):
+                    break
+                guess = _PIECE
         except zstandard.ZstdError as error:
             raise CodecError(f"zstd: the stream does not decompress ({error})") from None
-        if at != len(payload):
-            raise CodecError(f"zstd: the stream is cut off, or has garbage, from byte {at} on")
+        if end != len(payload):
+            raise CodecError(f"zstd: the stream is cut off, or has garbage, from byte {end} on")
 
     def _gzip(self, payload: memoryview) -> None:
         start = self.used
@@ -264,10 +266,10 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 
 def _lz4_frame(payload: memoryview, magic: int) -> tuple[int, int, bool, bool]:
     """Of a frame: where its blocks start, their largest size, and whether it has block and content checksums."""
-    descriptor = bytes(payload[:15])
-    if len(payload) < 6:
+    head = bytes(payload[:15])
+    if len(head) < 6:
         raise CodecError("lz4: the stream ends within its header")
-    return _lz4_descriptor(descriptor if descriptor[4] & 0x08 else descriptor[:7], magic > layouts.MAGIC_V0)
+    return _lz4_descriptor(head if head[4] & 0x08 else head[:7], magic > layouts.MAGIC_V0)
 
 
 @lru_cache(maxsize=64)
@@ -296,36 +298,42 @@ _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 """All but the first byte of a skippable frame's magic, which is 50 to 5f."""
 
 
-def _zstd_frames(payload: memoryview) -> tuple[int, int]:
-    """How far a payload is whole frames, and how many, by their block headers (RFC 8878): the library does not say
-    where a frame ended, and takes a cut-off one for the end of the stream."""
-    at = frames = 0
+def _zstd_end(payload: memoryview) -> int:
+    """How far a payload is whole frames, by their block headers (RFC 8878): the library does not say where a frame
+    ended, and takes a cut-off one for the end of the stream."""
+    at = 0
     while len(payload) - at >= 8:
         magic = bytes(payload[at : at + 4])
-        if magic[1:] == _ZSTD_SKIPPABLE and magic[0] & 0xF0 == 0x50:
-            end = at + 8 + int.from_bytes(payload[at + 4 : at + 8], "little")
-        elif magic == _ZSTD_MAGIC:
+        if magic == _ZSTD_MAGIC:
             end = _zstd_frame_end(payload, at)
+        elif magic[1:] == _ZSTD_SKIPPABLE and magic[0] & 0xF0 == 0x50:
+            end = at + 8 + int.from_bytes(payload[at + 4 : at + 8], "little")
         else:
             break
         if end > len(payload):
             break
-        at, frames = end, frames + 1
-    return at, frames
+        at = end
+    return at
 
 
 def _zstd_frame_end(payload: memoryview, start: int) -> int:
     """Where the frame at ``start`` ends; past the payload's end if it is cut off."""
-    try:
-        at = start + zstandard.frame_header_size(payload[start:])
-    except zstandard.ZstdError:
-        return len(payload) + 1
-    while at + 3 <= len(payload):
+    descriptor, size = payload[start + 4], len(payload)
+    at = start + _zstd_header_size(descriptor)
+    while at + 3 <= size:
         block = int.from_bytes(payload[at : at + 3], "little")
         at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)  # a block of one repeated byte holds just that
         if block & 1:
-            return at + (4 if payload[start + 4] & 0x04 else 0)
-    return len(payload) + 1
+            return at + (4 if descriptor & 0x04 else 0)
+    return size + 1
+
+
+@lru_cache(maxsize=256)
+def _zstd_header_size(descriptor: int) -> int:
+    """Of a frame, with its magic: window (if not one segment), dictionary id and content size come as it tells."""
+    one_segment = descriptor >> 5 & 1
+    content_size = (one_segment, 2, 4, 8)[descriptor >> 6]
+    return 5 + (1 - one_segment) + (0, 1, 2, 4)[descriptor & 3] + content_size
 
 
 def _gzip_header(payload: memoryview) -> int:

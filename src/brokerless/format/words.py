@@ -28,6 +28,7 @@ __all__ = [
     "load_u32_be",
     "load_u64",
     "load_u64_be",
+    "store_u64",
 ]
 
 _I8 = ir.IntType(8)
@@ -70,6 +71,17 @@ def load_u64_be(typing, array, position):
 @intrinsic
 def load_u32_be(typing, array, position):
     return _load(32, swap=True)(typing, array, position)
+
+
+@intrinsic
+def store_u64(typing, array, position, word):
+    """Writes ``word`` (uint64) as the 8 bytes at ``position``, little-endian."""
+
+    def generate(context, builder, sig, args):
+        pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), ir.IntType(64).as_pointer())
+        builder.store(args[2], pointer).align = 1
+
+    return types.void(array, types.int64, types.uint64), generate
 
 
 @intrinsic

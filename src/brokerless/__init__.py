@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from brokerless.errors import BrokerlessError, DamageError, Finding, UnreadableError, UsageError
 from brokerless.logs import Log, Partition, open
+from brokerless.record import Record, record_views
 
 __all__ = [
     "BrokerlessError",
@@ -17,8 +18,10 @@ __all__ = [
     "Finding",
     "Log",
     "Partition",
+    "Record",
     "UnreadableError",
     "UsageError",
     "open",
+    "record_views",
 ]
 __version__ = "0.1.0"

@@ -1,0 +1,81 @@
+"""One record as an object, for people: a thin view of a row of an Arrow record batch, made when it is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.schemas import TIMESTAMP_TYPES
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Record:
+    """A row of the records table; a field whose column was not read raises ``KeyError``."""
+
+    __slots__ = ("_batch", "_row")
+
+    def __init__(self, batch: pa.RecordBatch, row: int) -> None:
+        self._batch = batch
+        self._row = row
+
+    def _field(self, name: str) -> Any:
+        return self._batch.column(name)[self._row]
+
+    @property
+    def topic(self) -> str | None:
+        return self._field("topic").as_py()
+
+    @property
+    def partition(self) -> int | None:
+        return self._field("partition").as_py()
+
+    @property
+    def offset(self) -> int:
+        return self._field("offset").as_py()
+
+    @property
+    def timestamp(self) -> int:
+        """In ms since the epoch; -1 where the format has none (v0)."""
+        return self._field("timestamp").value
+
+    @property
+    def time(self) -> datetime | None:
+        """The timestamp as a datetime in UTC; None where there is none, or none that a datetime can hold."""
+        try:
+            return _EPOCH + timedelta(milliseconds=self.timestamp) if self.timestamp >= 0 else None
+        except OverflowError:
+            return None
+
+    @property
+    def timestamp_type(self) -> str:
+        """``CreateTime``, ``LogAppendTime`` or ``NoTimestampType``."""
+        return TIMESTAMP_TYPES[self._field("timestampType").as_py()]
+
+    @property
+    def key(self) -> bytes | None:
+        return self._field("key").as_py()
+
+    @property
+    def value(self) -> bytes | None:
+        return self._field("value").as_py()
+
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """In order, duplicates kept."""
+        return [(header["key"], header["value"]) for header in self._field("headers").as_py()]
+
+    @property
+    def is_control(self) -> bool:
+        return self._field("isControl").as_py()
+
+    def __repr__(self) -> str:
+        return f"Record({self.topic}-{self.partition} offset {self.offset})"
+
+
+def record_views(batch: pa.RecordBatch) -> Iterator[Record]:
+    """A view of each row of a batch of the records table."""
+    return (Record(batch, row) for row in range(batch.num_rows))

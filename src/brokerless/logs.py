@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from brokerless.arrow import table_of
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import PartitionState
@@ -146,7 +147,7 @@ class Partition:
             with open_file(segment.log.path, self.storage_options) as file:
                 source = Source(segment.log.path, self.topic, self.partition)
                 rows.append(segment_row(segment, source, summarize(file, on_damage or raise_errors)))
-        return pa.Table.from_pylist(rows, SEGMENTS)
+        return table_of(rows, SEGMENTS)
 
     def transactions(self) -> pa.Table:
         """One row for each transaction, in the order in which they ended (schema :data:`schemas.TRANSACTIONS`)."""
@@ -255,11 +256,11 @@ class Log:
     def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """As :meth:`Partition.segments`, of all partitions."""
         tables = [partition.segments(on_damage=on_damage) for partition in self.partitions]
-        return pa.concat_tables([SEGMENTS.empty_table(), *tables])
+        return pa.concat_tables([table_of([], SEGMENTS), *tables])
 
     def transactions(self) -> pa.Table:
         """As :meth:`Partition.transactions`, of all partitions."""
-        return pa.concat_tables([TRANSACTIONS.empty_table(), *(each.transactions() for each in self.partitions)])
+        return pa.concat_tables([table_of([], TRANSACTIONS), *(each.transactions() for each in self.partitions)])
 
     def verify(self, *, limit: int | None = None) -> Iterator[Finding]:
         """As :meth:`Partition.verify`, of all partitions."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless.arrow import Column, bits, column_of, column_of_flags, column_of_numbers, column_of_values, table_of
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
@@ -25,8 +26,6 @@ from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPE
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
     from brokerless.format.decode import Decoded, Wrappers
     from brokerless.log.transactions import Transactions
-
-Array: TypeAlias = "pa.Array[Any]"
 
 _BINARY = pa.binary()
 _HEADER: pa.StructType = HEADERS.value_type
@@ -57,22 +56,22 @@ def records_batch(
 ) -> pa.RecordBatch:
     """Decoded records as one Arrow record batch; ``rows`` (bool) filters them."""
     columns, count = decoded.columns, decoded.columns.rows
-    make: dict[str, Callable[[], Array]] = {
+    make: dict[str, Callable[[], Column]] = {
         "key": lambda: _binary(columns.key_ends, columns.key_data, columns.key_null, count),
         "value": lambda: _binary(columns.value_ends, columns.value_data, columns.value_null, count),
         "topic": lambda: _constant_name(source.topic, count),
         "partition": lambda: _constant_int32(source.partition, count),
-        "offset": lambda: _fixed(pa.int64(), columns.offset[:count]),
-        "timestamp": lambda: _fixed(TIMESTAMP, columns.timestamp[:count]),
-        "timestampType": lambda: _fixed(pa.int32(), columns.timestamp_type[:count].astype(np.int32)),
+        "offset": lambda: column_of_numbers(pa.int64(), columns.offset[:count]),
+        "timestamp": lambda: column_of_numbers(TIMESTAMP, columns.timestamp[:count]),
+        "timestampType": lambda: column_of_numbers(pa.int32(), columns.timestamp_type[:count].astype(np.int32)),
         "headers": lambda: _headers(columns, count),
         "file": lambda: _constant_name(source.file, count),
-        "batchPosition": lambda: _fixed(pa.int64(), np.repeat(decoded.positions, decoded.given)),
-        "sequence": lambda: _fixed(pa.int32(), columns.sequence[:count]),
-        "isControl": lambda: pa.array(np.repeat(decoded.is_control, decoded.given)),
+        "batchPosition": lambda: column_of_numbers(pa.int64(), np.repeat(decoded.positions, decoded.given)),
+        "sequence": lambda: column_of_numbers(pa.int32(), columns.sequence[:count]),
+        "isControl": lambda: column_of_flags(np.repeat(decoded.is_control, decoded.given)),
     }
     batch = pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
-    return batch if rows is None else batch.filter(pa.array(rows))
+    return batch if rows is None else batch.filter(column_of_flags(rows))
 
 
 def batches_batch(
@@ -85,41 +84,43 @@ def batches_batch(
 ) -> pa.RecordBatch:
     """Batch headers as one Arrow record batch.
 
-    ``base``: the position in the file of the buffer's first byte. The column ``baseOffset``
-    needs ``wrappers`` if there are wrapper messages, ``isValid`` needs ``is_valid`` (whether checksums match).
+    ``base``: the position in the file of the buffer's first byte. The column ``baseOffset`` needs ``wrappers`` if there
+    are wrapper messages; ``isValid`` is ``is_valid``, whether checksums match (null without).
     """
     count = len(batches)
     legacy, cut = batches.is_legacy, batches.is_cut
     # Kafka's reader has none for an unknown magic, nor where the batch ends before it.
     no_base_timestamp = legacy | cut | (batches.magic > layouts.MAGIC_V2) | (batches.sizes < _BASE_TIMESTAMP_END)
 
-    def known(values: NDArray[Any], type_: pa.DataType) -> Array:
-        return _fixed(type_, values, cut)
+    def known(values: NDArray[Any], type_: pa.DataType) -> Column:
+        return column_of_numbers(type_, values, cut)
 
-    make: dict[str, Callable[[], Array]] = {
+    make: dict[str, Callable[[], Column]] = {
         "file": lambda: _constant_name(source.file, count),
-        "position": lambda: _fixed(pa.int64(), batches.positions + base),
-        "sizeInBytes": lambda: _fixed(pa.int64(), batches.sizes),
+        "position": lambda: column_of_numbers(pa.int64(), batches.positions + base),
+        "sizeInBytes": lambda: column_of_numbers(pa.int64(), batches.sizes),
         "topic": lambda: _constant_name(source.topic, count),
         "partition": lambda: _constant_int32(source.partition, count),
         "baseOffset": lambda: _base_offset(batches.entry_offset, wrappers),
         "lastOffset": lambda: known(batches.last_offset, pa.int64()),
-        "magic": lambda: _fixed(pa.int8(), batches.magic),
+        "magic": lambda: column_of_numbers(pa.int8(), batches.magic),
         "compression": lambda: _names(batches.codec, layouts.CODECS, cut),
         "timestampType": lambda: _names(batches.timestamp_type + 1, tuple(TIMESTAMP_TYPES.values()), cut),
-        "baseTimestamp": lambda: _fixed(TIMESTAMP, batches.base_timestamp, no_base_timestamp),
+        "baseTimestamp": lambda: column_of_numbers(TIMESTAMP, batches.base_timestamp, no_base_timestamp),
         "maxTimestamp": lambda: known(batches.max_timestamp, TIMESTAMP),
         "producerId": lambda: known(batches.producer_id, pa.int64()),
         "producerEpoch": lambda: known(batches.producer_epoch, pa.int16()),
         "baseSequence": lambda: known(batches.base_sequence, pa.int32()),
         "lastSequence": lambda: known(batches.last_sequence, pa.int32()),
         "partitionLeaderEpoch": lambda: known(batches.partition_leader_epoch, pa.int32()),
-        "isTransactional": lambda: pa.array(batches.is_transactional, mask=cut),
-        "isControl": lambda: pa.array(batches.is_control, mask=cut),
-        "deleteHorizonMs": lambda: _fixed(pa.int64(), batches.base_timestamp, ~batches.has_delete_horizon | cut),
-        "count": lambda: _fixed(pa.int32(), batches.count, legacy | cut),
+        "isTransactional": lambda: column_of_flags(batches.is_transactional, cut),
+        "isControl": lambda: column_of_flags(batches.is_control, cut),
+        "deleteHorizonMs": lambda: column_of_numbers(
+            pa.int64(), batches.base_timestamp, ~batches.has_delete_horizon | cut
+        ),
+        "count": lambda: column_of_numbers(pa.int32(), batches.count, legacy | cut),
         "checksum": lambda: known(batches.checksum.astype(np.int64), pa.int64()),
-        "isValid": lambda: pa.array(is_valid),
+        "isValid": lambda: pa.nulls(count, pa.bool_()) if is_valid is None else column_of_flags(is_valid),
     }
     return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
 
@@ -143,7 +144,7 @@ def transactions_table(transactions: Transactions, source: Source) -> pa.Table:
         }
         for each in transactions.all
     ]
-    return pa.Table.from_pylist(rows, TRANSACTIONS)
+    return table_of(rows, TRANSACTIONS)
 
 
 def segment_row(segment: SegmentPaths, source: Source, summary: Summary) -> dict[str, Any]:
@@ -169,40 +170,28 @@ def segment_row(segment: SegmentPaths, source: Source, summary: Summary) -> dict
     }
 
 
-def _fixed(type_: pa.DataType, values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> Array:
-    """Adopts numbers; ``null`` (bool) says which of them are none."""
-    values = np.ascontiguousarray(values)
-    validity = None if null is None or not null.any() else _bits(~null)
-    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(values)])
-
-
-def _bits(flags: NDArray[Any]) -> pa.Buffer:
-    return pa.py_buffer(np.packbits(flags, bitorder="little"))
-
-
 def _binary(
     ends: NDArray[np.int32],
     data: NDArray[np.uint8],
     null: NDArray[np.uint8] | None,
     count: int,
     type_: pa.DataType = _BINARY,
-) -> Array:
+) -> Column:
     """Adopts variable-length bytes."""
     null = None if null is None else null[:count]
-    validity = None if null is None or not null.any() else _bits(null == 0)
-    buffers = [validity, pa.py_buffer(ends[: count + 1]), pa.py_buffer(data[: ends[count]])]
-    return pa.Array.from_buffers(type_, count, buffers)
+    valid = None if null is None or not null.any() else bits(null == 0)
+    return column_of(type_, count, [valid, ends[: count + 1], data[: ends[count]]])
 
 
-def _headers(columns: Columns, rows: int) -> Array:
+def _headers(columns: Columns, rows: int) -> Column:
     count = int(columns.header_ends[rows])
     keys = _header_keys(columns, count)
     values = _binary(columns.header_value_ends, columns.header_value_data, columns.header_value_null, count)
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER.fields))
-    return pa.Array.from_buffers(HEADERS, rows, [None, pa.py_buffer(columns.header_ends[: rows + 1])], children=[pairs])
+    return column_of(HEADERS, rows, [None, columns.header_ends[: rows + 1]], [pairs])
 
 
-def _header_keys(columns: Columns, count: int) -> Array:
+def _header_keys(columns: Columns, count: int) -> Column:
     """Header keys are UTF-8; what is not is replaced, as Java's ``String`` does when Kafka's reader makes one."""
     ends, data = columns.header_key_ends, columns.header_key_data
     keys = _binary(ends, data, None, count, pa.string())
@@ -211,34 +200,36 @@ def _header_keys(columns: Columns, count: int) -> Array:
             keys.validate(full=True)
         except pa.ArrowInvalid:
             raw = _binary(ends, data, None, count).to_pylist()
-            keys = pa.array([key.decode("utf-8", errors="replace") for key in raw], pa.string())
+            keys = column_of_values([key.decode("utf-8", errors="replace") for key in raw], pa.string())
     return keys
 
 
-def _constant_name(name: str | None, count: int) -> Array:
+def _constant_name(name: str | None, count: int) -> Column:
     if name is None:
         return pa.nulls(count, NAME)
     indices = pa.Array.from_buffers(pa.int32(), count, [None, _zeros(count)])
-    return pa.DictionaryArray.from_arrays(indices, pa.array([name], pa.string()))
+    return pa.DictionaryArray.from_arrays(indices, column_of_values([name], pa.string()))
 
 
-def _constant_int32(value: int | None, count: int) -> Array:
+def _constant_int32(value: int | None, count: int) -> Column:
     if value is None:
         return pa.nulls(count, pa.int32())
     return pa.Array.from_buffers(pa.int32(), count, [None, _repeated(value, count)])
 
 
-def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.bool_]) -> Array:
+def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.bool_]) -> Column:
     """Names by their index; null where there is none."""
     null = null | (codes >= len(names)) | (codes < 0)
     indices = np.where(null, 0, codes).astype(np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=null), pa.array(names, pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        column_of_numbers(pa.int32(), indices, null), column_of_values(names, pa.string())
+    )
 
 
-def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> Array:
+def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> Column:
     if wrappers is None:
-        return _fixed(pa.int64(), entry_offset)
-    return _fixed(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)
+        return column_of_numbers(pa.int64(), entry_offset)
+    return column_of_numbers(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)
 
 
 @lru_cache(maxsize=2)

@@ -95,6 +95,17 @@ def test_the_first_answer_waits_for_nothing_heavy(arguments: list[str]) -> None:
     assert result.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments", [["cat"], ["cat", "--json", "--tail", "3"], ["cat", "-f", "%o %h %T %S"], ["batches"], ["verify"]]
+)
+def test_pandas_and_arrows_functions_are_not_waited_for(arguments: list[str]) -> None:
+    code = f"import sys; from brokerless.cli import main; main({[*arguments, str(DATA / 'segments-0')]!r}); "
+    code += "print({'pandas', 'pyarrow.compute'} & set(sys.modules), file=sys.stderr)"
+    result = python("-c", code)
+    assert result.stderr == b"set()\n"
+    assert result.stdout
+
+
 def test_nothing_but_a_terminal_gets_progress(run: Run) -> None:
     assert run("verify", DATA / "txn-0").err == ""
     assert main(["ls", str(DATA / "txn-0")]) == 0

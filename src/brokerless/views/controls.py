@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from brokerless.arrow import flags
 from brokerless.format.control import Control, decode_control
-from brokerless.views.arrow import flags
 
 
 def controls(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:

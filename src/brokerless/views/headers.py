@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from brokerless import arrow
+from brokerless.arrow import Column
 from brokerless.errors import Finding
-from brokerless.views.arrow import Column
 from brokerless.views.table import NOTHING
 from brokerless.views.text import format_times, show
 
@@ -32,7 +33,7 @@ def invalid(batch: pa.RecordBatch) -> Iterator[Finding]:
 
 
 def _values(column: Column) -> list[Any]:
-    return (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
+    return arrow.integers(column) if pa.types.is_timestamp(column.type) else column.to_pylist()
 
 
 def _cells(row: dict[str, Any], time: str) -> tuple[str, ...]:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless import arrow
+from brokerless.arrow import Column
 from brokerless.schemas import TIMESTAMP_TYPES
-from brokerless.views import arrow
-from brokerless.views.arrow import Column
 
 BytesMode = Literal["auto", "base64", "verbatim"]
 """How keys, values and header values become JSON: ``auto`` gives a string where they are UTF-8 and
@@ -238,10 +238,8 @@ def _texts(column: Column) -> list[str]:
     if pa.types.is_dictionary(column.type):
         texts = [dumps(value) for value in column.dictionary.to_pylist()]
         return ["null" if index is None else texts[index] for index in column.indices.to_pylist()]
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.int64())
     if pa.types.is_boolean(column.type):
         return ["null" if value is None else "true" if value else "false" for value in column.to_pylist()]
-    if pa.types.is_integer(column.type):
-        return ["null" if value is None else str(value) for value in column.to_pylist()]
+    if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):
+        return ["null" if value is None else str(value) for value in arrow.integers(column)]
     return [dumps(value) for value in column.to_pylist()]

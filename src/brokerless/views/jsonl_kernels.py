@@ -10,13 +10,9 @@ for first; the rare row that could overflow an empty buffer is left to the calle
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from brokerless.format.kernel import inlined, kernel
-from brokerless.format.words import copy_value, load_u64
+from brokerless.format.words import copy_value, load_u64, store_u64
 
 AUTO, BASE64, VERBATIM = 0, 1, 2
 """How bytes are written: as text where they are UTF-8, in base64, or as the JSON that they already are."""
@@ -69,19 +65,6 @@ _NULL = np.frombuffer(b"null", dtype=np.uint8).copy()
 _BASE64_OPEN = np.frombuffer(b'{"base64":"', dtype=np.uint8).copy()
 _ASCII = np.uint64(0x8080808080808080)
 _POWERS = np.array([10**digits for digits in range(1, 20)], dtype=np.uint64)
-
-
-@intrinsic
-def store_u64(typing, array, position, word):
-    """Writes eight bytes at ``position``, little-endian."""
-
-    def generate(context, builder, sig, args):
-        struct = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
-        byte, word = ir.IntType(8), ir.IntType(64)
-        pointer = builder.gep(builder.bitcast(struct.data, byte.as_pointer()), [args[1]])
-        builder.store(args[2], builder.bitcast(pointer, word.as_pointer())).align = 1
-
-    return types.void(array, types.int64, types.uint64), generate
 
 
 @inlined

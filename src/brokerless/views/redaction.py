@@ -12,8 +12,8 @@ from hashlib import blake2b
 
 import pyarrow as pa
 
-from brokerless.views import arrow
-from brokerless.views.arrow import Column
+from brokerless import arrow
+from brokerless.arrow import Column
 
 Form = Callable[[int, str], bytes]
 """How a redacted value is written, from its length in bytes and its hash."""
@@ -54,7 +54,7 @@ def _headers(column: Column, key: bytes, form: Form) -> Column:
 def _bytes(column: Column, key: bytes, form: Form) -> Column:
     ends, data = arrow.ends(column).tolist(), arrow.data(column).data
     redacted: list[bytes | None] = []
-    for start, end, valid in zip(ends, ends[1:], column.is_valid().to_pylist(), strict=False):
+    for start, end, valid in zip(ends, ends[1:], arrow.is_valid(column), strict=False):
         digest = blake2b(data[start:end], digest_size=HASH_BYTES, key=key)
         redacted.append(form(end - start, digest.hexdigest()) if valid else None)
-    return arrow.bytes_column(redacted)
+    return arrow.column_of_values(redacted, pa.binary())

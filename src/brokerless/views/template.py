@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from brokerless import arrow
+from brokerless.arrow import Column
 from brokerless.errors import UsageError
-from brokerless.views.arrow import Column
 
 HELP = (
     "%t topic, %p partition, %o offset, %T timestamp in ms, %k key, %s value, %h headers as name=value,..., "
@@ -92,12 +93,12 @@ def _column(batch: pa.RecordBatch, part: bytes | str) -> Sequence[bytes] | Itera
 
 
 def _numbers(column: Column) -> list[bytes]:
-    return [b"" if value is None else b"%d" % value for value in column.cast(pa.int64()).to_pylist()]
+    return [b"" if value is None else b"%d" % value for value in arrow.integers(column)]
 
 
 def _lengths(column: Column) -> list[int]:
-    lengths: list[int | None] = pc.call_function("binary_length", [column]).to_pylist()
-    return [-1 if length is None else length for length in lengths]
+    lengths = np.diff(arrow.ends(column)).tolist()
+    return [length if valid else -1 for length, valid in zip(lengths, arrow.is_valid(column), strict=True)]
 
 
 def _lengths_as_text(column: Column) -> list[bytes]:

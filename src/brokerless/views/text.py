@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
+from brokerless import arrow
 from brokerless.views.jsonl import dumps
 
 NULL = "null"
@@ -29,7 +30,7 @@ def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Ite
     for start in range(0, batch.num_rows, _ROWS):
         part = batch.slice(start, _ROWS)
         columns = [part.column(name) for name in ("offset", "key", "value", "headers")]
-        times, places = format_times(part.column("timestamp").cast(pa.int64()).to_pylist()), _places(part)
+        times, places = format_times(arrow.integers(part.column("timestamp"))), _places(part)
         said = [None] * part.num_rows if controls is None else controls[start : start + _ROWS]
         large = part.nbytes > _LARGE
         lines: list[str] = []

@@ -97,6 +97,8 @@ class Options:
     limit: int = DEFAULT_LIMIT
     include: tuple[str, ...] = ()
     storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    push_filters: bool | None = None
+    """Whether a query's filters prune; None is where Spark does it right."""
 
 
 _NAMES = (
@@ -104,7 +106,7 @@ _NAMES = (
     "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
     "maxPartitionBytes", "includeHeaders", "includeControl", "checksums", "mode", "columnNameOfCorruptRecord",
-    "maxInflatedBytes", "include", "storageOptions",
+    "maxInflatedBytes", "include", "storageOptions", "pushFilters",
 )  # fmt: skip
 
 
@@ -138,6 +140,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         limit=read.positive("maxInflatedBytes") or DEFAULT_LIMIT,
         include=read.states(),
         storage=read.storage(),
+        push_filters={"true": True, "false": False}.get(read.choice("pushFilters", ("auto", "true", "false"), "auto")),
     )
 
 

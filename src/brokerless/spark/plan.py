@@ -1,6 +1,7 @@
 """What to read, planned on the driver: paths -> partitions -> ranges of offsets -> byte ranges -> tasks.
 
-Only names, indexes and headers are read here; for ``read_committed`` also transaction markers.
+Only names, indexes and headers are read here; for ``read_committed`` also transaction markers. Every query is planned
+in a process of its own, so what imports kernels is imported only where a plan needs it.
 """
 
 from __future__ import annotations
@@ -8,22 +9,23 @@ from __future__ import annotations
 import glob
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pyspark.sql.datasource import InputPartition
 
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index
-from brokerless.log.partition import Range, ignore, transactions_of
-from brokerless.log.seek import is_batch_with, position_of_offset, split
-from brokerless.log.segment import HEADERS_STEP, scan
+from brokerless.log.segment import HEADERS_STEP, Chunk, scan
 from brokerless.log.storage import File, StorageOptions, expand, is_directory, open_file
-from brokerless.log.transactions import Transactions
 from brokerless.logs import Partition, open
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options, TopicPartition
+
+if TYPE_CHECKING:
+    from brokerless.log.transactions import Transactions
 
 _OPEN_COST = 4 << 20
 """What opening a file counts as, in bytes, when small files share a task; as Spark's own readers have it."""
@@ -33,6 +35,32 @@ _MOST_PIECES = 1024
 _log = logging.getLogger(__name__)
 
 
+class Bounds(NamedTuple):
+    """The fields of :class:`brokerless.log.partition.Range`."""
+
+    start_offset: int | None = None
+    end_offset: int | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+    def narrow(self, other: Bounds) -> Bounds:
+        """What is in both."""
+        starts = [max((x for x in pair if x is not None), default=None) for pair in zip(self, other, strict=True)]
+        ends = [min((x for x in pair if x is not None), default=None) for pair in zip(self, other, strict=True)]
+        return Bounds(starts[0], ends[1], starts[2], ends[3])
+
+    def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
+        """Which segments may hold such offsets, by their names."""
+        if self.start_offset is None and self.end_offset is None:
+            return segments
+        from brokerless.log.partition import Range
+
+        return Range(self.start_offset, self.end_offset).segments(segments)
+
+
+EVERYTHING = Bounds()
+
+
 @dataclass(frozen=True, slots=True)
 class Pushed:
     """What a query's filters leave to read; None is without restriction."""
@@ -40,7 +68,7 @@ class Pushed:
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
     files: frozenset[str] | None = None
-    range: Range = field(default_factory=Range)
+    bounds: Bounds = EVERYTHING
 
     def have(self, partition: Partition) -> bool:
         return (self.topics is None or partition.topic in self.topics) and (
@@ -62,7 +90,7 @@ class Split:
     paths: PartitionPath | None = None
     start: int = 0
     end: int | None = None
-    range: Range = field(default_factory=Range)
+    bounds: Bounds = EVERYTHING
     transactions: Transactions | None = None
     cost: int = 0
 
@@ -75,8 +103,9 @@ class Task(InputPartition):
         self.splits = splits
 
 
-def plan(options: Options, pushed: Pushed) -> list[InputPartition]:
+def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]:
     """The tasks of a query. Raises UsageError or UnreadableError where options or paths cannot be followed."""
+    pushed = pushed or Pushed()
     found = _find_partitions(options)
     _check_named(options, found)
     chosen = [partition for partition in found if pushed.have(partition)]
@@ -84,7 +113,7 @@ def plan(options: Options, pushed: Pushed) -> list[InputPartition]:
         splits = [_whole(each) for each in chosen if each.segment_paths]
     else:
         ranges = [(each, _range(each, options)) for each in chosen]
-        pairs = [(each, narrow(own, pushed.range)) for each, own in ranges if own is not None]
+        pairs = [(each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None]
         size = _split_bytes(options, [each for each, _ in pairs])
         splits = [one for each, own in pairs for one in _splits(each, own, options, pushed, size)]
     return [Task(tuple(group)) for group in _group(splits, options)] or [Task(())]
@@ -148,7 +177,7 @@ def _name(partition: Partition) -> TopicPartition:
     return partition.topic or "", -1 if partition.partition is None else partition.partition
 
 
-def _range(partition: Partition, options: Options) -> Range | None:
+def _range(partition: Partition, options: Options) -> Bounds | None:
     """The offsets to read of a partition; None for nothing."""
     start, end = options.start, options.end
     first: int | None = None
@@ -170,7 +199,7 @@ def _range(partition: Partition, options: Options) -> Range | None:
     elif end.offsets is not None:
         last = end.offsets[_name(partition)]
         last = None if last == LATEST else _there(last, partition, options)
-    return Range(first, last)
+    return Bounds(first, last)
 
 
 def _timestamp(limit: Limit, partition: Partition) -> int | None:
@@ -191,23 +220,6 @@ def _there(offset: int, partition: Partition, options: Options) -> int:
     return offset
 
 
-def narrow(one: Range, other: Range) -> Range:
-    """The range of what is in both."""
-
-    def last(a: int | None, b: int | None) -> int | None:
-        return max((each for each in (a, b) if each is not None), default=None)
-
-    def first(a: int | None, b: int | None) -> int | None:
-        return min((each for each in (a, b) if each is not None), default=None)
-
-    return Range(
-        last(one.start_offset, other.start_offset),
-        first(one.end_offset, other.end_offset),
-        last(one.start_timestamp, other.start_timestamp),
-        first(one.end_timestamp, other.end_timestamp),
-    )
-
-
 def _split_bytes(options: Options, partitions: list[Partition]) -> int:
     if options.min_partitions is None:
         return options.split_bytes
@@ -220,10 +232,12 @@ def _whole(partition: Partition) -> Split:
     return Split(partition.topic, partition.partition, None, partition.paths, cost=cost)
 
 
-def _splits(partition: Partition, wanted: Range, options: Options, pushed: Pushed, size: int) -> Iterator[Split]:
+def _splits(partition: Partition, wanted: Bounds, options: Options, pushed: Pushed, size: int) -> Iterator[Split]:
     storage = partition.storage_options
     transactions: Transactions | None = None
     if options.committed and options.table == "records":
+        from brokerless.log.partition import transactions_of
+
         transactions = transactions_of(partition.paths, storage)
     segments = partition.segment_paths
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
@@ -233,7 +247,7 @@ def _splits(partition: Partition, wanted: Range, options: Options, pushed: Pushe
         after = following.get(segment.base_offset)
         own = None if transactions is None else _compact(transactions, segment.base_offset, after)
         whole = Split(
-            partition.topic, partition.partition, segment, range=wanted, transactions=own, cost=segment.log.size or 0
+            partition.topic, partition.partition, segment, bounds=wanted, transactions=own, cost=segment.log.size or 0
         )
         if options.table == "segments":
             yield whole
@@ -255,18 +269,20 @@ def _compact(transactions: Transactions, start: int, end: int | None) -> Transac
     ]
     stable = transactions.last_stable_offset
     first = {key: each for key, each in transactions.open.items() if each.first_offset == stable}
-    return Transactions(aborted, dict(list(first.items())[:1]))
+    return type(transactions)(aborted, dict(list(first.items())[:1]))
 
 
 def _cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:
     """Cuts one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
+    from brokerless.log.seek import position_of_offset
+
     assert whole.segment is not None
     with open_file(whole.segment.log.path, storage) as file:
         start = 0
-        if whole.range.start_offset is not None:
-            start = position_of_offset(file, whole.segment, whole.range.start_offset, storage)
+        if whole.bounds.start_offset is not None:
+            start = position_of_offset(file, whole.segment, whole.bounds.start_offset, storage)
         for first, after in _byte_ranges(file, whole.segment, start, size, storage):
-            if _is_behind(file, first, whole.range):
+            if _is_behind(file, first, whole.bounds):
                 return
             part = replace(whole, start=first, end=None if after >= file.size else after, cost=after - first)
             if max_records is None:
@@ -281,6 +297,8 @@ def _byte_ranges(
     """Ranges that start where a batch does: by the offset index where it is right, else by the chain of batches."""
     if file.size - start <= size:
         return [(start, file.size)] if start < file.size else []
+    from brokerless.log.seek import is_batch_up_to, split
+
     if segment.offset_index is not None:
         index = load_offset_index(segment.offset_index.path, segment.base_offset, storage)
         cuts = [start]
@@ -290,7 +308,7 @@ def _byte_ranges(
             if slot == len(index.positions) or int(index.positions[slot]) - cuts[-1] > 2 * size:
                 break
             position = int(index.positions[slot])
-            if not is_batch_with(file, position, int(index.offsets[slot])):
+            if not is_batch_up_to(file, position, int(index.offsets[slot])):
                 break
             cuts.append(position)
         else:
@@ -300,31 +318,30 @@ def _byte_ranges(
     return list(split(file, start, file.size, size))
 
 
-def _is_behind(file: File, position: int, wanted: Range) -> bool:
+def _is_behind(file: File, position: int, wanted: Bounds) -> bool:
     """Whether the batch at ``position``, and so all that follow, begin behind the offsets that are asked for."""
     if wanted.end_offset is None or not position:
         return False
-    for chunk in scan(file, ignore, position, position + 1):
+    for chunk in scan(file, _ignore, position, position + 1):
         return not chunk.batches.is_legacy[0] and int(chunk.batches.entry_offset[0]) >= wanted.end_offset
     return False
 
 
 def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
     """Cuts at batches where it can; a batch with more offsets than ``most`` is read by several tasks, each its part."""
-    chunks = list(scan(file, ignore, part.start, part.end, HEADERS_STEP))
+    chunks = list(scan(file, _ignore, part.start, part.end, HEADERS_STEP))
     if not chunks:
         yield part
         return
     positions = np.concatenate([chunk.positions for chunk in chunks])
     lasts = np.maximum.accumulate(np.concatenate([chunk.batches.last_offset for chunk in chunks]))
-    base = int(chunks[0].batches.entry_offset[0])
-    firsts = np.concatenate([[base], lasts[:-1] + 1])
+    firsts = np.concatenate([[_first_offset(chunks[0])], lasts[:-1] + 1])
     row, rows = 0, len(positions)
-    if part.range.start_offset is not None:
-        row = int(np.searchsorted(lasts, part.range.start_offset))
+    if part.bounds.start_offset is not None:
+        row = int(np.searchsorted(lasts, part.bounds.start_offset))
     while row < rows:
-        first = max(int(firsts[row]), part.range.start_offset or 0)
-        if part.range.end_offset is not None and first >= part.range.end_offset:
+        first = max(int(firsts[row]), part.bounds.start_offset or 0)
+        if part.bounds.end_offset is not None and first >= part.bounds.end_offset:
             return
         after = max(row + 1, int(np.searchsorted(lasts, first + most, side="left")))
         end = part.end if after >= rows else int(positions[after])
@@ -335,8 +352,22 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
         else:
             step = max(most, -(-(last + 1 - first) // _MOST_PIECES))
             for begin in range(first, last + 1, step):
-                yield replace(piece, range=narrow(part.range, Range(begin, begin + step)))
+                yield replace(piece, bounds=part.bounds.narrow(Bounds(begin, begin + step)))
         row = after
+
+
+def _first_offset(chunk: Chunk) -> int:
+    """A wrapper message's own offset is that of its last inner message."""
+    batch = chunk.batches.take(slice(0, 1))
+    if not batch.is_wrapper[0]:
+        return int(batch.entry_offset[0])
+    from brokerless.format.decode import look_into_wrappers
+
+    return int(look_into_wrappers(chunk.buffer, batch).base_offset[0])
+
+
+def _ignore(_: Finding) -> None:
+    """Damage is told by the tasks."""
 
 
 def _group(splits: list[Split], options: Options) -> Iterator[list[Split]]:

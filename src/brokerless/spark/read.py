@@ -8,15 +8,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from brokerless.errors import Finding
-from brokerless.log.partition import Reading, read_file
-from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import HEADERS_STEP, STEP, Report, scan
 from brokerless.log.storage import open_file
 from brokerless.logs import Partition, raise_errors
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
-from brokerless.spark.plan import Split
+from brokerless.spark.plan import EVERYTHING, Split
 from brokerless.tables import Source, batches_batch, project, records_batch, segment_row
 
 _log = logging.getLogger(__name__)
@@ -59,11 +57,14 @@ def _table(split: Split, options: Options, columns: Columns, report: Report) -> 
 
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    from brokerless.log.partition import Range, Reading, read_file
+    from brokerless.log.seek import position_of_offset
+
     assert split.segment is not None
     storage = options.storage or None
     schema = project(RECORDS, names)
     reading = Reading(
-        range=split.range,
+        range=Range(*split.bounds),
         keys="key" in names,
         values="value" in names,
         headers="headers" in names,
@@ -73,8 +74,8 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
     )
     with open_file(split.segment.log.path, storage) as file:
         start = split.start
-        if not start and split.range.start_offset is not None:
-            start = position_of_offset(file, split.segment, split.range.start_offset, storage)
+        if not start and split.bounds.start_offset is not None:
+            start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
         for piece in read_file(file, reading, report, start, split.end):
             source = Source(piece.path, split.topic, split.partition)
             yield records_batch(piece.decoded, source, schema, piece.rows)
@@ -87,7 +88,10 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
     source = Source(split.segment.log.path, split.topic, split.partition)
     with open_file(split.segment.log.path, options.storage or None) as file:
         for chunk in scan(file, report, split.start, split.end, STEP if check else HEADERS_STEP):
-            chunk = chunk.take(split.range.batches(chunk.batches))
+            if split.bounds != EVERYTHING:
+                from brokerless.log.partition import Range
+
+                chunk = chunk.take(Range(*split.bounds).batches(chunk.batches))
             if not len(chunk.batches):
                 continue
             valid = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -11,8 +13,9 @@ from pyspark.sql.types import StructType
 
 from brokerless.spark.columns import Columns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_options
-from brokerless.spark.plan import Pushed, Task, plan
-from brokerless.spark.pushdown import push
+
+if TYPE_CHECKING:
+    from brokerless.spark.plan import Pushed, Task
 
 
 class BrokerlessSource(DataSource):
@@ -30,12 +33,29 @@ class BrokerlessSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = parse_options(self.options)
-        # Spark fails a query whose reader takes filters while spark.sql.python.filterPushdown.enabled is false, and
-        # does not tell a source; but with filters to push, another of its modules asks.
         frame = inspect.currentframe()
         asks = "" if frame is None or frame.f_back is None else frame.f_back.f_code.co_filename
-        takes_filters = asks.endswith("data_source_pushdown_filters.py")
+        wanted = _keeps_scans_apart() if options.push_filters is None else options.push_filters
+        takes_filters = wanted and _pushes_filters(asks)
         return (PushdownReader if takes_filters else Reader)(options, choose_columns(schema, options))
+
+
+def _pushes_filters(asks: str) -> bool:
+    """Whether Spark wants to push filters, by the source file that asks for a reader.
+
+    While ``spark.sql.python.filterPushdown.enabled`` is false, Spark fails a query whose reader takes filters, and does
+    not say so before. With filters to push, it is another of its modules that asks.
+    """
+    return Path(asks).name.startswith("data_source_pushdown")
+
+
+def _keeps_scans_apart() -> bool:
+    """Whether this Spark plans each scan for itself.
+
+    In 4.1 to 4.3, all scans of one DataFrame share the plan that was made for the filters of the last, and so a second
+    query, or the other side of a join, silently misses rows. That was put right along with ``pushLimit`` (SPARK-58551).
+    """
+    return hasattr(DataSourceReader, "pushLimit")
 
 
 class Reader(DataSourceReader):
@@ -44,16 +64,17 @@ class Reader(DataSourceReader):
     def __init__(self, options: Options, columns: Columns) -> None:
         self.options = options
         self.columns = columns
-        self.pushed = Pushed()
+        self.pushed: Pushed | None = None
 
     def partitions(self) -> list[InputPartition]:
+        from brokerless.spark.plan import plan
+
         return plan(self.options, self.pushed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from brokerless.spark.read import read_split
 
-        assert isinstance(partition, Task)
-        for split in partition.splits:
+        for split in cast("Task", partition).splits:
             yield from read_split(split, self.options, self.columns)
 
 
@@ -61,5 +82,7 @@ class PushdownReader(Reader):
     """A reader that also prunes by the query's filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        from brokerless.spark.pushdown import push
+
         self.pushed, rest = push(filters, self.options)
         return rest

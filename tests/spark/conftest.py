@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.golden import all_cases
+from tests.require import require
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark session of two threads that all tests share; a test that sets its configuration sets it back."""
+    java = os.environ.get("JAVA_HOME")
+    path = os.environ.get("PATH", "").split(os.pathsep)
+    java_is_there = java is not None or any((Path(each) / "java").exists() for each in path)
+    require(java_is_there, "Java 17 or newer, for Spark")
+    directory = tmp_path_factory.mktemp("spark")
+    logging = directory / "log4j2.properties"
+    logging.write_text(
+        "appender.none.type = Null\nappender.none.name = none\n"
+        "rootLogger.level = off\nrootLogger.appenderRef.none.ref = none\n"
+    )
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("brokerless tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging}")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(directory / "warehouse"))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def case_logs() -> list[Path]:
+    """All raw files of the reading cases: 850 lone logs."""
+    categories = ("formats", "articles", "specials", "framing", "damaged")
+    return [log for case in all_cases() if case.category in categories for log in case.logs]

@@ -1,0 +1,203 @@
+"""Plans and tasks, without Spark's processes around them: which records the options leave, of real brokers' logs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import datasource as spark
+from pyspark.sql.types import LongType, StructField, StructType
+from tests.golden import broker_data, broker_expected, case, json_lines, of_type
+
+from brokerless.errors import BrokerlessError, DamageError, UnreadableError, UsageError
+from brokerless.spark.columns import choose_columns, default_schema
+from brokerless.spark.options import parse_options
+from brokerless.spark.source import BrokerlessSource, PushdownReader
+
+Rows = list[dict[str, Any]]
+OFFSET = StructType([StructField("offset", LongType())])
+
+
+def tasks(path: Path | str, schema: StructType = OFFSET, **options: Any) -> list[Rows]:
+    """The rows of each task. Batches are not kept, as their memory is that of the largest."""
+    return read(BrokerlessSource(given(path, options)).reader(schema))
+
+
+def given(path: Path | str, options: dict[str, Any]) -> dict[str, str]:
+    return {"path": str(path), **{name: str(value) for name, value in options.items()}}
+
+
+def read(reader: spark.DataSourceReader) -> list[Rows]:
+    return [[row for batch in reader.read(each) for row in batch.to_pylist()] for each in reader.partitions()]
+
+
+def offsets(path: Path | str, **options: Any) -> list[int]:
+    return [row["offset"] for task in tasks(path, **options) for row in task]
+
+
+def default(**options: Any) -> StructType:
+    return default_schema(parse_options(given("-", options)))
+
+
+def kafkas(broker: str, directory: str) -> list[dict[str, Any]]:
+    """The records that Kafka's reader found, without control records."""
+    lines = json_lines(broker_expected(broker) / directory / "expected.jsonl")
+    control = {(each["file"], each["position"]) for each in of_type(lines, "batch") if each["isControl"]}
+    records = [each for each in of_type(lines, "record") if each["file"].endswith(".log")]
+    return [each for each in records if (each["file"], each["batchPosition"]) not in control]
+
+
+DATA = broker_data("clean")
+SEGMENTS = [line["offset"] for line in kafkas("clean", "segments-0")]
+"""A partition of many segments."""
+
+
+def ending(offset: int) -> str:
+    return json.dumps({"segments": {"0": offset}})
+
+
+def test_offsets_are_from_the_first_on_up_to_and_without_the_last() -> None:
+    assert offsets(DATA, subscribe="segments") == SEGMENTS
+    first, last = SEGMENTS[100], SEGMENTS[-100]
+    found = offsets(DATA, subscribe="segments", startingOffsets=ending(first), endingOffsets=ending(last))
+    assert found == [offset for offset in SEGMENTS if first <= offset < last]
+    assert offsets(DATA, subscribe="segments", startingOffsets=ending(-2), endingOffsets=ending(-1)) == SEGMENTS
+    assert offsets(DATA, subscribe="segments", startingOffsets=ending(5), endingOffsets=ending(5)) == []
+
+
+def test_offsets_by_partition_name_all_partitions() -> None:
+    for options in ({"subscribe": "codec-lz4"}, {}):
+        with pytest.raises(UsageError, match="all partitions"):
+            tasks(DATA, **options, startingOffsets='{"codec-lz4":{"0":0}}')
+
+
+def test_offsets_that_are_not_there_fail_unless_losses_are_accepted() -> None:
+    for options in ({"startingOffsets": ending(10_000)}, {"endingOffsets": ending(10_000)}):
+        with pytest.raises(UnreadableError, match="failOnDataLoss"):
+            tasks(DATA, subscribe="segments", **options)
+    late = offsets(DATA, subscribe="segments", endingOffsets=ending(10_000), failOnDataLoss="false")
+    assert late == SEGMENTS
+    deleted = json.dumps({"head-deleted": {"0": 0}})
+    there = [line["offset"] for line in kafkas("clean", "head-deleted-0")]
+    assert offsets(DATA, subscribe="head-deleted", startingOffsets=deleted, failOnDataLoss="false") == there
+
+
+def test_timestamps_start_and_end_at_the_first_record_that_is_not_before() -> None:
+    records = kafkas("clean", "segments-0")
+    for at in (0, len(records) // 2, len(records) - 1):
+        time = records[at]["timestamp"]
+        first = next(each["offset"] for each in records if each["timestamp"] >= time)
+        assert offsets(DATA, subscribe="segments", startingTimestamp=time) == [x for x in SEGMENTS if x >= first]
+        assert offsets(DATA, subscribe="segments", endingTimestamp=time) == [x for x in SEGMENTS if x < first]
+        by_partition = json.dumps({"segments": {"0": time}})
+        found = offsets(DATA, subscribe="segments", startingOffsetsByTimestamp=by_partition)
+        assert found == [x for x in SEGMENTS if x >= first]
+
+
+def test_a_starting_timestamp_after_all_records_fails_or_reads_nothing() -> None:
+    late = 4_000_000_000_000
+    with pytest.raises(UsageError, match="startingOffsetsByTimestampStrategy"):
+        tasks(DATA, subscribe="segments", startingTimestamp=late)
+    options = {"startingTimestamp": late, "startingOffsetsByTimestampStrategy": "latest"}
+    assert offsets(DATA, subscribe="segments", **options) == []
+    assert offsets(DATA, subscribe="segments", endingTimestamp=late) == SEGMENTS
+
+
+def test_topics_that_are_asked_for_by_name_have_to_be_there() -> None:
+    with pytest.raises(UnreadableError, match=r"there is no topic 'orders' in .*; topics: .*append-time"):
+        tasks(DATA, subscribe="segments,orders")
+    with pytest.raises(UnreadableError, match="there is no partition segments-1"):
+        tasks(DATA, assign='{"segments":[0,1]}')
+    assert offsets(DATA, subscribePattern="orders.*") == []
+    assert offsets(DATA, assign='{"segments":[0]}') == SEGMENTS
+
+
+@pytest.mark.parametrize("broker", ["clean", "old-formats"])
+@pytest.mark.parametrize("options", [{"minPartitions": 1000}, {"maxRecordsPerPartition": 7}, {"maxPartitionBytes": 1}])
+def test_splits_have_each_record_once_and_in_order(broker: str, options: dict[str, int]) -> None:
+    schema = default(includeHeaders="true")
+    split = tasks(broker_data(broker), schema, **options)
+    assert len(split) > 100
+    whole = [row for task in tasks(broker_data(broker), schema) for row in task]
+    assert [row for task in split for row in task] == whole
+    if "maxRecordsPerPartition" in options:
+        assert max(map(len, split)) <= 7
+
+
+def test_splits_are_the_same_without_an_index(tmp_path: Path) -> None:
+    for log in (DATA / "segments-0").glob("*.log"):
+        (tmp_path / log.name).write_bytes(log.read_bytes())
+    parts = tasks(tmp_path, minPartitions=1000)
+    assert len(parts) > len(list(tmp_path.iterdir()))
+    assert [row["offset"] for task in parts for row in task] == SEGMENTS
+
+
+def test_small_files_share_a_task() -> None:
+    assert len(tasks(DATA)) < 10
+    assert len(tasks(DATA, maxPartitionBytes=1)) > 50
+
+
+def test_the_batches_table_is_split_too() -> None:
+    schema = default(table="batches")
+    whole = [row for task in tasks(DATA, schema, table="batches") for row in task]
+    split = tasks(DATA, schema, table="batches", minPartitions=1000)
+    assert [row for task in split for row in task] == whole
+    unchecked = [row for task in tasks(DATA, schema, table="batches", checksums="false") for row in task]
+    assert unchecked == [{**row, "isValid": None} for row in whole]
+
+
+def test_a_pattern_of_paths_reads_all_that_match() -> None:
+    both = len(offsets(DATA / "codec-lz4-0")) + len(offsets(DATA / "codec-lz4-1"))
+    assert len(offsets(DATA / "codec-lz4-[01]")) == both
+    assert len(offsets(DATA / "segments-0" / "*")) == len(SEGMENTS)
+    with pytest.raises(UnreadableError, match="no path matches"):
+        tasks(DATA / "nothing-*")
+
+
+def test_damage_fails_a_task_after_what_is_before_it() -> None:
+    log = case("damaged/all-crcs-wrong").log
+    with pytest.raises(DamageError, match=f"{log.name}, position 0: the checksum"):
+        tasks(log)
+    assert offsets(log, mode="DROPMALFORMED") == []
+    assert offsets(log, mode="PERMISSIVE") == []
+
+
+@pytest.mark.parametrize("name", ["", "no such path"])
+def test_a_path_that_cannot_be_read_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BrokerlessError, match=str(tmp_path)):
+        tasks(tmp_path / name)
+
+
+A, P, O, T = ("topic",), ("partition",), ("offset",), ("timestamp",)  # noqa: E741
+TIME = datetime.fromtimestamp(kafkas("clean", "segments-0")[350]["timestamp"] / 1000, UTC)
+
+
+@pytest.mark.parametrize(
+    ("filters", "is_wanted", "is_left"),
+    [
+        ([spark.EqualTo(A, "segments")], lambda t, p, o, ms: t == "segments", False),
+        ([spark.EqualTo(A, "segments"), spark.EqualTo(A, "txn")], lambda *_: False, False),
+        ([spark.GreaterThan(O, 300), spark.LessThanOrEqual(O, 310)], lambda t, p, o, ms: 300 < o <= 310, True),
+        ([spark.In(O, (4, 7))], lambda t, p, o, ms: 4 <= o <= 7, True),
+        ([spark.GreaterThanOrEqual(T, TIME)], lambda t, p, o, ms: ms >= TIME.timestamp() * 1000, True),
+        ([spark.LessThan(T, TIME)], lambda t, p, o, ms: ms <= TIME.timestamp() * 1000, True),
+        ([spark.Not(spark.EqualTo(A, "txn")), spark.IsNotNull(O)], lambda *_: True, True),
+    ],
+    ids=str,
+)
+def test_filters_leave_what_can_pass_them(filters: list[spark.Filter], is_wanted: Any, is_left: bool) -> None:
+    options = parse_options({"path": str(DATA)})
+    reader = PushdownReader(options, choose_columns(default(), options))
+    assert bool(list(reader.pushFilters(filters))) == is_left
+    found = Counter((row["topic"], row["partition"], row["offset"]) for task in read(reader) for row in task)
+    wanted: Counter[tuple[str, int, int]] = Counter()
+    for directory in DATA.glob("*-[0-9]"):
+        topic, _, partition = directory.name.rpartition("-")
+        for each in kafkas("clean", directory.name):
+            if is_wanted(topic, int(partition), each["offset"], each["timestamp"]):
+                wanted[topic, int(partition), each["offset"]] += 1
+    assert found == wanted

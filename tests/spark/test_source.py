@@ -1,0 +1,109 @@
+"""The source as a Spark job sees it: found without registering, with spark-sql-kafka's schema, and Spark's modes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from tests.golden import broker_data, case
+
+import brokerless
+
+DATA = str(broker_data("clean"))
+KAFKA = """
+    key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int
+"""
+
+
+def load(spark: SparkSession, path: str = DATA, schema: str | None = None, **options: Any) -> DataFrame:
+    reader = spark.read.format("brokerless").options(**options)
+    return (reader if schema is None else reader.schema(schema)).load(path)
+
+
+@pytest.fixture
+def pushdown(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_columns_are_those_of_spark_sql_kafka(spark: SparkSession) -> None:
+    assert load(spark).schema == StructType.fromDDL(KAFKA)
+    headers = "headers array<struct<key: string, value: binary>>"
+    assert load(spark, includeHeaders=True).schema == StructType.fromDDL(f"{KAFKA}, {headers}")
+
+
+def test_a_given_schema_takes_and_orders_columns(spark: SparkSession) -> None:
+    row = load(spark, f"{DATA}/edges-0", "isControl boolean, Offset long, sequence int, batchPosition long").first()
+    assert row is not None
+    assert row.asDict() == {"isControl": False, "Offset": 0, "sequence": row.sequence, "batchPosition": 0}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("offset int", "column offset: its type is bigint, not int"),
+        ("value string", "column value: its type is binary, not string"),
+        ("offsets long", "there is no column 'offsets' in the table records"),
+        ("_corrupt_record string", "corrupt records are told with mode PERMISSIVE"),
+    ],
+)
+def test_a_wrong_schema_is_refused(spark: SparkSession, schema: str, message: str) -> None:
+    with pytest.raises(AnalysisException, match=message):
+        load(spark, schema=schema).count()
+
+
+def test_a_wrong_option_and_a_wrong_path_are_told_on_the_driver(spark: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="option mode: 'IGNORE' is none of FAILFAST"):
+        load(spark, mode="IGNORE")
+    with pytest.raises(AnalysisException, match="no path"):
+        spark.read.format("brokerless").load()
+    with pytest.raises(AnalysisException, match="/no/such/path: there is no such file or directory"):
+        load(spark, "/no/such/path").count()
+
+
+def test_failfast_fails_the_query_and_says_where(spark: SparkSession) -> None:
+    log = str(case("damaged/all-crcs-wrong").log)
+    with pytest.raises(PythonException, match=f"{log}, position 0: the checksum of the batch does not match"):
+        load(spark, log).count()
+    assert load(spark, log, mode="DROPMALFORMED").count() == 0
+
+
+def test_permissive_tells_damage_in_the_column_that_the_user_names(spark: SparkSession) -> None:
+    log = str(case("damaged/all-crcs-wrong").log)
+    rows = load(spark, log, "bad string, offset long", mode="PERMISSIVE", columnNameOfCorruptRecord="bad").collect()
+    findings = list(brokerless.open(log).verify())
+    assert [json.loads(row.bad) for row in rows] == [finding.as_dict() for finding in findings]
+    assert {row.offset for row in rows} == {None}
+
+
+def test_segments_and_transactions_are_the_librarys(spark: SparkSession) -> None:
+    log = brokerless.open(DATA)
+    for table, ours in (("segments", log.segments()), ("transactions", log.transactions())):
+        found = (
+            load(spark, table=table).drop("minTimestamp", "maxTimestamp", "firstTimestamp", "lastTimestamp").toArrow()
+        )
+        assert found.num_rows == ours.num_rows
+        assert found.to_pylist() == ours.select(found.column_names).to_pylist()
+
+
+def test_a_query_that_filters_reads_the_same_with_pushdown_and_without(spark: SparkSession, pushdown: None) -> None:
+    where = "topic = 'segments' and offset between 100 and 199 and timestamp > '2020-01-01' and value is not null"
+    for options in ({}, {"pushFilters": "true"}, {"pushFilters": "false"}):
+        assert load(spark, **options).where(where).count() == 100
+    pushed = load(spark, pushFilters="true", maxPartitionBytes=1).where("topic = 'segments'")
+    plain = load(spark, pushFilters="false", maxPartitionBytes=1)
+    assert pushed.rdd.getNumPartitions() < plain.rdd.getNumPartitions()
+
+
+def test_one_data_frame_serves_queries_with_different_filters(spark: SparkSession, pushdown: None) -> None:
+    frame = load(spark)
+    one, other = frame.where("topic = 'segments'"), frame.where("topic = 'edges'")
+    everything = sum(batch.num_rows for batch in brokerless.open(DATA).records(["offset"]))
+    assert one.union(other).groupBy("topic").count().count() == 2
+    assert one.count() < frame.count() == everything

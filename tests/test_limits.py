@@ -1,0 +1,205 @@
+"""Memory is bounded whatever a file says: bombs, huge records and huge segments, each in a fresh process or one after
+the other in one whose peak is set back."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zstandard
+
+from tests.format.twin import COMPRESS, write_batch, write_record, write_varint
+from tests.golden import cases
+from tests.require import require
+
+NAME = f"{0:020}.log"
+
+CHILD = """
+import json, sys
+import brokerless
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
+
+def measure(how, path):
+    with open("/proc/self/clear_refs", "w") as refs:
+        refs.write("5")
+    log, told = brokerless.open(path), []
+    if how == "records":
+        rows = sum(batch.num_rows for batch in log.records(control=True, on_damage=told.append))
+    elif how == "batches":
+        rows = sum(batch.num_rows for batch in log.batches(on_damage=told.append))
+    elif how == "segments":
+        rows = log.segments(on_damage=told.append).num_rows
+    elif how == "transactions":
+        rows = log.transactions().num_rows
+    else:
+        told.extend(log.verify())
+        rows = 0
+    kinds = [finding.kind for finding in told if finding.severity == "error"]
+    print(json.dumps({"path": path, "how": how, "rows": rows, "errors": kinds, "peak": peak()}), flush=True)
+
+for path in sys.argv[2:]:
+    for how in sys.argv[1].split(","):
+        measure(how, path)
+"""
+
+
+WAYS = ("records", "batches,segments,transactions", "verify")
+Measured = dict[tuple[str, str], dict[str, Any]]
+
+
+def measure(paths: Iterable[Path], ways: Iterable[str] = WAYS) -> Measured:
+    """What was read of each file, by its directory's name and how; and the peak of resident memory meanwhile (MiB).
+    Each way is a process of its own."""
+    require(Path("/proc/self/clear_refs").exists(), "a system that tells a process's peak of memory")
+    found: Measured = {}
+    names = [str(path) for path in paths]
+    for how in ways:
+        command = [sys.executable, "-c", CHILD, how, *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        found |= {(Path(line["path"]).parent.name, line["how"]): line for line in lines}
+    return found
+
+
+def assert_peaks(found: Measured, mebibytes: int) -> None:
+    assert {key: line["peak"] for key, line in found.items() if line["peak"] >= mebibytes} == {}
+
+
+def of_each(found: Measured, how: str, what: str) -> dict[str, Any]:
+    return {name: line[what] for (name, each), line in found.items() if each == how}
+
+
+def write(directory: Path, data: bytes) -> Path:
+    directory.mkdir()
+    path = directory / NAME
+    path.write_bytes(data)
+    return path
+
+
+def zstd_of(piece: bytes, times: int) -> bytes:
+    compressor = zstandard.ZstdCompressor(level=1).compressobj()
+    return b"".join(compressor.compress(piece) for _ in range(times)) + compressor.flush()
+
+
+def zstd_zeros(blocks: int) -> bytes:
+    """A frame of so many times 128 KiB of zeros, in four bytes each (RFC 8878: blocks of one repeated byte)."""
+    block, last = ((131072 << 3 | 1 << 1 | end).to_bytes(3, "little") + b"\0" for end in (0, 1))
+    return b"\x28\xb5\x2f\xfd\x00\x38" + block * (blocks - 1) + last
+
+
+def wrapper(magic: int, messages: bytes) -> bytes:
+    """A v0 or v1 wrapper message around messages, by gzip."""
+    value = gzip.compress(messages, 1)
+    body = bytes([magic, 1]) + (struct.pack(">q", 0) if magic else b"") + struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+
+
+SMALLEST = write_record(None, None)
+assert len(SMALLEST) == 7
+
+
+def record_of_headers(mebi: int) -> bytes:
+    """A record with so many times 2^20 headers, each an empty key and a null value."""
+    body = b"\0\0\0\x01\x01" + write_varint(mebi << 20) + b"\x00\x01" * (mebi << 20)
+    return write_varint(len(body)) + body
+
+
+def bombs() -> dict[str, bytes]:
+    message = struct.pack(">qiIbbqii", 0, 22, 0, 1, 0, 0, -1, -1)
+    return {
+        "4 GiB": write_batch(zstd_zeros(1 << 15), attributes=4, count=2**31 - 1),
+        "64 GiB behind a record": write_batch(
+            COMPRESS["zstd"](SMALLEST) + zstd_zeros(1 << 19), attributes=4, count=2, last_offset_delta=1
+        ),
+        "a count of 2^31 - 1": write_batch(SMALLEST * 3, count=2**31 - 1),
+        "a count of 2^31 - 1, zstd": write_batch(COMPRESS["zstd"](SMALLEST * 3), attributes=4, count=2**31 - 1),
+        "38 million records": write_batch(zstd_of(SMALLEST * 1000, 38_000), attributes=4, count=38_000_000),
+        "9 million records": write_batch(zstd_of(SMALLEST * 1000, 9_000), attributes=4, count=9_000_000),
+        "3 Mi headers": write_batch(COMPRESS["zstd"](record_of_headers(3)), attributes=4),
+        "40 Mi headers": write_batch(COMPRESS["zstd"](record_of_headers(40)), attributes=4),
+        "2 million messages in a wrapper": wrapper(1, message * 2_000_000),
+        "6 million messages in a wrapper": wrapper(1, message * 6_000_000),
+    }
+
+
+def test_golden_bombs_take_less_than_512_mib() -> None:
+    found = measure(each.log for each in cases("damaged") if each.name.startswith("damaged/bomb"))
+    assert len(found) >= 13 * 5
+    assert_peaks(found, 512)
+
+
+def test_bombs_take_less_than_512_mib(tmp_path: Path) -> None:
+    good = write_batch(SMALLEST, base_offset=1)
+    paths = [write(tmp_path / name, data + good) for name, data in bombs().items()]
+    found = measure(paths[:-2])
+    for path in paths[-2:]:  # what an allocator keeps of one of these is much beside the next
+        found |= measure([path])
+    assert_peaks(found, 512)
+    assert set(of_each(found, "batches", "rows").values()) == {2}
+
+    # What can be read is read, and always the batch behind it.
+    rows = of_each(found, "records", "rows")
+    assert rows.pop("38 million records") > 1_000_000
+    assert {name: count for name, count in rows.items() if count > 1} == {
+        "64 GiB behind a record": 2,
+        "a count of 2^31 - 1": 4,
+        "a count of 2^31 - 1, zstd": 4,
+        "9 million records": 9_000_001,
+        "3 Mi headers": 2,
+        "2 million messages in a wrapper": 2_000_001,
+    }
+    errors = of_each(found, "records", "errors")
+    assert {name: kinds for name, kinds in errors.items() if kinds} == {
+        "4 GiB": ["limit-exceeded"],
+        "64 GiB behind a record": ["limit-exceeded"],
+        "a count of 2^31 - 1": ["record-invalid"],
+        "a count of 2^31 - 1, zstd": ["record-invalid"],
+        "38 million records": ["limit-exceeded"],
+        "40 Mi headers": ["limit-exceeded"],
+        "6 million messages in a wrapper": ["limit-exceeded"],
+    }
+    # Verifying keeps no headers, so that many of them are no matter.
+    verified = of_each(found, "verify", "errors")
+    assert verified == {**errors, "40 Mi headers": []}
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_one_huge_record_after_another_is_read_in_bounded_memory(codec: str, tmp_path: Path) -> None:
+    record = write_record(b"key", np.random.default_rng(1).bytes(1000) * (64 << 10))
+    batch = write_batch(COMPRESS[codec](record), attributes=list(COMPRESS).index(codec))
+    found = measure([write(tmp_path / "huge", batch * 3)], ["records", "verify"])
+    assert of_each(found, "records", "rows") == {"huge": 3}
+    assert_peaks(found, 512)
+
+
+def test_a_segment_of_a_gibibyte_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    value = np.random.default_rng(2).bytes(900)
+    records = b"".join(write_record(b"key", value, [], number) for number in range(1000))
+    batch = np.frombuffer(write_batch(records, count=1000, last_offset_delta=999, max_timestamp=5), np.uint8)
+    path = tmp_path / "large" / NAME
+    path.parent.mkdir()
+    count = (1 << 30) // len(batch)
+    with path.open("wb") as file:
+        for number in range(count):  # the checksum does not cover the base offset
+            file.write(struct.pack(">q", number * 1000) + batch[8:].tobytes())
+    try:
+        found = measure([path])
+    finally:
+        path.unlink()
+    assert of_each(found, "records", "rows") == {"large": count * 1000}
+    assert of_each(found, "batches", "rows") == {"large": count}
+    assert all(line["errors"] == [] for line in found.values())
+    assert_peaks(found, 400)

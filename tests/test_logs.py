@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import brokerless
-from brokerless import Finding
-from brokerless.schemas import BATCHES, RECORDS
-from tests.golden import BROKERS, broker_data, broker_expected, cases, json_lines, of_type
+from brokerless import Finding, UnreadableError
+from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from tests.golden import BROKERS, broker_data, broker_expected, case, cases, json_lines, of_type
 
 TIMES = ("baseTimestamp", "maxTimestamp", "timestamp")
 
@@ -41,10 +42,10 @@ def check_batches(log: Path, expected: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("category", ["formats", "articles", "specials", "framing", "damaged"])
 def test_batches_are_kafkas(category: str) -> None:
-    for case in cases(category):
-        for log in case.logs:
+    for each in cases(category):
+        for log in each.logs:
             try:
-                check_batches(log, case.expected())
+                check_batches(log, each.expected())
             except BaseException as error:
                 error.add_note(f"in {log}")
                 raise
@@ -75,3 +76,39 @@ def test_isolation_gives_what_a_consumer_of_the_live_broker_got(isolation: str) 
         batches = list(log.records(["offset"], isolation=isolation))
         offsets = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
         assert offsets == want["offsets"], name
+
+
+def test_a_batch_whose_checksum_is_wrong_is_listed_and_reported_where_someone_listens() -> None:
+    damaged = case("damaged/all-crcs-wrong")
+    wrong = {line["position"] for line in damaged.expected() if line["type"] == "error"}
+    found: list[Finding] = []
+    log = brokerless.open(damaged.log)
+    rows = [row for batch in log.batches(["position", "isValid"], on_damage=found.append) for row in batch.to_pylist()]
+    assert {row["position"] for row in rows if not row["isValid"]} == wrong
+    assert [finding.position for finding in found] == sorted(wrong)
+    assert {finding.kind for finding in found} == {"checksum-mismatch"}
+    assert all(finding.expected != finding.found for finding in found)
+    assert sum(batch.num_rows for batch in log.batches()) == len(rows)
+    assert sum(batch.num_rows for batch in log.batches(["position"], on_damage=found.append)) == len(rows)
+    assert len(found) == len(wrong)
+
+
+def test_segments_are_one_table_over_all_partitions() -> None:
+    log = brokerless.open(broker_data("clean"))
+    table = log.segments()
+    assert table.schema == SEGMENTS
+    assert table.num_rows == sum(len(partition.segment_paths) for partition in log.partitions)
+    assert table["file"].to_pylist() == [row["file"] for each in log.partitions for row in each.segment_rows()]
+
+
+def test_a_segment_that_cannot_be_opened_does_not_hide_the_next(tmp_path: Path) -> None:
+    log = shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
+    partition = brokerless.open(log).partition("segments", 0)
+    first, *others = partition.segment_paths
+    Path(first.log.path).unlink()
+    told: list[UnreadableError] = []
+    rows = list(partition.segment_rows(on_unreadable=told.append))
+    assert [row["file"] for row in rows] == [each.log.path for each in others]
+    assert [first.log.path in str(error) for error in told] == [True]
+    with pytest.raises(UnreadableError):
+        partition.segments()

@@ -24,6 +24,7 @@ from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
+OnUnreadable = Callable[[UnreadableError], None]
 Time = int | datetime
 """Milliseconds since the epoch, or a datetime with a time zone."""
 
@@ -117,9 +118,10 @@ class Partition:
     ) -> Iterator[pa.RecordBatch]:
         """The batches (v0 and v1: messages and wrapper messages), in file order (schema :data:`schemas.BATCHES`).
 
-        Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is asked for.
+        Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is asked for. A
+        batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
+        for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`.
         """
-        from brokerless.format.batches import checksums_match
         from brokerless.log.segment import HEADERS_STEP, STEP, scan
         from brokerless.tables import Source, batches_batch, project
 
@@ -129,25 +131,47 @@ class Partition:
             source = Source(segment.log.path, self.topic, self.partition)
             with open_file(segment.log.path, self.storage_options) as file:
                 for chunk in scan(file, on_damage or raise_errors, step=STEP if check else HEADERS_STEP):
-                    valid = checksums_match(chunk.buffer, chunk.batches) if check else None
-                    wrappers = None
+                    valid = wrappers = None
+                    wrong: list[Finding] = []
+                    if check:
+                        from brokerless.log.partition import check_checksums
+
+                        valid = check_checksums(chunk, segment.log.path, wrong.append)
                     if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
                         from brokerless.format.decode import look_into_wrappers
 
                         wrappers = look_into_wrappers(chunk.buffer, chunk.batches)
                     yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
+                    if on_damage is not None:
+                        for finding in wrong:
+                            on_damage(finding)
 
     def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`)."""
+        return table_of(list(self.segment_rows(on_damage=on_damage)), SEGMENTS)
+
+    def segment_rows(
+        self, *, on_damage: OnDamage | None = None, on_unreadable: OnUnreadable | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of :meth:`segments`, each as a dict, timestamps in ms.
+
+        ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it, that is
+        raised.
+        """
         from brokerless.log.summary import summarize
         from brokerless.tables import Source, segment_row
 
-        rows: list[dict[str, Any]] = []
         for segment in self.paths.segments:
-            with open_file(segment.log.path, self.storage_options) as file:
-                source = Source(segment.log.path, self.topic, self.partition)
-                rows.append(segment_row(segment, source, summarize(file, on_damage or raise_errors)))
-        return table_of(rows, SEGMENTS)
+            try:
+                with open_file(segment.log.path, self.storage_options) as file:
+                    source = Source(segment.log.path, self.topic, self.partition)
+                    row = segment_row(segment, source, summarize(file, on_damage or raise_errors))
+            except UnreadableError as error:
+                if on_unreadable is None:
+                    raise
+                on_unreadable(error)
+            else:
+                yield row
 
     def transactions(self) -> pa.Table:
         """One row for each transaction, in the order in which they ended (schema :data:`schemas.TRANSACTIONS`)."""
@@ -255,8 +279,8 @@ class Log:
 
     def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """As :meth:`Partition.segments`, of all partitions."""
-        tables = [partition.segments(on_damage=on_damage) for partition in self.partitions]
-        return pa.concat_tables([table_of([], SEGMENTS), *tables])
+        rows = [row for partition in self.partitions for row in partition.segment_rows(on_damage=on_damage)]
+        return table_of(rows, SEGMENTS)
 
     def transactions(self) -> pa.Table:
         """As :meth:`Partition.transactions`, of all partitions."""

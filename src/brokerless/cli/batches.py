@@ -35,8 +35,6 @@ def run(options: Namespace) -> int:
                             output.line(f"{file}:")
                             output.write([headers.NAMES])
                         output.write(jsonl.rows(batch) if options.json else headers.lines(batch))
-                        for finding in headers.invalid(batch):
-                            output.damage(finding)
                         done(batch.num_rows)
                 except UnreadableError as error:
                     output.unreadable(error)

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.errors import Finding
 from brokerless.views.table import NOTHING
 from brokerless.views.text import format_times, show
 
@@ -22,14 +21,6 @@ def lines(batch: pa.RecordBatch) -> Iterator[bytes]:
     times = format_times(columns["maxTimestamp"])
     for row, time in enumerate(times):
         yield _line(_cells({name: column[row] for name, column in columns.items()}, time))
-
-
-def invalid(batch: pa.RecordBatch) -> Iterator[Finding]:
-    """A finding for each batch whose checksum is wrong."""
-    for row in (row for row, valid in enumerate(batch.column("isValid").to_pylist()) if valid is False):
-        file, position, checksum = (batch.column(name)[row].as_py() for name in ("file", "position", "checksum"))
-        text = "the checksum of the batch does not match"
-        yield Finding("error", "checksum-mismatch", file, position, None, text, "another", f"{checksum:#010x}")
 
 
 def _values(column: Column) -> list[Any]:

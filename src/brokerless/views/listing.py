@@ -1,7 +1,6 @@
 """What there is in a log, by segment, partition or topic, from batch headers alone: rows as plain dicts.
 
-A segment's row has the names of ``schemas.SEGMENTS``; those of partitions and topics are sums of them. Without
-Arrow, as ``brokerless ls`` is to answer at once.
+A segment's row has the names of ``schemas.SEGMENTS``; those of partitions and topics are sums of them.
 """
 
 from __future__ import annotations
@@ -9,11 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from brokerless.errors import Finding, UnreadableError
-from brokerless.log.storage import open_file
-from brokerless.log.summary import summarize
-from brokerless.logs import Partition
-from brokerless.tables import Source, segment_row
+from brokerless.logs import OnDamage, OnUnreadable, Partition
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times, show
 
@@ -31,11 +26,13 @@ _RIGHT = ("partitions", "segments", "batches", "records", "size")
 def rows(
     partitions: Iterable[Partition],
     by: By,
-    on_damage: Callable[[Finding], None],
-    on_unreadable: Callable[[UnreadableError], None],
+    on_damage: OnDamage,
+    on_unreadable: OnUnreadable,
 ) -> list[Row]:
     """A row for each segment, partition or topic."""
-    by_partition = [(each, list(_segments(each, on_damage, on_unreadable))) for each in partitions]
+    by_partition = [
+        (each, list(each.segment_rows(on_damage=on_damage, on_unreadable=on_unreadable))) for each in partitions
+    ]
     if by == "segment":
         return [row for _, segments in by_partition for row in segments]
     partition_rows = [_partition(partition, segments) for partition, segments in by_partition]
@@ -75,19 +72,6 @@ def _cells(row: Row, by: By) -> dict[str, str]:
 def _times(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     starts, ends = (format_times([row[name] for row in rows], "s") for name in ("minTimestamp", "maxTimestamp"))
     return starts, ends
-
-
-def _segments(
-    partition: Partition, on_damage: Callable[[Finding], None], on_unreadable: Callable[[UnreadableError], None]
-) -> Iterator[Row]:
-    """One row for each segment that can be opened."""
-    for segment in partition.segment_paths:
-        try:
-            with open_file(segment.log.path, partition.storage_options) as file:
-                source = Source(segment.log.path, partition.topic, partition.partition)
-                yield segment_row(segment, source, summarize(file, on_damage))
-        except UnreadableError as error:
-            on_unreadable(error)
 
 
 def _partition(partition: Partition, segments: Sequence[Row]) -> Row:

@@ -1,0 +1,149 @@
+"""A segment is scanned chunk by chunk: mapped or through a small window, the batches and the findings are the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+from tests.format import twin
+from tests.golden import all_cases, case, cases, of_type
+
+from brokerless.errors import Finding
+from brokerless.log import segment
+from brokerless.log.segment import scan
+from brokerless.log.storage import open_file
+
+LIMIT = 100_000
+SMALL = [
+    log
+    for each in all_cases()
+    if each.category in ("formats", "articles", "specials", "framing", "damaged")
+    for log in each.logs
+    if log.stat().st_size < LIMIT
+]
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    """A directory of files that are read by ranges."""
+    root = f"memory://test_segment-{os.getpid()}"
+    yield root
+    fsspec.filesystem("memory").rm(root, recursive=True)
+
+
+def upload(path: Path, root: str) -> str:
+    url = f"{root}/{path.name}"
+    fsspec.filesystem("memory").pipe_file(url, path.read_bytes())
+    return url
+
+
+def scanned(
+    path: str, start: int = 0, end: int | None = None, step: int = segment.STEP
+) -> tuple[list[int], bytes, list[tuple[str, str, int | None, int | None]]]:
+    """The positions and headers of the batches, and what is told of the end."""
+    told: list[Finding] = []
+    with open_file(path) as file:
+        chunks = list(scan(file, told.append, start, end, step))
+        for chunk in chunks:
+            assert len(chunk.batches)
+            assert (chunk.batches.ends <= len(chunk.buffer)).all()
+        positions = [position for chunk in chunks for position in chunk.positions.tolist()]
+        for chunk in chunks:
+            for row in range(len(chunk.batches)):
+                at, size = int(chunk.positions[row]), int(chunk.batches.sizes[row])
+                inside = chunk.buffer[chunk.batches.positions[row] :][:size]
+                assert inside.tobytes() == file.read(at, size).tobytes()
+    # What lies behind a short last message is not its own.
+    raw = [chunk.batches.raw[row, : chunk.batches.sizes[row]] for chunk in chunks for row in range(len(chunk.batches))]
+    findings = [(each.severity, each.kind, each.position, each.offset) for each in told]
+    return positions, b"".join(row.tobytes() for row in raw), findings
+
+
+@pytest.mark.parametrize("window", [62, 100, 1000, 1 << 20])
+def test_a_window_gives_what_a_map_gives(window: int, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "WINDOW", window)
+    chosen = SMALL if window > 100 else SMALL[::5]
+    for log in chosen:
+        assert scanned(upload(log, memory)) == scanned(str(log)), log
+
+
+def test_the_chain_and_its_end_are_kafkas() -> None:
+    for each in cases("damaged", "specials", "articles"):
+        for log in each.logs:
+            if log.stat().st_size > LIMIT:
+                continue
+            positions, _, findings = scanned(str(log))
+            expected = each.expected()
+            assert positions == [line["position"] for line in of_type(expected, "batch", log.name)]
+            (end,) = of_type(expected, "end", log.name)
+            throws = [line for line in of_type(expected, "error", log.name) if line["phase"] == "batches"]
+            if throws:
+                assert [(severity, position) for severity, _, position, _ in findings] == [("error", end["position"])]
+            elif end["trailingBytes"]:
+                ((severity, kind, position, _),) = findings
+                assert severity in ("warning", "info")
+                assert kind in ("truncated-batch", "trailing-zeros")
+                assert position == end["position"]
+            else:
+                assert findings == []
+
+
+@pytest.mark.parametrize("name", ["specials/segment-v0", "specials/segment-v1", "specials/segment-v2"])
+def test_a_range_of_bytes_gives_the_batches_that_begin_in_it(name: str, memory: str) -> None:
+    log = case(name).log
+    remote = upload(log, memory)
+    whole = scanned(str(log))[0]
+    for start in whole[::9]:
+        for end in (start, start + 1, start + 700, whole[-1], whole[-1] + 1, None):
+            expected = [position for position in whole if start <= position < (1 << 40 if end is None else end)]
+            for path in (str(log), remote):
+                assert scanned(path, start, end)[0] == expected
+
+
+@pytest.mark.parametrize("step", [1, 200, 5000])
+def test_chunks_are_as_small_as_they_are_asked_for(step: int, memory: str) -> None:
+    log = case("specials/segment-v2").log
+    whole = scanned(str(log))
+    for path in (str(log), upload(log, memory)):
+        assert scanned(path, step=step) == whole
+        with open_file(path) as file:
+            for chunk in scan(file, pytest.fail, step=step):
+                assert chunk.positions[-1] - chunk.positions[0] < step
+
+
+def test_a_batch_too_large_for_memory_is_told_and_passed_over(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "WINDOW", 100)
+    monkeypatch.setattr(segment, "LARGEST_WINDOW", 2000)
+    small, large = (
+        twin.write_batch(twin.write_record(b"k", b"v")),
+        twin.write_batch(twin.write_record(b"k", bytes(3000))),
+    )
+    url = f"{memory}/{0:020}.log"
+    fsspec.filesystem("memory").pipe_file(url, small + large + small + large)
+    positions, _, findings = scanned(url)
+    assert positions == [0, len(small) + len(large)]
+    assert findings == [
+        ("error", "limit-exceeded", len(small), None),
+        ("error", "limit-exceeded", 2 * len(small) + len(large), None),
+    ]
+
+
+def test_an_empty_file_has_no_batches(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    path.touch()
+    assert scanned(str(path)) == ([], b"", [])
+
+
+@pytest.mark.parametrize("zeros", [1, 17, 18, 61, 70_000])
+def test_zeros_at_the_end_are_told_by_how_many_they_are(zeros: int, memory: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    batch = twin.write_batch(twin.write_record(b"k", b"v"))
+    path.write_bytes(batch + bytes(zeros))
+    for each in (str(path), upload(path, memory)):
+        kind = ("info", "trailing-zeros") if zeros <= 17 else ("error", "zero-tail")
+        assert scanned(each)[2] == [(*kind, len(batch), None)]
+        assert np.array_equal(scanned(each)[0], [0])

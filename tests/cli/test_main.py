@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.golden import broker_data
+from tests.golden import broker_data, case
 
 import brokerless
 from brokerless.cli import COMMANDS, main, output
@@ -47,6 +47,25 @@ def test_options_may_stand_between_paths(run: Run) -> None:
     together = run("cat", "--limit", 1, DATA / "txn-0", DATA / "txn-1")
     assert run("cat", DATA / "txn-0", "--limit", 1, DATA / "txn-1").out == together.out
     assert len(together.lines) == 2
+
+
+@pytest.mark.parametrize("arguments", [["cat"], ["cat", "--json", "--tail", 1], ["batches"], ["ls"], ["ls", "--json"]])
+def test_a_log_that_ends_within_a_batch_misses_something_and_so_exits_with_1(run: Run, arguments: list[object]) -> None:
+    log = case("damaged/tail-cut-v2-none-144").log
+    result = run(*arguments, log)
+    assert result.exit_code == 1
+    assert result.out
+    assert result.err.startswith(f"{log}, position ")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["verify"], ["verify", "--json"]])
+def test_verify_warns_of_a_cut_off_end_as_kafkas_reader_does_not_throw(run: Run, arguments: list[str]) -> None:
+    damaged = case("damaged/tail-cut-v2-none-144")
+    assert not [line for line in damaged.expected() if line["type"] == "error"]
+    result = run(*arguments, damaged.log)
+    assert result.exit_code == 0
+    assert "warning" in result.out.decode()
 
 
 def test_an_interrupt_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

@@ -9,6 +9,8 @@ DESCRIPTION = """\
 Batch headers, in file order. Of formats v0 and v1, every message and wrapper message is a batch.
 
 A batch whose checksum is wrong is listed, and counts as damage.
+
+The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
 """
 EXAMPLES = """\
   brokerless batches /var/lib/kafka/orders-0

@@ -19,6 +19,8 @@ View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
 
 DESCRIPTION = """\
 Records, in offset order: a line each for people, by a template, or as JSON Lines.
+
+The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
 """
 EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless cat /var/lib/kafka -t orders --from 2024-05-01 --until 2024-05-02 --json

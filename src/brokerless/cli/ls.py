@@ -9,6 +9,8 @@ What there is: a line for each partition, with its records, bytes, offsets, time
 
 Only batch headers are read, so gigabytes take a moment. Records are counted as the headers declare them, control
 records among them.
+
+The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
 """
 EXAMPLES = """\
   brokerless ls /var/lib/kafka

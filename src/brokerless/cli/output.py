@@ -40,18 +40,22 @@ class Output:
 
     def found(self, finding: Finding, as_json: bool) -> None:
         """A finding that is itself what was asked for; for programs as JSON, and then damage is told to people too."""
+        if finding.severity == "error":
+            self.exit_code = max(self.exit_code, FINDINGS)
         if as_json:
             self.objects([finding.as_dict()])
-            self.damage(finding)
-            return
-        if finding.severity == "error":
-            self.exit_code = max(self.exit_code, FINDINGS)
-        self.line(f"{finding.severity:7}  {finding}")
+            self._tell(finding)
+        else:
+            self.line(f"{finding.severity:7}  {finding}")
 
     def damage(self, finding: Finding) -> None:
-        """A damaged place, told after what could be read before it; an error changes the exit code."""
-        if finding.severity == "error":
+        """A damaged place, told after what could be read before it. An error changes the exit code, and so does a
+        cut-off end: Kafka's reader takes no notice of it, but something that was asked for is not there."""
+        if finding.severity == "error" or finding.kind == "truncated-batch":
             self.exit_code = max(self.exit_code, FINDINGS)
+        self._tell(finding)
+
+    def _tell(self, finding: Finding) -> None:
         if finding.severity != "info":
             self.say(str(finding))
 

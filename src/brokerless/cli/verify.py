@@ -10,7 +10,8 @@ DESCRIPTION = """\
 Whether all is as it should be: every batch's checksum and structure, and the indexes against the log.
 
 A finding is an error where Kafka's own reader would throw, else a warning or a note. Behind a damaged place, reading
-goes on where the next batch is found. The exit code is 1 if there is an error, and 0 if not.
+goes on where the next batch is found. The exit code is 1 if there is an error, and 0 if not; a log that ends within a
+batch is a warning, as Kafka's reader takes no notice of it.
 """
 EXAMPLES = """\
   brokerless verify /var/lib/kafka && echo sound

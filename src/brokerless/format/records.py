@@ -26,7 +26,10 @@ from brokerless.format.columns import (
 from brokerless.format.kernel import kernel
 from brokerless.format.layouts import LOG_APPEND_TIME
 from brokerless.format.varint import read_varint, read_varlong
-from brokerless.format.words import copy_value
+from brokerless.format.words import copy_value, prefetch
+
+_AHEAD = 2048
+"""How many bytes ahead of a record are fetched into the cache."""
 
 
 @kernel(
@@ -113,6 +116,9 @@ def decode_batches(
         before_headers, before_header_keys, before_header_values = headers, header_keys, header_values
         while record < count and code == 0:
             record_start = at
+            # Where the next records are is known only one by one, too late for the processor to fetch them unasked.
+            for line in range(_AHEAD, _AHEAD + 192, 64):
+                prefetch(buffer, at + line)
             before_keys, before_values = keys, values
             before_headers, before_header_keys, before_header_values = headers, header_keys, header_values
             length, at = read_varint(buffer, at, end)
@@ -201,22 +207,23 @@ def decode_batches(
             if at - body != length:
                 code = LENGTH_MISMATCH
                 break
-            offset[rows] = base_offset + offset_delta
-            timestamp[rows] = base_timestamp + delta if keeps_delta else base_timestamp
-            timestamp_type[rows] = timestamp_types[batch]
+            row, one = np.uint64(rows), np.uint64(1)
+            offset[row] = base_offset + offset_delta
+            timestamp[row] = base_timestamp + delta if keeps_delta else base_timestamp
+            timestamp_type[row] = timestamp_types[batch]
             if base_sequence >= 0:
                 # DefaultRecordBatch.incrementSequence, in Java's 32-bit arithmetic
                 if np.int64(base_sequence) > np.int64(np.int32(2147483647 - offset_delta)):
-                    sequence[rows] = np.int32(offset_delta - (2147483647 - base_sequence) - 1)
+                    sequence[row] = np.int32(offset_delta - (2147483647 - base_sequence) - 1)
                 else:
-                    sequence[rows] = np.int32(base_sequence + offset_delta)
+                    sequence[row] = np.int32(base_sequence + offset_delta)
             else:
-                sequence[rows] = -1
-            key_null[rows] = key_length < 0
-            value_null[rows] = value_length < 0
-            key_ends[rows + 1] = keys
-            value_ends[rows + 1] = values
-            header_ends[rows + 1] = headers
+                sequence[row] = -1
+            key_null[row] = key_length < 0
+            value_null[row] = value_length < 0
+            key_ends[row + one] = keys
+            value_ends[row + one] = values
+            header_ends[row + one] = headers
             rows += 1
             record += 1
         if code == 0 and not full and count > 0 and (at != end or incomplete[batch] != 0):

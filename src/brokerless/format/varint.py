@@ -1,7 +1,8 @@
 """ZigZag varints, for kernels: int32 in at most 5 bytes, int64 in at most 10.
 
 The rules are ``org.apache.kafka.common.utils.ByteUtils``'s (3.9.1): longer encodings than need be are fine, bits past
-the 32nd or 64th are dropped, a sixth (eleventh) byte is an error.
+the 32nd or 64th are dropped, a sixth (eleventh) byte is an error. Indexes are unsigned, so that Numba need not ask each
+time whether they count from the end.
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
@@ -23,22 +24,22 @@ def read_varint(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]
     """The int32 at ``at`` and the position after it; the position is -1 if it is too long or reaches past ``end``."""
     if at >= end:
         return np.int64(0), np.int64(-1)
-    byte = np.int64(buffer[at])
+    byte = np.int64(buffer[np.uint64(at)])
     if byte < 128:
         return (byte >> 1) ^ -(byte & 1), at + 1
     if end - at >= 3:
-        second = np.int64(buffer[at + 1])
+        second = np.int64(buffer[np.uint64(at + 1)])
         if second < 128:
             raw = (byte & 127) | (second << 7)
             return (raw >> 1) ^ -(raw & 1), at + 2
-        third = np.int64(buffer[at + 2])
+        third = np.int64(buffer[np.uint64(at + 2)])
         if third < 128:
             raw = (byte & 127) | ((second & 127) << 7) | (third << 14)
             return (raw >> 1) ^ -(raw & 1), at + 3
     raw, shift = byte & 127, 7
     at += 1
     while at < end and shift <= 28:
-        byte = np.int64(buffer[at])
+        byte = np.int64(buffer[np.uint64(at)])
         at += 1
         raw |= (byte & 127) << shift
         if byte < 128:
@@ -53,13 +54,13 @@ def read_varlong(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int
     """The int64 at ``at`` and the position after it; the position is -1 if it is too long or reaches past ``end``."""
     if at >= end:
         return np.int64(0), np.int64(-1)
-    first = np.int64(buffer[at])
+    first = np.int64(buffer[np.uint64(at)])
     if first < 128:
         return (first >> 1) ^ -(first & 1), at + 1
     raw, shift = np.uint64(first & 127), np.uint64(7)
     at += 1
     while at < end and shift <= np.uint64(63):
-        byte = np.uint64(buffer[at])
+        byte = np.uint64(buffer[np.uint64(at)])
         at += 1
         raw |= (byte & np.uint64(127)) << shift
         if byte < np.uint64(128):

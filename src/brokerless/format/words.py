@@ -28,6 +28,7 @@ __all__ = [
     "load_u32_be",
     "load_u64",
     "load_u64_be",
+    "prefetch",
     "store_u64",
 ]
 
@@ -82,6 +83,21 @@ def store_u64(typing, array, position, word):
         builder.store(args[2], pointer).align = 1
 
     return types.void(array, types.int64, types.uint64), generate
+
+
+@intrinsic
+def prefetch(typing, array, position):
+    """Asks the processor to fetch the cache line at ``position``, which may be anywhere; changes nothing."""
+
+    def generate(context, builder, sig, args):
+        pointer = _address(context, builder, sig, args, 0, 1)
+        word = ir.IntType(32)
+        signature = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature)
+        read, keep, data = word(0), word(3), word(1)
+        builder.call(function, [pointer, read, keep, data])
+
+    return types.void(array, types.int64), generate
 
 
 @intrinsic

@@ -28,7 +28,7 @@ def run(options: Namespace) -> int:
     output = Output()
     file = None
     with progress("batches") as done:
-        for log in output.open(options.paths):
+        for log in output.open(options.paths, options.include):
             for partition in output.chosen(log, options.topic, options.partition):
                 try:
                     for batch in partition.batches(on_damage=output.damage):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from brokerless.cli.output import Output, progress
-from brokerless.cli.parser import count
+from brokerless.cli.parser import add_max_batch_bytes, count
 from brokerless.cli.ranges import TIME_HELP, parse_offsets, parse_time
 from brokerless.errors import Finding, UnreadableError, UsageError
 
@@ -51,6 +51,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--redact", action="store_true", help=_REDACT_HELP)
     add("-f", "--format", metavar="TEMPLATE", help=_TEMPLATE_HELP)
     add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
+    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
@@ -60,7 +61,7 @@ def run(options: Namespace) -> int:
     columns, view = _view(options)
     read = _reader(options, columns, output)
     with progress("records") as done:
-        for log in output.open(options.paths):
+        for log in output.open(options.paths, options.include):
             left: int | None = options.limit
             for partition in output.chosen(log, options.topic, options.partition):
                 if left == 0:
@@ -114,6 +115,7 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Callable[
         "end_timestamp": None if options.end is None else parse_time(options.end, now),
         "isolation": options.isolation,
         "control": options.control,
+        "limit": options.max_batch_bytes,
     }
 
     def read_all(partition: Partition) -> Iterator[pa.RecordBatch]:

@@ -30,7 +30,7 @@ def run(options: Namespace) -> int:
     from brokerless.views import listing
 
     output = Output()
-    for number, log in enumerate(output.open(options.paths)):
+    for number, log in enumerate(output.open(options.paths, options.include)):
         partitions = output.chosen(log, options.topic, options.partition)
         rows = listing.rows(partitions, options.by, output.damage, output.unreadable)
         if options.json:

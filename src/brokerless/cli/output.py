@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import Finding, UnreadableError
 
 if TYPE_CHECKING:
+    from brokerless.log.names import PartitionState
     from brokerless.logs import Log, Partition
 
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
@@ -77,13 +78,13 @@ class Output:
         self.flush()
         return self.exit_code
 
-    def open(self, paths: Iterable[str]) -> Iterator[Log]:
+    def open(self, paths: Iterable[str], include: Collection[PartitionState]) -> Iterator[Log]:
         """Opens each path; one that cannot be opened is told, and the others are read all the same."""
         import brokerless
 
         for path in paths:
             try:
-                log = brokerless.open(path)
+                log = brokerless.open(path, include=include)
             except UnreadableError as error:
                 self.unreadable(error)
             else:

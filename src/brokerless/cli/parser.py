@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import Protocol
 
+STATES = ("future", "delete", "stray")
+"""What a partition's directory can be but live, by its name."""
+
+_SIZE = re.compile(r"(\d{1,15}) ?([KMGT]?|[KMGT]I?B|B)", re.IGNORECASE)
+_UNITS = {"": 1, "B": 1} | {
+    letter + ending: base**power
+    for power, letter in enumerate("KMGT", 1)
+    for ending, base in (("", 1024), ("IB", 1024), ("B", 1000))
+}
+_LARGEST = 2**31 - 1
 _MAY_BEGIN_WITH_DASH = ("--from", "--until")
 
 
@@ -45,9 +56,28 @@ def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:
         metavar="N",
         help="only partitions of this number; may be given again",
     )
+    parser.add_argument(
+        "--include",
+        type=states,
+        default=(),
+        metavar="STATES",
+        help="partitions of a log directory that a broker does not serve as well: future, delete, stray, or several "
+        "of them with commas between",
+    )
     parser.add_argument("--json", action="store_true", help="JSON Lines, one object a line, for programs")
     command.add_options(parser)
     return parser.parse_intermixed_args(list(_joined(arguments)))
+
+
+def add_max_batch_bytes(parser: ArgumentParser) -> None:
+    """The option of those commands that inflate batches."""
+    parser.add_argument(
+        "--max-batch-bytes",
+        type=size,
+        metavar="SIZE",
+        help="what one batch may inflate to, as 500MB or 1GiB (128MiB); a larger one is damage, so that a small file "
+        "cannot fill the memory",
+    )
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
@@ -67,3 +97,22 @@ def count(text: str) -> int:
     if number < 0:
         raise ValueError
     return number
+
+
+def size(text: str) -> int:
+    """A number of bytes, as an option's ``type``: ``1000``, ``500MB``, ``1GiB``."""
+    match = _SIZE.fullmatch(text)
+    if match is None or not (number := int(match[1]) * _UNITS[match[2].upper()]):
+        raise ArgumentTypeError(f"{text!r} is no number of bytes; give one as 1000000, 500MB or 1GiB")
+    if number > _LARGEST:
+        raise ArgumentTypeError(f"{text!r} is more than the {_LARGEST} bytes that Kafka itself could hold")
+    return number
+
+
+def states(text: str) -> tuple[str, ...]:
+    """Names of partitions' states with commas between, as an option's ``type``."""
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in STATES]
+    if unknown:
+        raise ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(STATES)}")
+    return names

@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 
 from brokerless.cli.output import Output, progress
+from brokerless.cli.parser import add_max_batch_bytes
 from brokerless.errors import UnreadableError
 
 DESCRIPTION = """\
@@ -20,17 +21,17 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """There are none but those of all commands."""
+    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
     output = Output()
     counts: Counter[str] = Counter()
     with progress("partitions") as done:
-        for log in output.open(options.paths):
+        for log in output.open(options.paths, options.include):
             for partition in output.chosen(log, options.topic, options.partition):
                 try:
-                    for finding in partition.verify():
+                    for finding in partition.verify(limit=options.max_batch_bytes):
                         counts[finding.severity] += 1
                         output.found(finding, options.json)
                 except UnreadableError as error:

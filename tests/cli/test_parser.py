@@ -1,0 +1,72 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import shutil
+from argparse import ArgumentTypeError
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.golden import broker_data, case
+
+from brokerless.cli.parser import size
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1000", 1000),
+        ("7B", 7),
+        ("2K", 2048),
+        ("2KB", 2000),
+        ("2KiB", 2048),
+        ("500mb", 500_000_000),
+        ("1 GiB", 1 << 30),
+    ],
+)
+def test_a_size_is_bytes_or_has_a_unit(text: str, number: int) -> None:
+    assert size(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5GB", "many", "1XB", "3GiB", "9" * 30])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        size(text)
+
+
+@pytest.mark.parametrize("command", ["cat", "verify"])
+def test_a_batch_that_inflates_past_the_limit_is_damage_until_a_higher_one_is_given(run: Run, command: str) -> None:
+    log = case("formats/v2-gzip-create").log
+    assert run(command, log).exit_code == 0
+    result = run(command, "--max-batch-bytes", 100, log)
+    assert result.exit_code == 1
+    assert "past the limit of 100 bytes; a higher one can be given" in result.err + result.out.decode()
+    assert run(command, "--max-batch-bytes", "1MB", log).out == run(command, log).out
+
+
+@pytest.fixture
+def log_directory(tmp_path: Path) -> Path:
+    """A live partition, and copies of it that a broker would not serve."""
+    for suffix in ("", f".{'0' * 32}-delete", f".{'0' * 32}-future", f".{'0' * 32}-stray"):
+        shutil.copytree(broker_data("clean") / "txn-0", tmp_path / f"txn-0{suffix}")
+    return tmp_path
+
+
+def test_partitions_that_a_broker_does_not_serve_are_included_where_asked_for(run: Run, log_directory: Path) -> None:
+    def states(*include: str) -> list[str]:
+        return sorted(row["state"] for row in run("ls", "--json", *include, log_directory).json)
+
+    assert states() == ["live"]
+    assert states("--include", "stray") == ["live", "stray"]
+    assert states("--include", "future,delete") == ["delete", "future", "live"]
+    for command in ("cat", "batches"):
+        once = len(run(command, "--json", log_directory).json)
+        assert len(run(command, "--json", "--include", "future,delete,stray", log_directory).json) == 4 * once > 0
+    assert run("verify", "--include", "delete", log_directory).exit_code == 0
+
+
+def test_a_state_that_there_is_not_is_refused_with_those_that_there_are(run: Run, log_directory: Path) -> None:
+    result = run("ls", "--include", "gone", log_directory)
+    assert (result.exit_code, result.out) == (2, b"")
+    assert "there are future, delete, stray" in result.err

@@ -7,6 +7,9 @@ length and UTF-8, varint value length and bytes).
 What is accepted and refused is what ``DefaultRecord.readFrom`` and ``DefaultRecordBatch.RecordIterator`` (3.9.1) do.
 """
 
+# Intrinsics take what Numba gives them.
+# pyright: reportCallIssue=false
+
 from __future__ import annotations
 
 import numpy as np

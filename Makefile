@@ -5,6 +5,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 SOURCES := src tests benchmarks demo
+KERNELS := brokerless.format.decode, brokerless.format.checksum, brokerless.format.candidates, brokerless.views.jsonl_kernels
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-data test lint types format bench lock clean
@@ -49,6 +50,7 @@ $(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
 	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock && \
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q src
+	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "import $(KERNELS)"
 	@touch $@
 
 # Which uv: the one that is installed, or our own.

@@ -15,7 +15,7 @@ from tests.kafka.jars import KafkaUnavailableError
 
 from benchmarks import commands, reading, spark
 from benchmarks.data import RECORDS, events
-from benchmarks.measure import BenchmarkError, Result, Workload, measure
+from benchmarks.measure import BenchmarkError, Clock, Result, Workload, measure
 
 FAMILIES = (reading, commands, spark)
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with console.status(f"{options.records:,} records, written by Kafka's builder unless they are there"):
             events(options.records)
-        results = list(run(chosen, options.runs, console))
+        results = list(run(chosen, options.runs, options.clock, console))
     except KafkaUnavailableError as error:
         console.print(str(error), style="red", markup=False)
         return 1
@@ -45,6 +45,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PREFIX", help="workloads whose names start so")
     parser.add_argument("--records", type=int, default=RECORDS, help="in each file (default: %(default)s)")
     parser.add_argument("--runs", type=int, help="of each side; the median counts (default: by workload, mostly 5)")
+    parser.add_argument(
+        "--clock",
+        choices=("wall", "cpu"),
+        default="wall",
+        help="cpu: seconds on a core, which say more while other work runs; only where one core is used",
+    )
     options = parser.parse_args(arguments)
     if options.records < 1 or (options.runs is not None and options.runs < 1):
         parser.error("--records and --runs are at least 1")
@@ -55,13 +61,13 @@ def names(workloads: Sequence[Workload]) -> list[str]:
     return [workload.name for workload in workloads]
 
 
-def run(workloads: Sequence[Workload], runs: int | None, console: Console) -> list[Result]:
+def run(workloads: Sequence[Workload], runs: int | None, clock: Clock, console: Console) -> list[Result]:
     """Each workload's line as soon as it is measured; one that fails is said so, and the others go on."""
     results: list[Result] = []
     for workload in workloads:
         try:
             with console.status(f"{workload.name}, beside {workload.anchor}"):
-                result = measure(workload, runs)
+                result = measure(workload, runs, clock)
         except BenchmarkError as error:
             console.print(f"{workload.name}: {error}", style="red", markup=False)
             continue

@@ -31,7 +31,12 @@ class Pass:
 
     amount: int
     seconds: float
+    cpu: float
+    """Seconds of the process on a core, all its threads together."""
 
+
+Clock = Literal["wall", "cpu"]
+"""``cpu`` says more on a busy machine. A workload on several cores has no other clock than ``wall``."""
 
 Side = Callable[[], AbstractContextManager[Callable[[], Pass]]]
 """Makes one side ready (starts its process), and gives what runs one pass."""
@@ -56,6 +61,7 @@ class Workload:
 @dataclass(frozen=True)
 class Result:
     workload: Workload
+    clock: Clock
     ours: list[float]
     """One figure for each run, in the workload's unit."""
     theirs: list[float]
@@ -75,6 +81,7 @@ class Result:
             "theirs": rounded(statistics.median(self.theirs)),
             "unit": self.workload.unit,
             "ratio": rounded(self.ratio),
+            "clock": self.clock,
             "oursRuns": [rounded(each) for each in self.ours],
             "theirsRuns": [rounded(each) for each in self.theirs],
         }
@@ -84,16 +91,17 @@ def rounded(figure: float) -> float:
     return float(f"{figure:.4g}")
 
 
-def measure(workload: Workload, runs: int | None = None) -> Result:
+def measure(workload: Workload, runs: int | None = None, clock: Clock = "wall") -> Result:
     """Runs both sides in turn, ``runs`` times each. Raises :class:`BenchmarkError`."""
+    clock = clock if workload.cores == 1 else "wall"
     with pinned(workload.cores), workload.ours() as ours, workload.theirs() as theirs:
         amounts = [warm_up(side, workload).amount for side in (ours, theirs)]
         if amounts[0] != amounts[1]:
             raise BenchmarkError(f"{workload.name}: ours read {amounts[0]}, theirs {amounts[1]}")
-        result = Result(workload, [], [])
+        result = Result(workload, clock, [], [])
         for _ in range(runs or workload.runs):
-            result.ours.append(figure(ours, workload))
-            result.theirs.append(figure(theirs, workload))
+            result.ours.append(figure(ours, workload, clock))
+            result.theirs.append(figure(theirs, workload, clock))
         return result
 
 
@@ -105,11 +113,11 @@ def warm_up(side: Callable[[], Pass], workload: Workload) -> Pass:
     return passes[0]
 
 
-def figure(side: Callable[[], Pass], workload: Workload) -> float:
+def figure(side: Callable[[], Pass], workload: Workload, clock: Clock) -> float:
     passes = [side()]
     while sum(each.seconds for each in passes) < workload.seconds:
         passes.append(side())
-    seconds = sum(each.seconds for each in passes)
+    seconds = sum(each.seconds if clock == "wall" else each.cpu for each in passes)
     return seconds / len(passes) if workload.unit == "s" else sum(each.amount for each in passes) / seconds
 
 
@@ -129,7 +137,7 @@ def pinned(cores: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def warm_process(command: Sequence[str]) -> Iterator[Callable[[], Pass]]:
-    """A process that stays: for each line that it gets it runs one pass, and answers with its amount and seconds."""
+    """A process that stays: for each line that it gets it runs one pass, and answers with what a :class:`Pass` has."""
     with tempfile.TemporaryFile("w+", errors="replace") as complaints:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True, bufsize=1, cwd=ROOT
@@ -141,10 +149,10 @@ def warm_process(command: Sequence[str]) -> Iterator[Callable[[], Pass]]:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write("\n")
             answer = process.stdout.readline().split()
-            if len(answer) != 2:
+            if len(answer) != 3:
                 complaints.seek(0)
                 raise BenchmarkError(f"no answer from {' '.join(command[-3:])}: {complaints.read()[-3000:]}")
-            return Pass(int(answer[0]), float(answer[1]))
+            return Pass(int(answer[0]), float(answer[1]), float(answer[2]))
 
         try:
             yield run
@@ -167,17 +175,23 @@ def cold_process(command: Sequence[str], amount: int = 1) -> Iterator[Callable[[
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
     def run() -> Pass:
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), cpu_of_children()
         done = subprocess.run(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT, env=environment, check=False
         )
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, cpu_of_children() - cpu_start
         if done.returncode != 0:
             text = done.stderr[-2000:].decode(errors="replace")
             raise BenchmarkError(f"{' '.join(command)} exited with {done.returncode}: {text}")
-        return Pass(amount, seconds)
+        return Pass(amount, seconds, cpu)
 
     yield run
+
+
+def cpu_of_children() -> float:
+    """Seconds of the processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def python(function: str, *arguments: str) -> list[str]:

@@ -12,9 +12,9 @@ def main(name: str, *arguments: str) -> None:
     module, function = name.split(":")
     run: Callable[..., int] = getattr(importlib.import_module(module), function)
     for _ in sys.stdin:
-        start = time.perf_counter()
+        start, cpu_start = time.perf_counter(), time.process_time()
         amount = run(*arguments)
-        print(amount, time.perf_counter() - start, flush=True)
+        print(amount, time.perf_counter() - start, time.process_time() - cpu_start, flush=True)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,19 @@ def _start_for_timestamp(
         return 0
     index = load_time_index(segment.time_index.path, segment.base_offset, storage_options)
     known, offset = index.lookup(timestamp - 1)
-    return position_of_offset(file, segment, offset, storage_options) if known >= 0 else 0
+    if known < 0:
+        return 0
+    position = position_of_offset(file, segment, offset, storage_options)
+    return position if position and _max_timestamp_at(file, position, offset) == known else 0
+
+
+def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
+    """The largest timestamp (ms) of the batch with ``offset``, at or after ``start`` (bytes); a time index has it."""
+    for chunk in scan(file, lambda _: None, start, step=1 << 16):
+        rows = np.flatnonzero(chunk.batches.last_offset >= offset)
+        if len(rows):
+            return int(chunk.batches.max_timestamp[rows[0]])
+    return None
 
 
 def _first_since(file: File, start: int, timestamp: int) -> tuple[int, int] | None:

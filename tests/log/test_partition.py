@@ -1,0 +1,200 @@
+"""A range gives what a filter over everything gives, from any storage; transactions are those that Kafka wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines, of_type
+
+import brokerless
+from brokerless.log import segment
+from brokerless.schemas import BATCHES, RECORDS
+
+CLEAN = [
+    "append-time-0",
+    "codec-lz4-1",
+    "compacted-txn-0",
+    "edges-0",
+    "empty-0",
+    "head-deleted-0",
+    "segments-0",
+    "txn-0",
+    "__cluster_metadata-0",
+]
+NAMES = {
+    "clean": CLEAN,
+    "old-formats": ["upgraded-0", "v0-gzip-0", "v1-append-gzip-0", "compacted-v1-snappy-0"],
+    "unclean": ["busy-0", "busy-txn-0", "busy-prealloc-0"],
+}
+PARTITIONS = [broker_data(broker) / name for broker, names in NAMES.items() for name in names]
+SEGMENTS = [case(f"specials/segment-v{magic}").path for magic in (0, 1, 2)]
+ODD = [case(f"specials/{name}").path for name in ("timestamps-v1-gzip", "timestamps-v2-none", "mixed-magic")]
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    root = f"memory://test_partition-{os.getpid()}"
+    yield root
+    fsspec.filesystem("memory").rm(root, recursive=True)
+
+
+def ignore(_: object) -> None:
+    pass
+
+
+def read(path: Path | str, **options: Any) -> pa.Table:
+    """All records, without what says where they come from."""
+    log = brokerless.open(path)
+    batches = log.records(control=options.pop("control", True), on_damage=ignore, **options)
+    table = pa.Table.from_batches(batches, RECORDS)
+    return table.drop_columns(["file"]).unify_dictionaries()
+
+
+def lines(table: pa.Table) -> list[dict[str, Any]]:
+    for at, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type):  # which Python has no words for, far away
+            table = table.set_column(at, field.name, table.column(at).cast(pa.int64()))
+    return table.to_pylist()
+
+
+@pytest.mark.parametrize("path", PARTITIONS, ids=lambda path: path.name)
+def test_a_remote_directory_is_read_as_a_local_one(path: Path, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = f"{memory}/{path.name}"
+    fsspec.filesystem("memory").put(str(path), remote, recursive=True)
+    local = read(path)
+    for window in (300, 1 << 20):  # smaller than most batches, and larger than most files
+        monkeypatch.setattr(segment, "WINDOW", window)
+        assert lines(read(remote)) == lines(local)
+    assert lines(read(remote, isolation="read_committed")) == lines(read(path, isolation="read_committed"))
+    if len(local):
+        middle = local["offset"][len(local) // 2].as_py()
+        assert lines(read(remote, start_offset=middle)) == lines(read(path, start_offset=middle))
+    ours, theirs = brokerless.open(remote), brokerless.open(path)
+    for one, other in (
+        (ours.segments(on_damage=ignore), theirs.segments(on_damage=ignore)),
+        (ours.transactions(), theirs.transactions()),
+        *((pa.Table.from_batches(log.batches(on_damage=ignore), BATCHES) for log in (ours, theirs)),),
+    ):
+        dropped = ["file"] if "file" in one.column_names else []
+        assert lines(one.drop_columns(dropped)) == lines(other.drop_columns(dropped))
+    told = [(each.severity, each.kind, each.position, each.offset) for each in theirs.verify()]
+    assert [(each.severity, each.kind, each.position, each.offset) for each in ours.verify()] == told
+
+
+def ranges(table: pa.Table, chance: random.Random) -> Iterator[dict[str, int | None]]:
+    offsets = table["offset"].to_pylist()
+    times = table["timestamp"].cast(pa.int64()).to_pylist()
+
+    def bound(values: list[int]) -> int | None:
+        value = chance.choice(values)
+        return chance.choice([None, value, min(value, 1 << 62) + 1, max(value, 0) - 1])
+
+    for _ in range(4):
+        yield {"start_offset": bound(offsets), "end_offset": bound(offsets)}
+        yield {"start_timestamp": bound(times), "end_timestamp": bound(times)}
+        yield {"start_offset": bound(offsets), "end_timestamp": bound(times)}
+        yield {"end_offset": bound(offsets), "start_timestamp": bound(times)}
+
+
+@pytest.mark.parametrize("path", [*SEGMENTS, *ODD, *PARTITIONS], ids=lambda path: path.name)
+def test_a_range_is_a_filter_over_everything(path: Path) -> None:
+    whole = read(path)
+    if not len(whole):
+        assert lines(read(path, start_offset=0, end_timestamp=1 << 60)) == []
+        return
+    offset, time = whole["offset"], whole["timestamp"].cast(pa.int64())
+    for options in ranges(whole, random.Random(path.name)):
+        wanted = pa.chunked_array([pa.repeat(True, len(whole))])
+        for column, name in ((offset, "offset"), (time, "timestamp")):
+            if options.get(f"start_{name}") is not None:
+                wanted = pc.and_(wanted, pc.greater_equal(column, pa.scalar(options[f"start_{name}"], pa.int64())))
+            if options.get(f"end_{name}") is not None:
+                wanted = pc.and_(wanted, pc.less(column, pa.scalar(options[f"end_{name}"], pa.int64())))
+        assert lines(read(path, **options)) == lines(whole.filter(wanted)), options
+
+
+@pytest.mark.parametrize("path", PARTITIONS, ids=lambda path: path.name)
+def test_a_range_of_committed_records_is_a_filter_over_all_committed_ones(path: Path) -> None:
+    whole = read(path, isolation="read_committed")
+    assert not pc.any(whole["isControl"]).as_py()
+    offsets = whole["offset"].to_pylist()
+    for start in offsets[:: max(1, len(offsets) // 5)]:
+        for end in (None, start, start + 7):
+            found = read(path, isolation="read_committed", start_offset=start, end_offset=end)["offset"].to_pylist()
+            assert found == [each for each in offsets if start <= each < (1 << 60 if end is None else end)]
+
+
+def test_without_control_only_control_records_are_missing() -> None:
+    for path in PARTITIONS:
+        whole = read(path)
+        assert lines(read(path, control=False)) == lines(whole.filter(pc.invert(whole["isControl"])))
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_transactions_are_what_their_batches_and_markers_say(broker: str) -> None:
+    seen = 0
+    for expected in sorted(broker_expected(broker).glob("*/expected.jsonl")):
+        # By the lines of Kafka's reader: a producer's transactional batches up to its next marker are one transaction.
+        theirs, running = [], dict[int, list[dict[str, Any]]]()
+        all_lines = [line for line in json_lines(expected) if line["file"].endswith(".log")]
+        controls = {(line["file"], line["batchPosition"]): line for line in of_type(all_lines, "record")}
+        for batch in of_type(all_lines, "batch"):
+            if batch["isTransactional"] and not batch["isControl"]:
+                running.setdefault(batch["producerId"], []).append(batch)
+            elif batch["isTransactional"]:
+                data = running.pop(batch["producerId"], [])
+                marker = controls.get((batch["file"], batch["position"]))
+                if marker is not None:
+                    theirs.append((batch["producerId"], batch["lastOffset"], marker["control"]["type"], data))
+        table = brokerless.open(broker_data(broker) / expected.parent.name).transactions().to_pylist()
+        ended = [row for row in table if row["state"] != "open"]
+        assert [(row["producerId"], row["lastOffset"]) for row in ended] == [each[:2] for each in theirs]
+        for row, (_, _, type_, data) in zip(ended, theirs, strict=True):
+            assert row["state"] == {"COMMIT": "committed", "ABORT": "aborted"}[type_]
+            assert row["firstOffset"] == (data[0]["baseOffset"] if data else None)
+            assert (row["batches"], row["records"]) == (len(data), sum(batch["count"] for batch in data))
+        opened = [row for row in table if row["state"] == "open"]
+        assert {row["producerId"]: row["firstOffset"] for row in opened} == {
+            producer: data[0]["baseOffset"] for producer, data in running.items()
+        }
+        seen += len(table)
+    assert seen or broker == "old-formats"
+
+
+def test_aborted_transactions_are_those_of_the_transaction_index() -> None:
+    """What the broker itself noted beside the segments."""
+    seen = 0
+    for name in ("txn-0", "txn-1", "compacted-txn-0"):
+        noted = [
+            tuple(entry[1:4])  # producer, first offset, last offset
+            for line in json_lines(broker_expected("clean") / name / "expected-index.jsonl")
+            if line["file"].endswith(".txnindex")
+            for entry in line["entries"]
+        ]
+        rows = brokerless.open(broker_data("clean") / name).transactions().to_pylist()
+        aborted = [row for row in rows if row["state"] == "aborted" and row["firstOffset"] is not None]
+        found = [(row["producerId"], row["firstOffset"], row["lastOffset"]) for row in aborted]
+        if name.startswith("txn"):
+            assert found == noted
+        else:  # compaction took what was aborted, and leaves notes until its markers go
+            assert set(found) <= set(noted)
+        seen += len(noted)
+    assert seen
+
+
+def test_a_committed_range_ends_where_a_consumers_did() -> None:
+    expected = json.loads((broker_expected("clean") / "read-committed.json").read_bytes())["read_committed"]
+    for name, want in expected.items():
+        offsets = want["offsets"]
+        for start in (offsets[:1] + offsets[len(offsets) // 2 :][:1]) if offsets else []:
+            table = read(broker_data("clean") / name, isolation="read_committed", start_offset=start)
+            assert table["offset"].to_pylist() == [offset for offset in offsets if offset >= start]

@@ -1,0 +1,99 @@
+"""What spark-sql-kafka reads from a running broker, brokerless reads from its files, with the same options."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.jars import CACHE
+from tests.kafka.producers import Record, produce_confluent, produce_java
+from tests.require import require
+
+TIME = 1_700_000_000_000
+LATE = 4_000_000_000_000
+
+
+def by_partition(topic: str, first: int, second: int) -> str:
+    return json.dumps({topic: {"0": first, "1": second}})
+
+
+def records(partition: int, first: int, count: int) -> list[Record]:
+    return [
+        Record(
+            key=None if number % 7 == 0 else f"key-{number}".encode(),
+            value=None if number % 5 == 0 else b"value " * (number % 40),
+            headers=tuple((f"h{each}", None if each == 2 else b"\xff%d" % number) for each in range(number % 4)),
+            timestamp=TIME + 1000 * number,
+            partition=partition,
+        )
+        for number in range(first, first + count)
+    ]
+
+
+def produce(broker: KafkaBroker, topic: str) -> None:
+    for partition in (0, 1):
+        produce_java(broker, topic, records(partition, 0, 60), "zstd")
+        produce_confluent(broker, topic, records(partition, 60, 30), "lz4", transaction="commit")
+        produce_confluent(broker, topic, records(partition, 90, 20), "none", transaction="abort")
+        produce_confluent(broker, topic, records(partition, 110, 40), "snappy")
+
+
+def test_the_same_options_give_the_same_rows(kafka: KafkaBroker) -> None:
+    topic = "spark-connector"
+    kafka.create_topic(topic, partitions=2)
+    produce(kafka, topic)
+    offsets = {"startingOffsets": by_partition(topic, 7, -2), "endingOffsets": by_partition(topic, 100, -1)}
+    times = {
+        "startingOffsetsByTimestamp": by_partition(topic, TIME + 20_500, TIME),
+        "endingOffsetsByTimestamp": by_partition(topic, TIME + 120_000, LATE),
+    }
+    committed = {"kafka.isolation.level": "read_committed"}
+    read: list[dict[str, Any]] = [
+        {},
+        {"includeHeaders": "true"},
+        {"includeHeaders": "true", **committed},
+        offsets,
+        {**offsets, **committed, "minPartitions": "7"},
+        {**offsets, "maxRecordsPerPartition": "9"},
+        {"startingOffsets": "earliest", "endingOffsets": "latest", "failOnDataLoss": "false"},
+        {"startingTimestamp": str(TIME + 70_000)},
+        {"endingTimestamp": str(TIME + 70_000)},
+        {"startingTimestamp": str(TIME + 95_000), "endingTimestamp": str(TIME + 112_000), **committed},
+        times,
+        {**times, "startingTimestamp": str(TIME + 140_000), **offsets},
+        {"startingTimestamp": str(LATE), "startingOffsetsByTimestampStrategy": "latest"},
+    ]
+    refused = [
+        {"startingTimestamp": str(LATE)},
+        {"startingOffsets": "latest"},
+        {"endingOffsets": "earliest"},
+        {"startingOffsets": json.dumps({topic: {"0": 7}})},
+        {"startingOffsets": by_partition(topic, 50, 50), "endingOffsets": by_partition(topic, 40, 60)},
+    ]
+    read = [
+        *({"subscribe": topic, **options} for options in read),
+        {"assign": json.dumps({topic: [1]}), "startingOffsets": json.dumps({topic: {"1": 33}})},
+        {"subscribePattern": "spark-conn.*"},
+    ]
+    refused = [
+        *({"subscribe": topic, **options} for options in refused),
+        {"subscribe": topic, "assign": json.dumps({topic: [1]})},
+    ]
+    cases = [*read, *refused]
+    asked = {"cases": cases, "servers": kafka.bootstrap, "path": str(kafka.log_dir), "ivy": str(CACHE / "ivy")}
+    program = [sys.executable, str(Path(__file__).with_name("connector.py"))]
+    done = subprocess.run(program, input=json.dumps(asked), capture_output=True, text=True, timeout=280, check=False)
+    resolved = "unresolved dependenc" not in done.stderr and "UNRESOLVED" not in done.stderr
+    require(resolved, f"spark-sql-kafka's jars cannot be fetched: {done.stderr[-500:]}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    answers = json.loads(done.stdout)
+    for options, (theirs, ours) in zip(read, answers[: len(read)], strict=True):
+        assert ours == theirs, options
+        assert theirs[0] != "error", (options, theirs)
+    for options, (theirs, ours) in zip(refused, answers[len(read) :], strict=True):
+        assert (theirs[0], ours[0]) == ("error", "error"), options
+    assert sum(len(theirs[1]) for theirs, _ in answers[: len(read)]) > 2000

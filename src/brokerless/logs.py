@@ -28,6 +28,9 @@ OnUnreadable = Callable[[UnreadableError], None]
 Time = int | datetime
 """Milliseconds since the epoch, or a datetime with a time zone."""
 
+_HUGE = 32 << 20
+"""Bytes of a record batch whose memory is given back to the system rather than kept for the next one."""
+
 
 def open(
     path: str | os.PathLike[str],
@@ -111,7 +114,12 @@ class Partition:
         )
         for piece in read_partition(self.paths, reading, on_damage or raise_errors, self.storage_options):
             source = Source(piece.path, self.topic, self.partition)
-            yield records_batch(piece.decoded, source, schema, piece.rows)
+            batch = records_batch(piece.decoded, source, schema, piece.rows)
+            is_huge = batch.nbytes > _HUGE
+            yield batch
+            del piece, batch  # before the next is decoded, which may be as large
+            if is_huge:
+                pa.default_memory_pool().release_unused()
 
     def batches(
         self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None

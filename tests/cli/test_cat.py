@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Run
-from tests.golden import broker_data, broker_expected, case, json_lines
+from tests.golden import broker_data, broker_expected, case, cases, json_lines
 
 DATA = broker_data("clean")
 PARTITION = DATA / "segments-0"
@@ -165,3 +167,17 @@ def test_a_wrong_command_line_is_told_and_nothing_is_read(run: Run, arguments: l
     assert (result.exit_code, result.out) == (2, b"")
     assert message in result.err
     assert "Traceback" not in result.err
+
+
+def test_bombs_one_after_another_stay_below_half_a_gigabyte() -> None:
+    bombs = [each.log for each in cases("damaged") if each.log.parent.name.startswith("bomb-")]
+    assert len(bombs) > 10
+    code = "import resource, sys; from brokerless.cli import main; exit_code = main(sys.argv[1:]); "
+    code += "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr); sys.exit(exit_code)"
+    command = [sys.executable, "-c", code, "cat", "--json", *map(str, bombs)]
+    result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
+    *told, peak = result.stderr.decode().splitlines()
+    assert result.returncode == 1
+    assert len(told) > 5
+    kilobytes = int(peak.split()[1]) // (1024 if sys.platform == "darwin" else 1)
+    assert kilobytes < 512 << 10

@@ -72,6 +72,7 @@ def run(options: Namespace) -> int:
                         output.write(view(shown))
                         done(shown.num_rows)
                         left = None if left is None else left - shown.num_rows
+                        del batch, shown  # a huge one is not to stay beside the next
                         if left == 0:
                             break
                 except UnreadableError as error:

@@ -126,20 +126,26 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
     def pieces(decoded: Decoded) -> Iterator[Piece]:
         findings.extend(damage_finding(file.path, damage) for damage in decoded.damages)
         rows = None if wanted.is_everything else wanted.rows(decoded)
-        if decoded.columns.rows and (rows is None or rows.any()):
-            yield Piece(file.path, decoded, rows)
+        is_wanted = decoded.columns.rows and (rows is None or rows.any())
+        last = int(decoded.positions[-1]) if len(decoded.positions) else 0
+        piece = [Piece(file.path, decoded, rows)] if is_wanted else []
+        del decoded  # a huge one is not to stay here when the caller is done with it
+        if piece:
+            yield piece.pop()
+        told(last - 1)
 
     for chunk in scan(file, findings.append, start, end):
         if is_past(chunk.batches, wanted):
             break
         chosen = chunk.take(_chosen(chunk.batches, reading, wanted))
         valid = check_checksums(chosen, file.path, findings.append)
-        for decoded in decoder.decode(chosen.buffer, chosen.batches.take(valid), chosen.base):
-            yield from pieces(decoded)
-            told(int(decoded.positions[-1]) - 1 if len(decoded.positions) else -1)
+        for given in map(pieces, decoder.decode(chosen.buffer, chosen.batches.take(valid), chosen.base)):
+            yield from given
     rest = decoder.flush()
     if rest is not None:
-        yield from pieces(rest)
+        given = pieces(rest)
+        del rest
+        yield from given
     told(None)
 
 

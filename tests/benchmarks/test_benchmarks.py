@@ -1,0 +1,99 @@
+"""The benchmarks run, both sides read the same, and their lines are as documented; no figure is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import benchmarks.__main__ as program
+import pytest
+from benchmarks.measure import BenchmarkError, Pass, Result, Side, Workload
+
+from benchmarks import data, measure
+from tests.kafka import jars
+from tests.require import require
+
+RECORDS = 1000
+
+
+def side(*passes: Pass) -> Side:
+    """One that gives these passes, one after the other, and the last one for ever."""
+
+    @contextlib.contextmanager
+    def ready() -> Iterator[Callable[[], Pass]]:
+        left = list(passes)
+        yield lambda: left.pop(0) if len(left) > 1 else left[0]
+
+    return ready
+
+
+def workload(ours: Side, theirs: Side, unit: Literal["records/s", "s"] = "records/s", cores: int = 1) -> Workload:
+    return Workload("read", unit, ours, "them 1.0", theirs, cores=cores, seconds=0, warm_up=False)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A data set of its own, and no time to warm up."""
+    try:
+        jars.jars()
+    except jars.KafkaUnavailableError as error:
+        require(False, str(error))
+    monkeypatch.setattr(data, "CACHE", tmp_path)
+    monkeypatch.setattr(measure, "WARM_UP_SECONDS", 0)
+    monkeypatch.setattr(measure, "WARM_UP_PASSES", 1)
+
+
+@pytest.mark.parametrize("prefix", ["deep-read-lz4", "headers", "deep-read-aiokafka-none", "dump-json"])
+def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["--only", prefix, "--records", str(RECORDS), "--runs", "1"]) == 0
+    output = capfd.readouterr()
+    line = json.loads(output.out)
+    assert line["name"] == prefix
+    assert line["ratio"] == pytest.approx(line["ours"] / line["theirs"], rel=0.01)
+    assert {"anchor", "unit", "clock", "oursRuns", "theirsRuns"} < line.keys()
+    assert prefix in output.err
+
+
+def test_the_contract_has_these_names() -> None:
+    names = {each.name for family in program.FAMILIES for each in family.workloads(RECORDS)}
+    reads = {f"deep-read-{codec}" for codec in ("none", "lz4", "snappy", "zstd", "gzip")}
+    assert names >= reads | {"headers", "dump-json", "spark-rows-none", "spark-rows-lz4", "spark-counts", "cold-ls"}
+
+
+def test_an_unknown_name_is_a_wrong_command_line(capfd: pytest.CaptureFixture[str]) -> None:
+    assert program.main(["--only", "no-such"]) == 2
+    assert "deep-read-none" in capfd.readouterr().err
+
+
+def test_the_median_of_the_runs_counts() -> None:
+    first = Pass(10, 1.0, 1.0)
+    ours = side(first, Pass(10, 1.0, 1.0), Pass(10, 2.0, 1.0), Pass(10, 100.0, 1.0))
+    result = measure.measure(workload(ours, side(first)), runs=3)
+    assert (result.line()["ours"], result.line()["theirs"], result.ratio) == (5.0, 10.0, 0.5)
+
+
+def test_above_one_is_faster_in_seconds_too() -> None:
+    result = Result(workload(side(), side(), "s"), "wall", [0.5], [2.0])
+    assert result.ratio == 4.0
+
+
+def test_the_clock_may_be_that_of_the_core_but_not_on_several() -> None:
+    one = side(Pass(10, 4.0, 1.0))
+    assert measure.measure(workload(one, one), 1, "cpu").ours == [10.0]
+    assert measure.measure(workload(one, one, cores=2), 1, "cpu").ours == [2.5]
+
+
+def test_sides_that_read_differently_are_not_compared() -> None:
+    with pytest.raises(BenchmarkError, match="ours read 10, theirs 9"):
+        measure.measure(workload(side(Pass(10, 1, 1)), side(Pass(9, 1, 1))), 1)
+
+
+def test_a_process_that_fails_says_why() -> None:
+    with (
+        measure.warm_process(measure.python("benchmarks.reading:read_records", "no-such-path")) as run,
+        pytest.raises(BenchmarkError, match="no-such-path"),
+    ):
+        run()

@@ -17,6 +17,9 @@ from brokerless.spark.options import Options
 from brokerless.spark.plan import EVERYTHING, Split
 from brokerless.tables import Source, batches_batch, project, records_batch, segment_row
 
+_HUGE = 32 << 20
+"""Bytes of a record batch whose memory is given back to the system: workers live on after a task."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -28,6 +31,7 @@ def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.
     for batch in _table(split, options, columns, report):
         if batch.num_rows:
             yield to_spark(batch, columns)
+        del batch  # what is huge is not to stay while the next is read
         yield from _tell(found, split, options, columns)
     yield from _tell(found, split, options, columns)
 
@@ -77,8 +81,12 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         if not start and split.bounds.start_offset is not None:
             start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
         for piece in read_file(file, reading, report, start, split.end):
-            source = Source(piece.path, split.topic, split.partition)
-            yield records_batch(piece.decoded, source, schema, piece.rows)
+            batch = records_batch(piece.decoded, Source(piece.path, split.topic, split.partition), schema, piece.rows)
+            is_huge = batch.nbytes > _HUGE
+            yield batch
+            del piece, batch  # before the next is decoded, which may be as large
+            if is_huge:
+                pa.default_memory_pool().release_unused()
 
 
 def _batches(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,223 @@
+"""What the documentation says is true: tables of layouts, examples byte by byte, commands with their output, names.
+
+In README.md and docs/, a ```console block is commands (lines that begin with ``$ ``), run by a shell as if in the
+repository root, each followed by its exact output; a lone ``...`` stands for any lines left out. A command that fails
+has to be followed by one that shows ``$?``. The ```python blocks of one file are one script; a ```text block directly
+behind one is its exact output. Blocks with commands that are not in ``RUN``, and of other languages, are only shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tests.golden
+from brokerless.format import layouts
+from tests.require import require
+
+ROOT = Path(__file__).parents[1]
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
+RUN = {"brokerless", "cat", "cp", "echo", "grep", "head", "mkdir", "printf", "sort", "tail", "wc"}
+TYPES = {"int8": "i1", "int16": ">i2", "int32": ">i4", "int64": ">i8", "uint32": ">u4"}
+SEPARATOR = "-- the next block --"
+
+_FENCE = re.compile(r"^```(\S*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LAYOUT = re.compile(r"^`([A-Z_0-9]+)`, (\d+) bytes:?\n\n((?:\|.*\n)+)", re.MULTILINE)
+_CASE = re.compile(r"`((?:formats|articles|specials|framing|damaged|append|downconvert|brokers)/[\w.-]+)`")
+_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    about: str
+    text: str
+    follows: bool
+    """Whether nothing but an empty line is between the block before and this one."""
+
+
+def blocks(path: Path) -> list[Block]:
+    text, end = path.read_text(), -1
+    found: list[Block] = []
+    for match in _FENCE.finditer(text):
+        found.append(Block(match[1], match[2], match[3], end >= 0 and not text[end : match.start()].strip()))
+        end = match.end()
+    return found
+
+
+def of_files(paths: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", paths, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def rows(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|\n ").split("|")] for line in table.splitlines()[2:]]
+
+
+def layout_tables() -> list[tuple[str, int, str]]:
+    text = (ROOT / "docs" / "format.md").read_text()
+    return [(match[1], int(match[2]), match[3]) for match in _LAYOUT.finditer(text)]
+
+
+@pytest.mark.parametrize(("name", "size", "table"), layout_tables())
+def test_a_layouts_table_is_its_dtype(name: str, size: int, table: str) -> None:
+    told = [(field.strip("`"), TYPES[type_], int(width), int(at)) for field, type_, width, at, *_ in rows(table)]
+    fields = getattr(layouts, name).fields
+    assert told == [(field, type_.str.lstrip("|"), type_.itemsize, at) for field, (type_, at) in fields.items()]
+    assert size == getattr(layouts, name).itemsize
+
+
+def test_every_layout_has_its_table() -> None:
+    dtypes = {name for name, value in vars(layouts).items() if isinstance(value, np.dtype)}
+    assert {name for name, _, _ in layout_tables()} == dtypes
+
+
+def examples() -> list[Block]:
+    return [block for block in blocks(ROOT / "docs" / "format.md") if block.language == "hex"]
+
+
+@pytest.mark.parametrize("block", examples(), ids=lambda block: block.about)
+def test_an_example_is_what_kafka_wrote_byte_by_byte(block: Block) -> None:
+    case, *dtypes = block.about.split()
+    lines = [re.split(r" {2,}", line, maxsplit=1) for line in block.text.splitlines()]
+    assert bytes.fromhex("".join(line[0] for line in lines)) == tests.golden.case(case).log.read_bytes()
+    position, said = 0, dict[int, str]()
+    for digits, *meaning in lines:
+        said[position] = re.split(r"\W", "".join(meaning), maxsplit=1)[0]
+        position += len(bytes.fromhex(digits))
+    for dtype in dtypes:
+        assert {at: name for name, (_, at) in getattr(layouts, dtype).fields.items()}.items() <= said.items()
+
+
+@of_files(DOCS)
+def test_the_golden_cases_that_are_named_exist(path: Path) -> None:
+    for name in _CASE.findall(path.read_text()):
+        assert (tests.golden.golden() / name).is_dir(), name
+
+
+def test_kafkas_reader_reads_and_refuses_what_the_tables_say() -> None:
+    judged = 0
+    for line in (ROOT / "docs" / "format.md").read_text().splitlines():
+        match = re.match(r"\|.*\| (reads|refuses)\b.*?\|.*`((?:specials|framing|damaged|formats)/.*)`.*\|$", line)
+        for name in _CASE.findall(line) if match else []:
+            outcome = tests.golden.case(name).outcome or "ok"
+            assert outcome == ("ok" if match and match[1] == "reads" else "error"), name
+            judged += 1
+    assert judged > 40
+
+
+def test_the_tests_that_are_named_exist() -> None:
+    named = re.findall(r"`(test_\w+)`", "".join(path.read_text() for path in DOCS))
+    tests = "".join(path.read_text() for path in Path(__file__).parent.rglob("*.py"))
+    assert set(named) <= set(re.findall(r"^def (test_\w+)", tests, flags=re.MULTILINE))
+
+
+@of_files(DOCS)
+def test_links_lead_somewhere(path: Path) -> None:
+    for target in _LINK.findall(path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+def commands(block: Block) -> list[tuple[str, str]]:
+    """Each command of a console block and its output."""
+    parts = re.split(r"^\$ (.*)\n", block.text, flags=re.MULTILINE)
+    assert not parts[0], "a console block begins with a command"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def is_run(command: str) -> bool:
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    first, expected = list[str](), True
+    for word in words:
+        if expected:
+            first.append(word)
+        expected = word in ("|", "||", "&&", ";")
+    return set(first) <= RUN
+
+
+def matches(output: str, expected: str) -> bool:
+    parts = re.split(r"^\.\.\.\n", expected, flags=re.MULTILINE)
+    return re.fullmatch("(?:.*\n)*".join(re.escape(part) for part in parts), output) is not None
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """As the repository root, but files may be written there."""
+    for each in ROOT.iterdir():
+        (tmp_path / each.name).symlink_to(each)
+    return tmp_path
+
+
+def environment() -> dict[str, str]:
+    beside = str(Path(sys.executable).parent)
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")}
+    return kept | {
+        "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}",
+        "TZ": "UTC",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+
+
+@of_files([path for path in DOCS if any(block.language == "console" for block in blocks(path))])
+def test_commands_print_what_is_shown(path: Path, workplace: Path) -> None:
+    for block in blocks(path):
+        if block.language != "console" or not all(is_run(command) for command, _ in commands(block)):
+            continue
+        code = 0
+        for command, expected in commands(block):
+            assert code == 0 or "$?" in command, "a command failed, and its exit code is not shown"
+            done = subprocess.run(
+                ["sh", "-c", command.replace("$?", str(code))],
+                cwd=workplace, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+            code = done.returncode
+            assert matches(done.stdout, expected), f"$ {command}\n{done.stdout}"
+        assert code == 0, "a command failed, and its exit code is not shown"
+
+
+@of_files([path for path in DOCS if any(block.language == "python" for block in blocks(path))])
+def test_python_prints_what_is_shown(path: Path, workplace: Path) -> None:
+    found = blocks(path)
+    scripts = [(at, block.text) for at, block in enumerate(found) if block.language == "python"]
+    if any("pyspark" in text for _, text in scripts):
+        require(shutil.which("java") or os.environ.get("JAVA_HOME"), "Java, for Spark")
+    script = f"\nprint({SEPARATOR!r}, flush=True)\n".join(text for _, text in scripts)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=workplace, env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    outputs = done.stdout.split(SEPARATOR + "\n")
+    for (at, text), output in zip(scripts, outputs, strict=True):
+        shown = found[at + 1] if at + 1 < len(found) else None
+        if shown is not None and shown.language == "text" and shown.follows:
+            assert matches(output.rstrip("\n") + "\n", shown.text), f"{text}\n{output}"
+
+
+def test_architecture_names_every_module_and_no_other() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    told = re.findall(r"^\| `([\w/]+\.py)` \|", text, flags=re.MULTILINE)
+    sources = ROOT / "src"
+    there = [str(path.relative_to(sources)) for path in sources.rglob("*.py") if path.read_text().strip()]
+    assert sorted(told) == sorted(name.removeprefix("brokerless/") for name in there)
+
+
+def test_all_decisions_are_listed() -> None:
+    listed = re.findall(r"\]\((.*?)\)", (ROOT / "docs" / "decisions" / "README.md").read_text())
+    assert listed == [path.name for path in DECISIONS]
+
+
+@of_files(DECISIONS)
+def test_a_decision_has_a_context_a_choice_and_what_was_rejected(path: Path) -> None:
+    assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
+    assert re.findall(r"^## (.*)", path.read_text(), flags=re.MULTILINE) == ["Context", "Choice", "Rejected"]

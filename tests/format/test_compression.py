@@ -113,7 +113,7 @@ def test_gzip_members_follow_each_other_and_what_follows_them_is_ignored() -> No
 @pytest.mark.parametrize("flags", [0x00, 0x08])
 def test_many_tiny_gzip_members_take_time_by_their_number_alone(flags: int) -> None:
     member = gzip_with(flags, b"a name\0" if flags else b"", b"")
-    assert inflate(GZIP, member * 200_000 + gzip.compress(TEXT)) == TEXT  # copied each time, it would take minutes
+    assert inflate(GZIP, member * 100_000 + gzip.compress(TEXT)) == TEXT  # copied each time, it would take minutes
 
 
 def test_gzip_headers_may_have_all_fields() -> None:

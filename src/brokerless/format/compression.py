@@ -210,10 +210,11 @@ class Inflater:
 
     def _gzip(self, payload: memoryview) -> None:
         start = self.used
-        at = _gzip_header(payload)
+        first = at = _gzip_header(payload)
         while True:
             member = self.used
-            at = self._deflate(payload, at, start, _PIECE if member == start else _FEW)
+            # Members may be empty and many: what the library leaves unused it copies.
+            at = self._deflate(payload, at, start, _PIECE if at == first else _FEW)
             if len(payload) - at < 8:
                 raise CodecError("gzip: the trailer is cut off")
             checksum = int.from_bytes(payload[at : at + 4], "little")
@@ -361,8 +362,8 @@ def _gzip_header(payload: memoryview) -> int:
 
 def _after_zero(payload: memoryview, at: int) -> int:
     """The position after the next zero byte; past the end where there is none."""
-    for start in range(at, len(payload), _PIECE):
-        found = bytes(payload[start : start + _PIECE]).find(b"\x00")
+    for start in range(at, len(payload), _FEW):
+        found = bytes(payload[start : start + _FEW]).find(b"\x00")
         if found >= 0:
             return start + found + 1
     return len(payload) + 1

@@ -32,6 +32,10 @@ HEADERS = 1 << 18
 MOST_HEADERS = 1 << 22
 """The most headers that one record may have, lest a small payload fill the memory with empty ones."""
 
+_LEAST, _FEW = 1 << 16, 1 << 10
+"""The bytes, and the rows or headers, for which columns have room at least."""
+_INFLATES = 8
+"""How many times payloads may inflate before columns are full early, which does no harm."""
 _GROUP = 1 << 20
 """Inflated bytes that are decoded at once."""
 
@@ -82,7 +86,7 @@ class Decoder:
     ) -> None:
         self._wanted = np.array([keys, values, headers], dtype=np.uint8)
         self._inflater = Inflater(limit)
-        self._rows, self._data = rows, data
+        self._rows, self._data, self._fit = rows, data, data
         self._columns: Columns | None = None
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
         self._damages: list[Damage] = []
@@ -99,6 +103,8 @@ class Decoder:
         if unread.any():
             self._check_headers(buffer, batches.take(unread), base)
         compressed = (batches.codec != 0) & ~unread
+        # What is given out owns whole columns, so those of a small file are to be small.
+        self._fit = min(self._data, max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 1)))
         kinds = batches.is_legacy * 2 + compressed
         borders = np.flatnonzero(np.diff(kinds)) + 1
         for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(batches)], strict=True):
@@ -282,8 +288,8 @@ class Decoder:
 
     def _room(self) -> Columns:
         if self._columns is None:
-            headers = HEADERS if self._wanted[2] else 0
-            self._columns = allocate(self._rows, self._data, headers)
+            headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._wanted[2] else 0
+            self._columns = allocate(min(self._rows, max(_FEW, self._fit >> 3)), self._fit, headers)
         return self._columns
 
     def _full(self) -> Decoded:

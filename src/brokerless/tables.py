@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # these import kernels, which the tables of headers do withou
 _BINARY = pa.binary()
 _HEADER: pa.StructType = HEADERS.value_type
 _BASE_TIMESTAMP_END = 35
+_SHARED = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +233,16 @@ def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> 
     return column_of_numbers(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)
 
 
-@lru_cache(maxsize=2)
-def _zero_block(size: int) -> pa.Buffer:
-    return pa.py_buffer(bytes(size))
-
-
 def _zeros(count: int) -> pa.Buffer:
-    size = 1 << max(10, (4 * count - 1).bit_length())
-    return _zero_block(size)
-
-
-@lru_cache(maxsize=8)
-def _repeated_block(value: int, count: int) -> pa.Buffer:
-    return pa.py_buffer(np.full(count, value, np.int32))
+    return _repeated(0, count)
 
 
 def _repeated(value: int, count: int) -> pa.Buffer:
-    return _repeated_block(value, 1 << max(10, (count - 1).bit_length() if count else 0))
+    """At least ``count`` times ``value`` as int32; shared by all batches of usual size."""
+    most = 1 << max(10, (count - 1).bit_length() if count else 0)
+    return _shared(value, most) if most <= _SHARED else pa.py_buffer(np.full(count, value, np.int32))
+
+
+@lru_cache(maxsize=8)
+def _shared(value: int, count: int) -> pa.Buffer:
+    return pa.py_buffer(np.full(count, value, np.int32))

@@ -96,6 +96,27 @@ def test_lines_that_outgrow_the_buffer_are_the_same(
     assert written(batch_of(rows), mode) == "".join(twin(row, NAMES, mode) for row in rows)
 
 
+def test_what_is_escaped_is_found_at_every_place_of_a_value_and_at_the_end_of_the_data() -> None:
+    texts = [
+        "a" * place + special + "b" * (length - place)
+        for length in (0, 1, 7, 31, 32, 33, 63, 64, 65, 99)
+        for place in range(length + 1)
+        for special in ('"', "\\", "\n", "\x00\x1f", "é", '"' * 40)
+    ]
+    rows = [record(value=text.encode()) for text in texts]
+    assert written(batch_of(rows, ["value"])) == "".join(twin(row, ["value"], "auto") for row in rows)
+    for row in rows[-12:]:  # each as the end of its data
+        assert written(batch_of([row], ["value"])) == twin(row, ["value"], "auto")
+
+
+def test_numbers_of_every_length_are_written_whole() -> None:
+    powers = [10**digits + more for digits in range(19) for more in (-1, 0, 1)]
+    numbers = [*powers, *(-number for number in powers), 2**63 - 1, -(2**63)]
+    rows = [record(offset=number) for number in numbers]
+    lines = written(batch_of(rows, ["offset"])).splitlines()
+    assert lines == [f'{{"offset":{number}}}' for number in numbers]
+
+
 EDGES = [0x00, 0x22, 0x5C, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC]
 EDGES += [0xED, 0xEE, 0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
 """First and last bytes of every range in the Unicode Standard's table of well-formed UTF-8."""

@@ -30,6 +30,7 @@ __all__ = [
     "load_u64_be",
     "prefetch",
     "store_u64",
+    "trailing_zeros",
 ]
 
 _I8 = ir.IntType(8)
@@ -129,6 +130,16 @@ def copy_bytes(typing, target, target_position, source, source_position, length)
         )
 
     return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def trailing_zeros(typing, word):
+    """How many of the lowest bits of ``word`` (uint64, not 0) are 0."""
+
+    def generate(context, builder, sig, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
 
 
 @inlined

@@ -10,9 +10,13 @@ for first; the rare row that could overflow an empty buffer is left to the calle
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from brokerless.format.kernel import inlined, kernel
-from brokerless.format.words import copy_value, load_u64, store_u64
+from brokerless.format.words import copy_32, copy_value, load_u64, store_u64, trailing_zeros
 
 AUTO, BASE64, VERBATIM = 0, 1, 2
 """How bytes are written: as text where they are UTF-8, in base64, or as the JSON that they already are."""
@@ -28,10 +32,6 @@ def _escapes() -> np.ndarray:
     texts = [short.get(byte) or (b"\\u%04x" % byte if byte < 0x20 else bytes([byte])) for byte in range(256)]
     words = [int.from_bytes(text.ljust(7, b"\0") + bytes([len(text)]), "little") for text in texts]
     return np.array(words, dtype=np.uint64)
-
-
-def _two_digits() -> np.ndarray:
-    return np.frombuffer(b"".join(b"%02d" % number for number in range(100)), dtype=np.uint8).copy()
 
 
 def _utf8_automaton() -> np.ndarray:
@@ -58,13 +58,13 @@ def _utf8_automaton() -> np.ndarray:
 
 
 _ESCAPES = _escapes()
-_TWO_DIGITS = _two_digits()
 _UTF8 = _utf8_automaton()
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8).copy()
 _NULL = np.frombuffer(b"null", dtype=np.uint8).copy()
 _BASE64_OPEN = np.frombuffer(b'{"base64":"', dtype=np.uint8).copy()
 _ASCII = np.uint64(0x8080808080808080)
-_POWERS = np.array([10**digits for digits in range(1, 20)], dtype=np.uint64)
+_CHARACTERS = np.uint64(0x3030303030303030)
+_E8 = np.uint64(10**8)
 
 
 @inlined
@@ -74,37 +74,108 @@ def write_text(out, to, text, start, end):
 
 
 @inlined
+def eight_digits(number):
+    """The decimal digits of a uint64 below 10^8, a byte each, the first one lowest; not yet as characters."""
+    # All at once: halves of four digits, then quarters of two, then single ones, each in a lane of its own.
+    high = number // np.uint64(10_000)
+    halves = high | (number - high * np.uint64(10_000)) << np.uint64(32)
+    hundreds = (halves * np.uint64(10486)) >> np.uint64(20) & np.uint64(0x0000007F0000007F)
+    quarters = hundreds | (halves - hundreds * np.uint64(100)) << np.uint64(16)
+    tens = (quarters * np.uint64(103)) >> np.uint64(10) & np.uint64(0x000F000F000F000F)
+    return tens | (quarters - tens * np.uint64(10)) << np.uint64(8)
+
+
+@inlined
+def write_head(out, to, number):
+    digits = eight_digits(number)
+    zeros = trailing_zeros(digits | np.uint64(1 << 56)) & 56  # bits of leading zeros; 0 has a digit, too
+    store_u64(out, to, (digits | _CHARACTERS) >> np.uint64(zeros))
+    return to + 8 - (zeros >> 3)
+
+
+@inlined
+def write_eight(out, to, number):
+    store_u64(out, to, eight_digits(number) | _CHARACTERS)
+    return to + 8
+
+
+@inlined
 def write_int(out, to, number):
+    rest = np.uint64(number)
     if number < 0:
         out[to] = 45
         to += 1
-        rest = np.uint64(0) - np.uint64(number)
+        rest = np.uint64(0) - rest
+    if rest < _E8:
+        return write_head(out, to, rest)
+    high = rest // _E8
+    if high < _E8:
+        to = write_head(out, to, high)
     else:
-        rest = np.uint64(number)
-    digits = 1
-    while digits < 20 and rest >= _POWERS[digits - 1]:
-        digits += 1
-    end = to + digits
-    at = end
-    while rest >= np.uint64(100):
-        quotient = rest // np.uint64(100)
-        pair = np.int64(rest - quotient * np.uint64(100)) * 2
-        at -= 2
-        out[at] = _TWO_DIGITS[pair]
-        out[at + 1] = _TWO_DIGITS[pair + 1]
-        rest = quotient
-    if rest >= np.uint64(10):
-        out[at - 2] = _TWO_DIGITS[np.int64(rest) * 2]
-    out[at - 1] = _TWO_DIGITS[np.int64(rest) * 2 + 1]
-    return end
+        top = high // _E8
+        to = write_head(out, to, top)
+        to = write_eight(out, to, high - top * _E8)
+    return write_eight(out, to, rest - high * _E8)
+
+
+@intrinsic
+def classify_32(typing, array, position):
+    """Of the 32 bytes at ``position``, a bit for each that is escaped in a JSON string (the lower half of a uint64),
+    and one for each above 127 (the upper half)."""
+
+    def generate(context, builder, sig, args):
+        byte, vector = ir.IntType(8), ir.VectorType(ir.IntType(8), 32)
+        struct = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        pointer = builder.gep(builder.bitcast(struct.data, byte.as_pointer()), [args[1]])
+        chunk = builder.load(builder.bitcast(pointer, vector.as_pointer()))
+        chunk.align = 1
+
+        def all_of(value):
+            return ir.Constant(vector, [value] * 32)
+
+        def mask(flags):
+            return builder.zext(builder.bitcast(flags, ir.IntType(32)), ir.IntType(64))
+
+        escaped = builder.icmp_unsigned("<", chunk, all_of(0x20))
+        for char in (0x22, 0x5C):
+            escaped = builder.or_(escaped, builder.icmp_unsigned("==", chunk, all_of(char)))
+        above = builder.icmp_signed("<", chunk, all_of(0))
+        return builder.or_(mask(escaped), builder.shl(mask(above), ir.Constant(ir.IntType(64), 32)))
+
+    return types.uint64(array, types.int64), generate
 
 
 @inlined
 def write_escaped(out, to, data, start, end):
     """Returns where it ended, and whether there was any byte above 127."""
-    # One store for each byte and no branch: JSON in JSON has a quote every few bytes, which no processor predicts.
-    # Unsigned positions spare the check for negative ones.
-    seen = np.uint8(0)
+    # From one byte to escape to the next, 32 bytes are copied whatever is between: JSON in JSON has a quote every few
+    # bytes, and no processor predicts which.
+    above = np.uint64(0)
+    while start < end and start + 64 <= len(data):
+        found = classify_32(data, start)
+        if end - start < 32:
+            kept = (np.uint64(1) << np.uint64(end - start)) - np.uint64(1)
+            found &= kept | (kept << np.uint64(32))
+        above |= found >> np.uint64(32)
+        left = found & np.uint64(0xFFFFFFFF)
+        done = np.int64(0)
+        while left:
+            next_one = trailing_zeros(left)
+            copy_32(out, to, data, start + done)
+            to += next_one - done
+            word = _ESCAPES[data[np.uint64(start + next_one)]]
+            store_u64(out, to, word)
+            to += np.int64(word >> np.uint64(56))
+            done = next_one + 1
+            left &= left - np.uint64(1)
+        copy_32(out, to, data, start + done)
+        to += min(end - start, 32) - done
+        start += 32
+    if start >= end:
+        return to, above > 0
+    # At the end of the data there is no room to read so much: byte by byte. Unsigned positions spare the check for
+    # negative ones.
+    seen = np.uint8(above > 0) << np.uint8(7)
     for at in range(np.uint64(start), np.uint64(end)):
         byte = data[at]
         seen |= byte

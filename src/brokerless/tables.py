@@ -209,7 +209,7 @@ def _constant_name(name: str | None, count: int) -> Column:
     if name is None:
         return pa.nulls(count, NAME)
     indices = pa.Array.from_buffers(pa.int32(), count, [None, _zeros(count)])
-    return pa.DictionaryArray.from_arrays(indices, column_of_values([name], pa.string()))
+    return pa.DictionaryArray.from_arrays(indices, column_of_values([name], pa.string()), safe=False)
 
 
 def _constant_int32(value: int | None, count: int) -> Column:

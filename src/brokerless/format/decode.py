@@ -36,7 +36,7 @@ _LEAST, _FEW = 1 << 16, 1 << 10
 """The bytes, and the rows or headers, for which columns have room at least."""
 _INFLATES = 8
 """How many times payloads may inflate before columns are full early, which does no harm."""
-_GROUP = 1 << 20
+_GROUP = 1 << 21
 """Inflated bytes that are decoded at once."""
 
 _V2, _V2_COMPRESSED, _MESSAGE, _WRAPPER = 0, 1, 2, 3
@@ -104,7 +104,7 @@ class Decoder:
             self._check_headers(buffer, batches.take(unread), base)
         compressed = (batches.codec != 0) & ~unread
         # What is given out owns whole columns, so those of a small file are to be small.
-        self._fit = min(self._data, max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 1)))
+        self._fit = min(self._data, max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 2)))
         kinds = batches.is_legacy * 2 + compressed
         borders = np.flatnonzero(np.diff(kinds)) + 1
         for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(batches)], strict=True):

@@ -19,7 +19,7 @@ from brokerless.log.storage import File
 
 Report = Callable[[Finding], None]
 
-STEP = 4 << 20
+STEP = 8 << 20
 """Bytes of whole batches in one chunk: many to a call, yet few enough to stay in a cache until they are decoded."""
 WINDOW = 8 << 20
 """Bytes that are read at once of a file that is not mapped; a larger batch is read as a whole."""

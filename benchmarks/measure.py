@@ -54,6 +54,8 @@ class Workload:
     cores: int = 1
     seconds: float = 0.5
     """A run repeats the pass until this time is over, so that a short one is measured well."""
+    settle: bool = False
+    """Whether a pass goes by unmeasured before each run: what was warm may cool down in the other side's turn."""
     warm_up: bool = True
     """Whether a side gets time to compile what is hot; else one run goes by, for the file cache."""
 
@@ -114,6 +116,8 @@ def warm_up(side: Callable[[], Pass], workload: Workload) -> Pass:
 
 
 def figure(side: Callable[[], Pass], workload: Workload, clock: Clock) -> float:
+    if workload.settle:
+        side()
     passes = [side()]
     while sum(each.seconds for each in passes) < workload.seconds:
         passes.append(side())

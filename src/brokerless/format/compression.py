@@ -12,6 +12,7 @@ What is accepted and refused is what Kafka's reader accepts and refuses (3.9.1 a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import cramjam
@@ -22,6 +23,8 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
+
+Int64s = NDArray[np.int64]
 
 DEFAULT_LIMIT = 128 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
@@ -42,6 +45,45 @@ class CodecError(Exception):
 
 class LimitError(CodecError):
     """A payload that would inflate past the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """Compressed payloads, one of each batch. ``blocks`` and ``rooms``: of those that are plain, their one block and
+    the bytes that it may inflate to; of others, the room is 0."""
+
+    data: list[memoryview]
+    codecs: list[int]
+    magics: list[int]
+    blocks: list[memoryview]
+    rooms: list[int]
+
+
+def find_payloads(
+    buffer: NDArray[np.uint8], starts: Int64s, ends: Int64s, codecs: NDArray[np.int8], magics: NDArray[np.int8]
+) -> Payloads:
+    """The payloads ``buffer[starts[i]:ends[i]]``, looked at."""
+    from brokerless.format.frames import find_plain
+
+    view, blocks, rooms = buffer.data, np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    data = [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    codec = int(codecs[0]) if len(codecs) else 0
+    if codec and (codecs == codec).all():
+        header = _plain_lz4_header(data[0], int(magics.max())) if codec == _LZ4 else 0
+        find_plain(buffer, codec, starts, ends, header, blocks, rooms)
+    ends = ends - 4 if codec == _LZ4 else ends
+    found = [view[start:end] for start, end in zip(blocks.tolist(), ends.tolist(), strict=True)]
+    return Payloads(data, codecs.tolist(), magics.tolist(), found, rooms.tolist())
+
+
+def _plain_lz4_header(payload: memoryview, magic: int) -> int:
+    """The 7 bytes of the frame's header, if there is nothing but blocks of up to 64 KB behind; otherwise 0."""
+    try:
+        at, max_block, block_checksums, content_checksum = _lz4_frame(payload, magic)
+    except CodecError:
+        return 0
+    is_plain = at == 7 and max_block == 1 << 16 and not block_checksums and not content_checksum
+    return int.from_bytes(payload[:7], "little") if is_plain else 0
 
 
 class Inflater:
@@ -82,6 +124,42 @@ class Inflater:
         except CodecError as caught:
             error = caught
         return start, self.used, error
+
+    def inflate_many(self, payloads: Payloads, first: int, enough: int) -> tuple[Int64s, Int64s, dict[int, CodecError]]:
+        """Appends payload ``first`` and those after it until ``enough`` bytes are there; returns where each starts and
+        ends, and what stopped some of them early, by their place among these."""
+        starts, ends = list[int](), list[int]()
+        errors: dict[int, CodecError] = {}
+        row = first
+        while row < len(payloads.data) and self.used < enough:
+            start = self.used
+            if not self._inflate_plain(payloads, row):
+                error = self.inflate(payloads.codecs[row], payloads.magics[row], payloads.data[row])[2]
+                if error is not None:
+                    errors[row - first] = error
+            starts.append(start)
+            ends.append(self.used)
+            row += 1
+        return np.array(starts, np.int64), np.array(ends, np.int64), errors
+
+    def _inflate_plain(self, payloads: Payloads, row: int) -> bool:
+        """Inflates the one block of a plain payload; False where it is none, or where anything is wrong with it."""
+        room, codec, end = payloads.rooms[row], payloads.codecs[row], self.used + payloads.rooms[row]
+        if room == 0 or end > len(self.buffer) or room > self.limit:
+            return False
+        try:
+            if codec == _LZ4:
+                self.used += _decompress_lz4(payloads.blocks[row], self._view[self.used : end])
+            elif codec == _SNAPPY:
+                self.used += _decompress_snappy(payloads.blocks[row], self._view[self.used : end])
+            else:
+                size = self._zstd.stream_reader(payloads.blocks[row]).readinto(self._view[self.used : end])
+                if size == room:  # there may be more
+                    return False
+                self.used += size
+        except (cramjam.DecompressionError, zstandard.ZstdError):
+            return False
+        return True
 
     def check_header(self, codec: int, magic: int, payload: memoryview) -> CodecError | None:
         """What keeps a payload's stream from being opened, if anything: all that Kafka looks at where a compressed

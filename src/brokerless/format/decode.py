@@ -20,7 +20,7 @@ from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.columns import Columns, allocate
-from brokerless.format.compression import DEFAULT_LIMIT, CodecError, Inflater, LimitError
+from brokerless.format.compression import DEFAULT_LIMIT, CodecError, Inflater, LimitError, find_payloads
 from brokerless.format.messages import decode_messages, decode_wrappers
 from brokerless.format.records import decode_batches
 
@@ -160,22 +160,14 @@ class Decoder:
     ) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64], dict[int, CodecError]]]:
         """Inflates the payloads of a run, group by group: first batch, last, and where their bytes are in the
         inflater's buffer; and what stopped some of them, by place in the group."""
-        inflater, view = self._inflater, buffer.data
-        payloads = [view[start:end] for start, end in zip(payload_starts.tolist(), payload_ends.tolist(), strict=True)]
-        codecs, magics = run.codec.tolist(), run.magic.tolist()
-        batch, total = 0, len(run)
-        while batch < total:
-            first, starts, ends = batch, list[int](), list[int]()
-            errors: dict[int, CodecError] = {}
+        inflater = self._inflater
+        payloads = find_payloads(buffer, payload_starts, payload_ends, run.codec, run.magic)
+        first = 0
+        while first < len(run):
             inflater.clear()
-            while batch < total and inflater.used < _GROUP:
-                start, end, error = inflater.inflate(codecs[batch], magics[batch], payloads[batch])
-                if error is not None:
-                    errors[batch - first] = error
-                starts.append(start)
-                ends.append(end)
-                batch += 1
-            yield first, batch, np.array(starts, np.int64), np.array(ends, np.int64), errors
+            starts, ends, errors = inflater.inflate_many(payloads, first, _GROUP)
+            yield first, first + len(starts), starts, ends, errors
+            first += len(starts)
         inflater.clear()
 
     def _records(
@@ -209,15 +201,18 @@ class Decoder:
                 for row in (np.flatnonzero(status[first:after]) + first).tolist():
                     at = int(stopped_at[row] - starts[row])
                     self._damage(run, row, int(status[row]), base, errors.get(row), f"record bytes from {at} on")
+            is_empty = columns.rows == 0
+            del columns  # lest it hold a chunk that was given out
             if after == count:
+                yield from self._if_huge()
                 return
             given[after] = 0
             first = after
-            if columns.rows == 0 and int(resume[3]) > MOST_HEADERS:
+            if is_empty and int(resume[3]) > MOST_HEADERS:
                 self._damage(run, after, reasons.TOO_MANY_HEADERS, base, None, f"{int(resume[3])} headers")
                 resume[:], counts = 0, counts.copy()
                 counts[after] = 0
-            elif columns.rows == 0:
+            elif is_empty:
                 self._columns = allocate(1 << 10, int(resume[2]) + 64, max(HEADERS, int(resume[3])))
             else:
                 yield self._full()
@@ -235,10 +230,13 @@ class Decoder:
             self._source(run, first, after, given, base)
             for row in (np.flatnonzero(status[first:after]) + first).tolist():
                 self._damage(run, row, int(status[row]), base, None, None)
+            is_empty = columns.rows == 0
+            del columns
             if after == count:
+                yield from self._if_huge()
                 return
             first = after
-            if columns.rows:
+            if not is_empty:
                 yield self._full()
             else:
                 self._columns = allocate(1, int(run.sizes[after]) + 64, 0)
@@ -277,10 +275,13 @@ class Decoder:
             for row in (np.flatnonzero(status[first:after]) + first).tolist():
                 at = int(stopped_at[row] - starts[row])
                 self._damage(run, row, int(status[row]), base, None, f"inner bytes from {at} on")
+            is_empty = columns.rows == 0
+            del columns
             if after == count:
+                yield from self._if_huge()
                 return
             first = after
-            if columns.rows:
+            if not is_empty:
                 yield self._full()
             else:
                 size = int(ends[after] - starts[after])
@@ -291,6 +292,11 @@ class Decoder:
             headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._wanted[2] else 0
             self._columns = allocate(min(self._rows, max(_FEW, self._fit >> 3)), self._fit, headers)
         return self._columns
+
+    def _if_huge(self) -> Iterator[Decoded]:
+        """Gives out columns that one huge record made, before anything else is inflated beside them."""
+        if self._columns is not None and len(self._columns.value_data) > 4 * self._data:
+            yield self._full()
 
     def _full(self) -> Decoded:
         full = self.flush()

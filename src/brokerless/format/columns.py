@@ -61,6 +61,7 @@ COLUMNS_SIGNATURE = (
 )
 """Numba's types of :meth:`Columns.arrays`."""
 
+_HUGE = 32 << 20
 _SLACK = 64
 """Bytes beyond the last value, so that copies may go in wide steps."""
 
@@ -119,6 +120,10 @@ class Columns:
 
 def allocate(rows: int, data: int, headers: int) -> Columns:
     """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
+
+    if data > _HUGE:
+        # The pool may hold on to what an earlier huge record had.
+        pa.default_memory_pool().release_unused()
 
     def ends(n: int) -> NDArray[np.int32]:
         array = block(n + 1, np.int32)

@@ -187,7 +187,7 @@ TIME = datetime.fromtimestamp(kafkas("clean", "segments-0")[350]["timestamp"] / 
         ([spark.LessThan(T, TIME)], lambda t, p, o, ms: ms <= TIME.timestamp() * 1000, True),
         ([spark.Not(spark.EqualTo(A, "txn")), spark.IsNotNull(O)], lambda *_: True, True),
     ],
-    ids=str,
+    ids=["topic", "two topics", "offsets", "some offsets", "since", "until", "neither"],
 )
 def test_filters_leave_what_can_pass_them(filters: list[spark.Filter], is_wanted: Any, is_left: bool) -> None:
     options = parse_options({"path": str(DATA)})

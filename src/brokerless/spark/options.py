@@ -110,6 +110,10 @@ _NAMES = (
 )  # fmt: skip
 
 
+_ISOLATION = "kafka.isolation.level"
+"""The one option of those for a broker that says what is read."""
+
+
 def parse_options(given: Mapping[str, str]) -> Options:
     """Reads what the user gave. Raises :class:`UsageError` for what is not allowed, and says what is."""
     options = {name.lower(): value for name, value in given.items()}
@@ -133,7 +137,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         headers=read.flag("includeHeaders", False),
         control=read.flag("includeControl", False),
         checksums=read.flag("checksums", True),
-        committed=read.choice("kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted")
+        committed=read.choice(_ISOLATION, ("read_uncommitted", "read_committed"), "read_uncommitted")
         == "read_committed",
         mode=cast(Mode, read.choice("mode", MODES, "FAILFAST")),
         corrupt_column=read.text("columnNameOfCorruptRecord") or "_corrupt_record",
@@ -310,10 +314,12 @@ def _check_limits(start: Limit, end: Limit) -> None:
 
 def _refuse_misspelt(options: Mapping[str, str]) -> None:
     """Spark passes over options that it does not know; one that is nearly ours is a mistake that costs data."""
-    known = {name.lower(): name for name in (*_NAMES, *_BROKERS_OPTIONS)}
+    known = {name.lower(): name for name in (*_NAMES, *_BROKERS_OPTIONS, _ISOLATION)}
     for option in options:
-        if option in known or option.startswith("kafka."):
+        if option in known:
             continue
-        near = difflib.get_close_matches(option, known, n=1, cutoff=0.85)
+        bare = option.removeprefix("kafka.")
+        near = difflib.get_close_matches(option, known, n=1, cutoff=0.85) if bare == option else []
+        near = near or difflib.get_close_matches(f"kafka.{bare}", [_ISOLATION], n=1, cutoff=0.85)
         if near:
             raise UsageError(f"there is no option {option!r}; is {known[near[0]]!r} meant?")

@@ -10,7 +10,8 @@ from pyspark.sql import datasource as spark
 from pyspark.sql.datasource import Filter
 
 from brokerless.spark.options import Options
-from brokerless.spark.plan import Bounds, Pushed
+from brokerless.spark.plan import Pushed
+from brokerless.spark.splits import Bounds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

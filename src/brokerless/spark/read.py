@@ -14,7 +14,7 @@ from brokerless.logs import Partition, raise_errors
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
-from brokerless.spark.plan import EVERYTHING, Split
+from brokerless.spark.splits import EVERYTHING, Split
 from brokerless.tables import Source, batches_batch, project, records_batch, segment_row
 
 _HUGE = 32 << 20
@@ -112,13 +112,6 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
                 from brokerless.format.decode import look_into_wrappers
 
                 wrappers = look_into_wrappers(chunk.buffer, chunk.batches, options.limit)
-            if "isValid" in names and valid is None:
-                # Not looked at is null, not true.
-                without = project(BATCHES, [name for name in names if name != "isValid"])
-                batch = batches_batch(chunk.batches, source, chunk.base, without, wrappers, None)
-                at = names.index("isValid")
-                yield batch.add_column(at, "isValid", pa.nulls(batch.num_rows, pa.bool_()))
-                continue
             yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
 
 

@@ -15,7 +15,8 @@ from brokerless.spark.columns import Columns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_options
 
 if TYPE_CHECKING:
-    from brokerless.spark.plan import Pushed, Task
+    from brokerless.spark.plan import Pushed
+    from brokerless.spark.splits import Task
 
 
 class BrokerlessSource(DataSource):

@@ -1,0 +1,173 @@
+"""What a Spark task reads: byte ranges of segments, and how a large segment is cut into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyspark.sql.datasource import InputPartition
+
+from brokerless.errors import Finding
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.indexes import load_offset_index
+from brokerless.log.segment import HEADERS_STEP, Chunk, scan
+from brokerless.log.storage import File, StorageOptions, open_file
+
+if TYPE_CHECKING:
+    from brokerless.log.transactions import Transactions
+
+_MOST_PIECES = 1024
+"""Into how many tasks one batch is cut at most."""
+
+
+class Bounds(NamedTuple):
+    """The fields of :class:`brokerless.log.partition.Range`."""
+
+    start_offset: int | None = None
+    end_offset: int | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+    def narrow(self, other: Bounds) -> Bounds:
+        """What is in both."""
+        starts = [max((x for x in pair if x is not None), default=None) for pair in zip(self, other, strict=True)]
+        ends = [min((x for x in pair if x is not None), default=None) for pair in zip(self, other, strict=True)]
+        return Bounds(starts[0], ends[1], starts[2], ends[3])
+
+    def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
+        """Which segments may hold such offsets, by their names."""
+        if self.start_offset is None and self.end_offset is None:
+            return segments
+        from brokerless.log.partition import Range
+
+        return Range(self.start_offset, self.end_offset).segments(segments)
+
+
+EVERYTHING = Bounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The batches of one partition that a task reads: those of ``segment`` that begin in the bytes ``[start, end)``
+    (None is the end of the file). For the transactions of a partition, all of ``paths``; otherwise ``paths`` is None.
+
+    ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here.
+    """
+
+    topic: str | None
+    partition: int | None
+    segment: SegmentPaths | None
+    paths: PartitionPath | None = None
+    start: int = 0
+    end: int | None = None
+    bounds: Bounds = EVERYTHING
+    transactions: Transactions | None = None
+    cost: int = 0
+
+
+class Task(InputPartition):
+    """What one Spark task reads, in order."""
+
+    def __init__(self, splits: tuple[Split, ...]) -> None:
+        super().__init__(splits)
+        self.splits = splits
+
+
+def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:
+    """Cuts one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
+    from brokerless.log.seek import position_of_offset
+
+    assert whole.segment is not None
+    with open_file(whole.segment.log.path, storage) as file:
+        start = 0
+        if whole.bounds.start_offset is not None:
+            start = position_of_offset(file, whole.segment, whole.bounds.start_offset, storage)
+        for first, after in _byte_ranges(file, whole.segment, start, size, storage):
+            if _is_behind(file, first, whole.bounds):
+                return
+            part = replace(whole, start=first, end=None if after >= file.size else after, cost=after - first)
+            if max_records is None:
+                yield part
+            else:
+                yield from _cut_by_offsets(file, part, max_records)
+
+
+def _byte_ranges(
+    file: File, segment: SegmentPaths, start: int, size: int, storage: StorageOptions | None
+) -> list[tuple[int, int]]:
+    """Ranges that start where a batch does: by the offset index where it is right, else by the chain of batches."""
+    if file.size - start <= size:
+        return [(start, file.size)] if start < file.size else []
+    from brokerless.log.seek import is_batch_up_to, split
+
+    if segment.offset_index is not None:
+        index = load_offset_index(segment.offset_index.path, segment.base_offset, storage)
+        cuts = [start]
+        # Entries lie at least some kilobytes apart: they serve where pieces are much larger.
+        while file.size - cuts[-1] > size:
+            slot = int(np.searchsorted(index.positions, cuts[-1] + size))
+            if slot == len(index.positions) or int(index.positions[slot]) - cuts[-1] > 2 * size:
+                break
+            position = int(index.positions[slot])
+            if not is_batch_up_to(file, position, int(index.offsets[slot])):
+                break
+            cuts.append(position)
+        else:
+            return list(zip(cuts, [*cuts[1:], file.size], strict=True))
+    if not file.mapped:  # the chain of batches would have to be fetched as a whole
+        return [(start, file.size)]
+    return list(split(file, start, file.size, size))
+
+
+def _is_behind(file: File, position: int, wanted: Bounds) -> bool:
+    """Whether the batch at ``position``, and so all that follow, begin behind the offsets that are asked for."""
+    if wanted.end_offset is None or not position:
+        return False
+    for chunk in scan(file, _ignore, position, position + 1):
+        return not chunk.batches.is_legacy[0] and int(chunk.batches.entry_offset[0]) >= wanted.end_offset
+    return False
+
+
+def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
+    """Cuts at batches where it can; a batch with more offsets than ``most`` is read by several tasks, each its part."""
+    chunks = list(scan(file, _ignore, part.start, part.end, HEADERS_STEP))
+    if not chunks:
+        yield part
+        return
+    positions = np.concatenate([chunk.positions for chunk in chunks])
+    lasts = np.maximum.accumulate(np.concatenate([chunk.batches.last_offset for chunk in chunks]))
+    firsts = np.concatenate([[_first_offset(chunks[0])], lasts[:-1] + 1])
+    row, rows = 0, len(positions)
+    if part.bounds.start_offset is not None:
+        row = int(np.searchsorted(lasts, part.bounds.start_offset))
+    while row < rows:
+        first = max(int(firsts[row]), part.bounds.start_offset or 0)
+        if part.bounds.end_offset is not None and first >= part.bounds.end_offset:
+            return
+        after = max(row + 1, int(np.searchsorted(lasts, first + most, side="left")))
+        end = part.end if after >= rows else int(positions[after])
+        piece = replace(part, start=int(positions[row]), end=end)
+        last = int(lasts[after - 1])
+        if last - first < most:
+            yield piece
+        else:
+            step = max(most, -(-(last + 1 - first) // _MOST_PIECES))
+            for begin in range(first, last + 1, step):
+                yield replace(piece, bounds=part.bounds.narrow(Bounds(begin, begin + step)))
+        row = after
+
+
+def _first_offset(chunk: Chunk) -> int:
+    """A wrapper message's own offset is that of its last inner message."""
+    batch = chunk.batches.take(slice(0, 1))
+    if not batch.is_wrapper[0]:
+        return int(batch.entry_offset[0])
+    from brokerless.format.decode import look_into_wrappers
+
+    return int(look_into_wrappers(chunk.buffer, batch).base_offset[0])
+
+
+def _ignore(_: Finding) -> None:
+    """Damage is told by the tasks."""

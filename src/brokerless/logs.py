@@ -103,16 +103,26 @@ class Partition:
             raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
         schema = project(RECORDS, columns)
         committed = isolation == "read_committed"
+        report = on_damage or raise_errors
+        pending: dict[tuple[str, int | None], Finding] = {}
+        transactions = None
+        if committed:
+            transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
         reading = Reading(
             range=Range(start_offset, end_offset, _milliseconds(start_timestamp), _milliseconds(end_timestamp)),
             keys="key" in schema.names,
             values="value" in schema.names,
             headers="headers" in schema.names,
             control=control and not committed,
-            transactions=transactions_of(self.paths, self.storage_options) if committed else None,
+            transactions=transactions,
             limit=DEFAULT_LIMIT if limit is None else limit,
         )
-        for piece in read_partition(self.paths, reading, on_damage or raise_errors, self.storage_options):
+
+        def tell(finding: Finding) -> None:
+            pending.pop((finding.file, finding.position), None)
+            report(finding)
+
+        for piece in read_partition(self.paths, reading, tell, self.storage_options):
             source = Source(piece.path, self.topic, self.partition)
             batch = records_batch(piece.decoded, source, schema, piece.rows)
             is_huge = batch.nbytes > _HUGE
@@ -120,6 +130,9 @@ class Partition:
             del piece, batch  # before the next is decoded, which may be as large
             if is_huge:
                 pa.default_memory_pool().release_unused()
+        # Damage that made a transaction look open lies where a committed reader does not come.
+        for finding in pending.values():
+            report(finding)
 
     def batches(
         self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None
@@ -130,29 +143,26 @@ class Partition:
         batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
         for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`.
         """
-        from brokerless.log.segment import HEADERS_STEP, STEP, scan
+        from brokerless.log.segment import HEADERS_STEP, STEP, check_checksums, open_segments, scan
         from brokerless.tables import Source, batches_batch, project
 
         schema = project(BATCHES, columns)
         check = "isValid" in schema.names
-        for segment in self.paths.segments:
+        report = on_damage or raise_errors
+        for segment, file in open_segments(self.paths, report, None, self.storage_options):
             source = Source(segment.log.path, self.topic, self.partition)
-            with open_file(segment.log.path, self.storage_options) as file:
-                for chunk in scan(file, on_damage or raise_errors, step=STEP if check else HEADERS_STEP):
-                    valid = wrappers = None
-                    wrong: list[Finding] = []
-                    if check:
-                        from brokerless.log.partition import check_checksums
+            for chunk in scan(file, report, step=STEP if check else HEADERS_STEP):
+                wrong: list[Finding] = []
+                valid = check_checksums(chunk, segment.log.path, wrong.append) if check else None
+                wrappers = None
+                if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
+                    from brokerless.format.decode import look_into_wrappers
 
-                        valid = check_checksums(chunk, segment.log.path, wrong.append)
-                    if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
-                        from brokerless.format.decode import look_into_wrappers
-
-                        wrappers = look_into_wrappers(chunk.buffer, chunk.batches)
-                    yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
-                    if on_damage is not None:
-                        for finding in wrong:
-                            on_damage(finding)
+                    wrappers = look_into_wrappers(chunk.buffer, chunk.batches)
+                yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
+                if on_damage is not None:
+                    for finding in wrong:
+                        on_damage(finding)
 
     def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`)."""
@@ -169,6 +179,8 @@ class Partition:
         from brokerless.log.summary import summarize
         from brokerless.tables import Source, segment_row
 
+        for finding in self.paths.findings:
+            (on_damage or raise_errors)(finding)
         for segment in self.paths.segments:
             try:
                 with open_file(segment.log.path, self.storage_options) as file:
@@ -216,7 +228,7 @@ class Partition:
     @cached_property
     def end_offset(self) -> int | None:
         """The offset after the last one in the log, by the last segment's headers; None without a segment."""
-        from brokerless.log.partition import ignore
+        from brokerless.log.segment import ignore
         from brokerless.log.summary import summarize
 
         for segment in reversed(self.paths.segments):
@@ -298,6 +310,10 @@ class Log:
         """As :meth:`Partition.verify`, of all partitions."""
         for partition in self.partitions:
             yield from partition.verify(limit=limit)
+
+
+def _put(pending: dict[tuple[str, int | None], Finding], finding: Finding) -> None:
+    pending[finding.file, finding.position] = finding
 
 
 def raise_errors(finding: Finding) -> None:

@@ -153,7 +153,8 @@ def test_transactions_are_what_the_producers_did(live: Live) -> None:
         if "control" in line
     ]
     ended = [row["state"] for row in rows if row["state"] != "open"]
-    assert controls == ["COMMIT", "ABORT", "COMMIT", "ABORT", "COMMIT", "ABORT", "COMMIT", "COMMIT"]
+    # A broker writes markers when it comes to it, so those of different producers may change places.
+    assert sorted(controls) == ["ABORT"] * 3 + ["COMMIT"] * 5
     assert ended == [{"COMMIT": "committed", "ABORT": "aborted"}[control] for control in controls]
     assert len(rows) == len(ended) + 1  # one hangs
     assert [row["records"] for row in rows if row["state"] == "open"] == [3]

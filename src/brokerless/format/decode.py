@@ -142,6 +142,7 @@ class Decoder:
     def _v2(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
         starts = run.positions + layouts.BATCH_V2_SIZE
         yield from self._records(buffer, run, starts, run.ends, np.zeros(len(run), np.uint8), {}, base)
+        yield from self._if_huge()
 
     def _v2_compressed(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
         payloads = run.positions + layouts.BATCH_V2_SIZE
@@ -150,6 +151,8 @@ class Decoder:
             incomplete[list(errors)] = 1
             part = run if last - first == len(run) else run.take(slice(first, last))
             yield from self._records(self._inflater.buffer, part, starts, ends, incomplete, errors, base)
+            self._inflater.clear()
+            yield from self._if_huge()
 
     def _inflated(
         self,
@@ -204,7 +207,6 @@ class Decoder:
             is_empty = columns.rows == 0
             del columns  # lest it hold a chunk that was given out
             if after == count:
-                yield from self._if_huge()
                 return
             given[after] = 0
             first = after
@@ -233,7 +235,6 @@ class Decoder:
             is_empty = columns.rows == 0
             del columns
             if after == count:
-                yield from self._if_huge()
                 return
             first = after
             if not is_empty:
@@ -255,6 +256,8 @@ class Decoder:
             good = np.setdiff1d(np.arange(last - first), np.array(list(errors), np.int64))
             part = run.take(good + first)
             yield from self._inner_messages(part, starts[good], ends[good], base)
+            self._inflater.clear()
+            yield from self._if_huge()
 
     def _inner_messages(
         self, run: Batches, starts: NDArray[np.int64], ends: NDArray[np.int64], base: int
@@ -278,7 +281,6 @@ class Decoder:
             is_empty = columns.rows == 0
             del columns
             if after == count:
-                yield from self._if_huge()
                 return
             first = after
             if not is_empty:

@@ -6,7 +6,11 @@ modules are imported only where a kernel is first needed.
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba  # pyright: ignore[reportMissingTypeStubs]
@@ -22,8 +26,31 @@ def kernel(signature: str) -> Callable[[F], F]:
 
     Kernels take arrays and numbers, allocate nothing, raise nothing and check no bounds beyond what they do themselves.
     """
-    decorate = numba.njit(signature, cache=True, **_OPTIONS)  # pyright: ignore
-    return cast("Callable[[F], F]", decorate)
+
+    def decorate(function: F) -> F:
+        try:
+            compiled = numba.njit(signature, cache=True, **_OPTIONS)(function)  # pyright: ignore
+        except RuntimeError:
+            # Neither beside the sources nor in the home directory can anything be written.
+            place = _own_directory()
+            if place is not None:
+                numba.config.CACHE_DIR = place  # pyright: ignore
+            compiled = numba.njit(signature, cache=place is not None, **_OPTIONS)(function)  # pyright: ignore
+        return cast("F", compiled)
+
+    return decorate
+
+
+def _own_directory() -> str | None:
+    """A directory for temporary files that nobody else can write to, the same for every process of this user."""
+    path = Path(tempfile.gettempdir()) / f"brokerless-kernels-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        status = path.lstat()
+    except OSError:
+        return None
+    is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return str(path) if is_own else None
 
 
 def inlined(function: F) -> F:

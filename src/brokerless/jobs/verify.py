@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
+from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Decoder
@@ -27,9 +29,9 @@ from brokerless.log.index_checks import (
     check_transaction_index,
 )
 from brokerless.log.indexes import load_offset_index, load_time_index, load_transaction_index
-from brokerless.log.partition import check_checksums, damage_finding, transactions_of
-from brokerless.log.segment import WINDOW, Chunk, is_zero, scan
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.segment import WINDOW, Chunk, check_checksums, is_zero, open_segments, scan
+from brokerless.log.storage import File, StorageOptions
 
 _SEARCH = 8 * WINDOW
 
@@ -40,16 +42,19 @@ def verify_partition(
     """What is wrong or odd in a partition's directory: its names, then each segment's log and indexes, in order, then
     what Kafka notes beside them.
 
-    Raises :class:`UnreadableError` for a log that cannot be opened.
+    A log that cannot be opened is a finding, unless it is the very path that was asked for: then it raises
+    :class:`UnreadableError`.
     """
     yield from check_names(partition)
     last_offset: int | None = None
-    for segment in partition.segments:
-        with open_file(segment.log.path, storage_options) as file:
-            seen = Seen(segment.base_offset, last_offset)
-            yield from verify_file(file, seen, limit)
-            last_offset = seen.last_offset
-            yield from _check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
+    unreadable: list[Finding] = []
+    for segment, file in open_segments(replace(partition, findings=()), unreadable.append, None, storage_options):
+        yield from _drain(unreadable)
+        seen = Seen(segment.base_offset, last_offset)
+        yield from verify_file(file, seen, limit)
+        last_offset = seen.last_offset
+        yield from _check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
+    yield from _drain(unreadable)
     yield from _check_transaction_indexes(partition, storage_options)
     yield from _check_notes(partition, storage_options)
 
@@ -69,6 +74,9 @@ def verify_file(file: File, seen: Seen | None = None, limit: int = DEFAULT_LIMIT
             end = chunk.base + int(chunk.batches.ends[-1])
         yield from _soften(is_reached, findings)
         is_reached = is_reached and all(each.severity == "error" for each in findings)
+        if not end and file.size and not _may_be_a_log(file):
+            text = "nothing here reads as a batch: this is no log of Kafka's, or its beginning is lost"
+            yield Finding("warning", "no-batches", file.path, 0, None, text)
         found = None if end >= file.size or is_zero(file, end) else find_next_batch(file, end + 1)
         if found is None:
             return
@@ -88,6 +96,17 @@ def find_next_batch(file: File, position: int) -> int | None:
             return None
         position += len(buffer) // 2  # a batch may lie across the end of what was read
     return None
+
+
+def _may_be_a_log(file: File) -> bool:
+    """Whether a file begins like a batch, of which the rest may be missing."""
+    head = file.read(0, layouts.HEADER_SIZE_UP_TO_MAGIC)
+    return len(head) == layouts.HEADER_SIZE_UP_TO_MAGIC and int(head[layouts.MAGIC_POSITION]) <= layouts.MAGIC_V2
+
+
+def _drain(findings: list[Finding]) -> Iterator[Finding]:
+    yield from findings
+    findings.clear()
 
 
 def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: Seen | None) -> list[Finding]:
@@ -129,8 +148,8 @@ def _check_indexes(
 def _check_transaction_indexes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
     """Every aborted transaction is in the index of the segment that has its marker."""
     aborted = [each for each in transactions_of(partition, storage_options).ended if each.state == "aborted"]
-    ends = [each.base_offset for each in partition.segments[1:]] + [1 << 63]
-    for segment, end in zip(partition.segments, ends, strict=True):
+    for segment, following in zip_longest(partition.segments, partition.segments[1:]):
+        end = 1 << 63 if following is None else following.base_offset
         own = [each for each in aborted if segment.base_offset <= each.last_offset < end]
         index = None
         path = segment.log.path.removesuffix(".log") + ".txnindex"

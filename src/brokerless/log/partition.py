@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.batches import Batches, compute_checksums
+from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoded, Decoder
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.seek import position_of_offset
-from brokerless.log.segment import Chunk, Report, check, scan
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, open_segments, scan
+from brokerless.log.storage import File, StorageOptions
 from brokerless.log.transactions import Transactions, find_transactions
 
 
@@ -65,7 +66,7 @@ class Range:
     def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
         """Which segments may hold such offsets, by their names."""
         chosen: list[SegmentPaths] = []
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        for segment, following in zip_longest(segments, segments[1:]):
             if self.end_offset is not None and segment.base_offset >= self.end_offset:
                 continue
             if following is not None and self.start_offset is not None and following.base_offset <= self.start_offset:
@@ -101,13 +102,13 @@ class Reading:
 def read_partition(
     partition: PartitionPath, reading: Reading, report: Report, storage_options: StorageOptions | None = None
 ) -> Iterator[Piece]:
-    """A partition's records in the order of its segments. An unreadable segment raises UnreadableError."""
-    for segment in reading.range.segments(partition.segments):
-        with open_file(segment.log.path, storage_options) as file:
-            start = 0
-            if reading.range.start_offset is not None:
-                start = position_of_offset(file, segment, reading.range.start_offset, storage_options)
-            yield from read_file(file, reading, report, start)
+    """A partition's records in the order of its segments; one that cannot be opened is reported."""
+    segments = reading.range.segments(partition.segments)
+    for segment, file in open_segments(partition, report, segments, storage_options):
+        start = 0
+        if reading.range.start_offset is not None:
+            start = position_of_offset(file, segment, reading.range.start_offset, storage_options)
+        yield from read_file(file, reading, report, start)
 
 
 def read_file(file: File, reading: Reading, report: Report, start: int = 0, end: int | None = None) -> Iterator[Piece]:
@@ -137,9 +138,11 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
     for chunk in scan(file, findings.append, start, end):
         if is_past(chunk.batches, wanted):
             break
-        chosen = chunk.take(_chosen(chunk.batches, reading, wanted))
-        valid = check_checksums(chosen, file.path, findings.append)
-        for given in map(pieces, decoder.decode(chosen.buffer, chosen.batches.take(valid), chosen.base)):
+        # Checked before anything is left out by its header: one flipped bit there would hide records without a word.
+        valid = check_checksums(chunk, file.path, findings.append)
+        sound = chunk.take(valid).batches
+        chosen = sound.take(_chosen(sound, reading, wanted))
+        for given in map(pieces, decoder.decode(chunk.buffer, chosen, chunk.base)):
             yield from given
     rest = decoder.flush()
     if rest is not None:
@@ -147,16 +150,6 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
         del rest
         yield from given
     told(None)
-
-
-def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
-    """Which batches are what was written (bool, shape ``(n,)``); the others are reported."""
-    computed = compute_checksums(chunk.buffer, chunk.batches)
-    valid = computed == chunk.batches.checksum
-    if not valid.all():
-        for finding in check(chunk, valid, computed, path):
-            report(finding)
-    return valid
 
 
 def stable_range(reading: Reading) -> Range:
@@ -188,16 +181,15 @@ def _chosen(batches: Batches, reading: Reading, wanted: Range) -> NDArray[np.boo
     return chosen
 
 
-def transactions_of(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Transactions:
-    """The transactions of a partition's whole log; what is damaged is skipped silently, as reading will report it."""
+def transactions_of(
+    partition: PartitionPath, storage_options: StorageOptions | None = None, report: Report = ignore
+) -> Transactions:
+    """The transactions of a partition's whole log. Damaged data and markers of transactions are reported: without its
+    marker, a transaction looks open, and what is after it unstable."""
 
-    def chunks() -> Iterator[Chunk]:
-        for segment in partition.segments:
-            with open_file(segment.log.path, storage_options) as file:
-                yield from scan(file, ignore)
+    def chunks() -> Iterator[tuple[str, Chunk]]:
+        for _, file in open_segments(partition, ignore, None, storage_options):
+            for chunk in scan(file, ignore):
+                yield file.path, chunk
 
-    return find_transactions(chunks())
-
-
-def ignore(finding: Finding) -> None:
-    """A report that nobody wants."""
+    return find_transactions(chunks(), report)

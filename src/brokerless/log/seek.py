@@ -14,8 +14,8 @@ from brokerless.format.batches import Stop, checksums_match, read_headers, walk
 from brokerless.format.decode import Decoder
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
-from brokerless.log.segment import HEADERS_STEP, scan
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.segment import HEADERS_STEP, ignore, open_segments, scan
+from brokerless.log.storage import File, StorageOptions
 
 
 def position_of_offset(
@@ -50,9 +50,8 @@ def offset_for_timestamp(
     As ``KafkaConsumer.offsetsForTimes``; found through the time index where there is a sound one, and the largest
     timestamps of batch headers.
     """
-    for segment in partition.segments:
-        with open_file(segment.log.path, storage_options) as file:
-            found = _first_since(file, _start_for_timestamp(file, segment, timestamp, storage_options), timestamp)
+    for segment, file in open_segments(partition, ignore, None, storage_options):
+        found = _first_since(file, _start_for_timestamp(file, segment, timestamp, storage_options), timestamp)
         if found is not None:
             return found
     return None
@@ -73,7 +72,7 @@ def _start_for_timestamp(
 
 def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
     """The largest timestamp (ms) of the batch with ``offset``, at or after ``start`` (bytes); a time index has it."""
-    for chunk in scan(file, lambda _: None, start, step=1 << 16):
+    for chunk in scan(file, ignore, start, step=1 << 16):
         rows = np.flatnonzero(chunk.batches.last_offset >= offset)
         if len(rows):
             return int(chunk.batches.max_timestamp[rows[0]])
@@ -82,7 +81,7 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
 
 def _first_since(file: File, start: int, timestamp: int) -> tuple[int, int] | None:
     decoder = Decoder(keys=False, values=False, headers=False)
-    for chunk in scan(file, lambda _: None, start, step=HEADERS_STEP):
+    for chunk in scan(file, ignore, start, step=HEADERS_STEP):
         late = chunk.batches.take(chunk.batches.max_timestamp >= timestamp)
         for row in range(len(late)):
             one = late.take(slice(row, row + 1))
@@ -100,7 +99,7 @@ def split(file: File, start: int, end: int, size: int) -> Iterator[tuple[int, in
     """Cuts the batches of a file that begin in ``[start, end)`` into byte ranges of about ``size`` bytes; each starts
     where a batch does."""
     at = start
-    for chunk in scan(file, lambda _: None, start, end, step=max(size, 1)):
+    for chunk in scan(file, ignore, start, end, step=max(size, 1)):
         after = chunk.base + int(chunk.batches.ends[-1])
         if after - at >= size:
             yield at, after

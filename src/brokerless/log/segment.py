@@ -6,16 +6,17 @@ rest of the file; of others a window is read at a time. Whatever is odd is told 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
-from brokerless.format.batches import Batches, Stop, Walk, read_headers, walk
-from brokerless.log.storage import File
+from brokerless.format.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.storage import File, StorageOptions, open_file
 
 Report = Callable[[Finding], None]
 
@@ -94,6 +95,30 @@ def _whole_headers(walked: Walk, size: int) -> Walk:
     return Walk(positions[:-1], int(positions[-1]), walked.stop)
 
 
+def open_segments(
+    partition: PartitionPath,
+    report: Report,
+    segments: Sequence[SegmentPaths] | None = None,
+    storage_options: StorageOptions | None = None,
+) -> Iterator[tuple[SegmentPaths, File]]:
+    """Each segment with its log, opened; all of the partition's unless told which. What cannot be opened is reported
+    and passed over; raises :class:`UnreadableError` only if it is the very path that was asked for."""
+    for finding in partition.findings:
+        report(finding)
+    for segment in partition.segments if segments is None else segments:
+        path = segment.log.path
+        try:
+            file = open_file(path, storage_options)
+        except UnreadableError as error:
+            if path == partition.path:
+                raise
+            reason = str(error).removeprefix(f"{path}: ")
+            report(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+            continue
+        with file:
+            yield segment, file
+
+
 def describe_end(file: File, position: int) -> Finding | None:
     """What is wrong with the end of a chain of batches at ``position``, if anything."""
     left = file.size - position
@@ -147,3 +172,17 @@ def check(chunk: Chunk, valid: NDArray[np.bool_], computed: NDArray[np.int64], p
             text = "the checksum of the batch does not match; its records were not read"
             expected, found = f"{int(computed[row]):#010x}", f"{int(batches.checksum[row]):#010x}"
             yield Finding("error", "checksum-mismatch", path, position, offset, text, expected, found)
+
+
+def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_]:
+    """Which batches are what was written (bool, shape ``(n,)``); the others are reported."""
+    computed = compute_checksums(chunk.buffer, chunk.batches)
+    valid = computed == chunk.batches.checksum
+    if not valid.all():
+        for finding in check(chunk, valid, computed, path):
+            report(finding)
+    return valid
+
+
+def ignore(finding: Finding) -> None:
+    """A report that nobody wants."""

@@ -14,10 +14,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.batches import Batches, checksums_match
+from brokerless.format.batches import Batches
 from brokerless.format.control import ABORT, COMMIT, controls
 from brokerless.format.decode import Decoder
-from brokerless.log.segment import Chunk
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore
 
 State = Literal["committed", "aborted", "open"]
 
@@ -83,17 +83,18 @@ class Transactions:
         return {producer_id: (pairs[:, 0].copy(), pairs[:, 1].copy()) for producer_id, pairs in arrays.items()}
 
 
-def find_transactions(chunks: Iterable[Chunk]) -> Transactions:
-    """Follows a whole log's chunks, in order. Batches whose checksums are wrong say nothing here."""
+def find_transactions(chunks: Iterable[tuple[str, Chunk]], report: Report = ignore) -> Transactions:
+    """Follows a whole log's chunks, in order, each with its file's path. Batches whose checksums are wrong say nothing
+    here; they are reported."""
     transactions = Transactions()
     decoder = Decoder(headers=False, rows=1 << 10, data=1 << 16)
-    for chunk in chunks:
+    for path, chunk in chunks:
         told = chunk.batches.is_transactional | chunk.batches.is_control
         if not told.any():
             continue
-        batches = chunk.batches.take(told)
-        batches = batches.take(checksums_match(chunk.buffer, batches))
-        _follow(transactions, chunk, batches, decoder)
+        chunk = chunk.take(told)
+        sound = chunk.batches.take(check_checksums(chunk, path, report))
+        _follow(transactions, chunk, sound, decoder)
     return transactions
 
 

@@ -15,9 +15,9 @@ from brokerless.format.kernel import kernel
 @pytest.fixture
 def nowhere_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """As where neither the sources' directory nor the home directory can be written to."""
-    own = [numba.core.caching._UserProvidedCacheLocator]
-    for implementation in (numba.core.caching.CacheImpl, numba.core.caching.CompileResultCacheImpl):
-        monkeypatch.setattr(implementation, "_locator_classes", own)
+    everywhere = numba.core.caching.CacheImpl._locator_classes
+    told = [each for each in everywhere if "UserProvided" in each.__name__]
+    monkeypatch.setattr(numba.core.caching.CacheImpl, "_locator_classes", told)
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless.printable import readable
+
 Column = Any
 """A ``pa.Array``, of whose types the published stubs know little."""
 
@@ -86,7 +88,8 @@ def column_of_flags(values: NDArray[np.bool_], null: NDArray[np.bool_] | None = 
 def column_of_values(values: Sequence[Any], type_: pa.DataType) -> Column:
     """Python's numbers, booleans, strings, bytes, and lists of these; None is null.
 
-    ``type_``: an integer, timestamp, boolean, string, binary, list or dictionary type.
+    ``type_``: an integer, timestamp, boolean, string, binary, list or dictionary type. Strings may be names that are no
+    UTF-8 (see :func:`printable.readable`).
     """
     null = np.array([value is None for value in values], np.bool_)
     if isinstance(type_, pa.DictionaryType):
@@ -97,7 +100,7 @@ def column_of_values(values: Sequence[Any], type_: pa.DataType) -> Column:
         items = column_of_values(list(chain.from_iterable(value or () for value in values)), type_.value_type)
         return column_of(type_, len(values), [_valid(null), _ends(values)], [items])
     if pa.types.is_binary(type_) or pa.types.is_string(type_):
-        encoded = [value.encode() if isinstance(value, str) else value or b"" for value in values]
+        encoded = [readable(value).encode() if isinstance(value, str) else value or b"" for value in values]
         return column_of(type_, len(values), [_valid(null), _ends(encoded), b"".join(encoded)])
     if pa.types.is_boolean(type_):
         return column_of_flags(np.array([bool(value) for value in values], np.bool_), null)

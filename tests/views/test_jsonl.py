@@ -176,4 +176,4 @@ def test_other_tables_are_written_with_nulls_names_and_milliseconds() -> None:
 
 
 def test_a_file_name_that_is_no_utf8_is_escaped() -> None:
-    assert jsonl.dumps("a\udcff.log") == '"a\\udcff.log"'
+    assert jsonl.dumps("a\udcff.log") == '"a\\\\xff.log"'

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.arrow import Column
+from brokerless.printable import show
 from brokerless.views.table import NOTHING
-from brokerless.views.text import format_times, show
+from brokerless.views.text import format_times
 
 _WIDTHS = (-12, -9, 25, -7, 6, 6, 24, 20, -5, 0)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
+from brokerless.printable import readable
 from brokerless.schemas import TIMESTAMP_TYPES
 
 BytesMode = Literal["auto", "base64", "verbatim"]
@@ -51,14 +52,22 @@ _NO_ENDS = np.zeros(1, dtype=np.int32)
 
 
 def dumps(value: Any) -> str:
-    """JSON as it is written everywhere here: no spaces, UTF-8 as it is; a lone surrogate (a file name that is no UTF-8)
-    is escaped."""
+    """JSON as it is written everywhere here: no spaces, UTF-8 as it is; what is no UTF-8 in the name of a file is
+    written as it is in a table (see :func:`printable.readable`)."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
+        return json.dumps(_readable(value), ensure_ascii=False, separators=(",", ":"))
     return text
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, dict):
+        return {name: _readable(each) for name, each in cast("dict[str, Any]", value).items()}
+    return [_readable(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def rows(batch: pa.RecordBatch) -> Iterator[bytes]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from brokerless.logs import OnDamage, OnUnreadable, Partition
+from brokerless.printable import show_name
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
-from brokerless.views.text import format_times, show
+from brokerless.views.text import format_times
 
 Row = dict[str, Any]
 By = Literal["segment", "partition", "topic"]
@@ -55,8 +56,8 @@ def _cells(row: Row, by: By) -> dict[str, str]:
     first, last = row.get("firstOffset"), row.get("lastOffset")
     partition = f"{row['topic']}-{row.get('partition')}" if row["topic"] is not None else row.get("path") or NOTHING
     return {
-        "file": show(row.get("file", "")),
-        "partition": show(partition) + (f" ({row['state']})" if row.get("state", "live") != "live" else ""),
+        "file": show_name(row.get("file", "")),
+        "partition": show_name(partition) + (f" ({row['state']})" if row.get("state", "live") != "live" else ""),
         "topic": row["topic"] or NOTHING,
         "partitions": format_number(row.get("partitions") if by == "topic" else None),
         "segments": format_number(row.get("segments")),

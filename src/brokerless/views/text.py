@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from brokerless import arrow
+from brokerless.printable import show
 from brokerless.views.jsonl import dumps
 
 NULL = "null"
@@ -18,7 +18,6 @@ NONE = "-"
 _ROWS = 1024
 _LARGE = 8 << 20
 _SLICE = 1 << 18
-_CONTROLS = re.compile("[\x00-\x1f\x7f]+")
 
 
 def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Iterator[bytes]:
@@ -50,38 +49,11 @@ def escape(value: bytes | None) -> str:
     return NULL if value is None else show(value.decode(errors="backslashreplace"))
 
 
-def show(text: str) -> str:
-    """``text`` without anything that moves a terminal's cursor or does not show."""
-    if text.isprintable():
-        return text
-    text = _CONTROLS.sub(lambda run: _escaped(run[0]), text)
-    return text if text.isprintable() else text.translate(_ESCAPES)
-
-
 def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms") -> list[str]:
     """Milliseconds as ISO 8601 in UTC; ``-`` for null and for Kafka's -1, which means that there is none."""
     known = np.array([-1 if time is None else time for time in times], np.int64)
     texts: list[str] = np.datetime_as_string(known.astype("datetime64[ms]"), unit=unit, casting="unsafe").tolist()
     return [NONE if time is None or time == -1 else f"{text}Z" for time, text in zip(times, texts, strict=True)]
-
-
-def _escaped(text: str) -> str:
-    return text.encode("unicode_escape").decode()
-
-
-class _Escapes(dict[int, str]):
-    """What to write for each character, found out when it is first met."""
-
-    def __missing__(self, code: int) -> str:
-        char = chr(code)
-        text = char if char.isprintable() else _escaped(char)
-        if len(self) < _MOST_ESCAPES:
-            self[code] = text
-        return text
-
-
-_ESCAPES = _Escapes()
-_MOST_ESCAPES = 1 << 14
 
 
 def _places(batch: pa.RecordBatch) -> list[str]:

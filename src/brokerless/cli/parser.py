@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 STATES = ("future", "delete", "stray")
 """What a partition's directory can be but live, by its name."""
@@ -17,6 +18,7 @@ _UNITS = {"": 1, "B": 1} | {
     for ending, base in (("", 1024), ("IB", 1024), ("B", 1000))
 }
 _LARGEST = 2**31 - 1
+_MOST = 2**63 - 1
 _MAY_BEGIN_WITH_DASH = ("--from", "--until")
 
 
@@ -33,7 +35,7 @@ class Command(Protocol):
 
 def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:
     """Reads a command's arguments; exits through argparse for ``--help`` and for what is wrong."""
-    parser = ArgumentParser(
+    parser = _Parser(
         prog=f"brokerless {name}",
         description=command.DESCRIPTION,
         epilog=f"examples:\n{command.EXAMPLES}",
@@ -69,6 +71,12 @@ def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:
     return parser.parse_intermixed_args(list(_joined(arguments)))
 
 
+class _Parser(ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        """argparse would pass over what keeps the help from being written."""
+        (file or sys.stdout).write(self.format_help())
+
+
 def add_max_batch_bytes(parser: ArgumentParser) -> None:
     """The option of those commands that inflate batches."""
     parser.add_argument(
@@ -92,11 +100,11 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def count(text: str) -> int:
-    """A whole number from 0 on, as an option's ``type``."""
+    """A whole number from 0 on, as an option's ``type``; more than 2^63 - 1 is no more than that."""
     number = int(text)
     if number < 0:
         raise ValueError
-    return number
+    return min(number, _MOST)
 
 
 def size(text: str) -> int:

@@ -12,6 +12,8 @@ _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")
 _MILLISECONDS = re.compile(r"-?\d{1,18}")
+_EARLIEST_MILLISECONDS, _EARLIEST = 10**10, "1970-04-26T17:46:40Z"
+"""A smaller number is rather a year, a month, or seconds; what is that old has to be asked for by its date."""
 _OFFSETS = re.compile(r"(\d{1,19})?(:(\d{1,19})?)?")
 
 
@@ -21,6 +23,11 @@ def parse_time(text: str, now: int) -> int:
     if relative:
         return now - int(relative[1]) * _UNITS[relative[2]]
     if _MILLISECONDS.fullmatch(text) and not re.fullmatch(r"\d{8}", text):  # 20240501 is a date
+        if int(text) < _EARLIEST_MILLISECONDS:
+            date = f"{text}-01-01" if re.fullmatch(r"\d{4}", text) else "2026-01-01"
+            raise UsageError(
+                f"{text!r} as ms since the epoch is before {_EARLIEST}; write a date as {date}, a time {TIME_HELP}"
+            )
         return int(text)
     try:
         time = datetime.fromisoformat(text)
@@ -40,4 +47,6 @@ def parse_offsets(text: str) -> tuple[int | None, int | None]:
     start, end = (None if each is None else int(each) for each in (match[1], match[3]))
     if max(start or 0, end or 0) >= 2**63:
         raise UsageError(f"{text!r}: an offset is less than 2^63")
+    if start is not None and end is not None and start > end:
+        raise UsageError(f"{text!r}: the offset where it ends is before the start, so there is nothing between")
     return start, end

@@ -68,6 +68,8 @@ def test_relative_times_are_options_values_although_they_begin_with_a_dash(run: 
 def test_a_limit_counts_for_each_path(run: Run, records: list[dict[str, Any]]) -> None:
     assert offsets(run("cat", "--json", "--limit", 7, PARTITION, PARTITION).json) == offsets(records)[:7] * 2
     assert run("cat", "--limit", 0, PARTITION).out == b""
+    for option in ("--limit", "--tail"):
+        assert offsets(run("cat", "--json", option, 2**63, PARTITION).json) == offsets(records)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 100, 10**9])
@@ -104,6 +106,28 @@ def test_a_partition_that_is_not_there_is_an_error_with_what_there_is(run: Run) 
     result = run("cat", DATA, "-t", "ordres")
     assert result.exit_code == 2
     assert "there are _.dots-and_under.scores-0-0" in result.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (["-t", "txn", "-t", "nope"], "no topic nope is"),
+        (["-t", "txn", "-p", 0, "-p", 1, "-p", 7], "no partition 7 is"),
+        (["-t", "txn", "-t", "nope", "-p", 0, "-p", 1, "-p", 7], "no topic nope and no partition 7 is"),
+    ],
+)
+def test_what_is_not_there_is_told_and_what_is_there_is_read(run: Run, arguments: list[Any], missing: str) -> None:
+    result = run("cat", DATA, *arguments)
+    assert result.exit_code == 2
+    assert result.err.startswith(f"{DATA}: {missing} among")
+    assert result.err.count("\n") == 1
+    assert result.out == run("cat", DATA, "-t", "txn").out != b""
+
+
+def test_lengths_of_redacted_contents_are_those_of_the_contents(run: Run, records: list[dict[str, Any]]) -> None:
+    result = run("cat", "--redact", "-f", r"%K %S\n", PARTITION)
+    assert result.out == run("cat", "-f", r"%K %S\n", PARTITION).out
+    assert [int(line.split()[1]) for line in result.lines] == [len(value(record)) for record in records]
 
 
 def test_nothing_of_redacted_records_is_shown(run: Run, records: list[dict[str, Any]]) -> None:
@@ -159,6 +183,10 @@ def test_many_paths_do_not_depend_on_each_other(run: Run, records: list[dict[str
         (["--limit", "-1", PARTITION], "--limit"),
         (["--isolation", "none", PARTITION], "read_committed"),
         (["--bytes", "hex", PARTITION], "base64"),
+        (["--bytes", "base64", PARTITION], "--json"),
+        (["--offset", "700:656", PARTITION], "ends is before the start"),
+        (["--from", "2026-02-01", "--until", "2026-01-01", PARTITION], "before --from 2026-02-01"),
+        (["--from", "2026", PARTITION], "2026-01-01"),
         ([], "PATH"),
     ],
 )

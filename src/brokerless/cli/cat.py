@@ -57,6 +57,8 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     if options.json and options.format is not None:
         raise UsageError("--json and --format are two ways to write a record; give one of them")
+    if options.bytes == "base64" and not options.json:
+        raise UsageError("--bytes base64 is a way to write JSON; give --json as well")
     output = Output()
     columns, view = _view(options)
     read = _reader(options, columns, output)
@@ -97,7 +99,7 @@ def _view(options: Namespace) -> tuple[list[str], View]:
 
     if options.format is not None:
         parsed = template.parse(options.format)
-        return parsed.columns or ["offset"], lambda batch: template.render(contents(batch), parsed)
+        return parsed.columns or ["offset"], lambda batch: template.render(contents(batch), parsed, batch)
     if options.json:
         mode = "verbatim" if options.redact else options.bytes
         return [*jsonl.COLUMNS, "isControl"], lambda batch: jsonl.records(contents(batch), mode, said(batch))
@@ -110,10 +112,13 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Callable[
 
     now = int(time.time() * 1000)
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
+    start_time, end_time = (None if each is None else parse_time(each, now) for each in (options.start, options.end))
+    if start_time is not None and end_time is not None and start_time > end_time:
+        raise UsageError(f"--until {options.end} is before --from {options.start}, so there is nothing between")
     filters: dict[str, Any] = {
         "end_offset": end,
-        "start_timestamp": None if options.start is None else parse_time(options.start, now),
-        "end_timestamp": None if options.end is None else parse_time(options.end, now),
+        "start_timestamp": start_time,
+        "end_timestamp": end_time,
         "isolation": options.isolation,
         "control": options.control,
         "limit": options.max_batch_bytes,

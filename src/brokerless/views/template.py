@@ -57,7 +57,7 @@ def parse(text: str) -> Template:
     for token in _TOKEN.finditer(text):
         field, escape = token["field"], token["escape"]
         if token["text"] is not None:
-            parts.append(token["text"].encode())
+            parts.append(token["text"].encode(errors="surrogateescape"))  # the bytes that were given
         elif token["hex"] is not None:
             parts.append(bytes([int(token["hex"], 16)]))
         elif field == "%":
@@ -71,14 +71,16 @@ def parse(text: str) -> Template:
     return Template(tuple(parts))
 
 
-def render(batch: pa.RecordBatch, template: Template) -> Iterator[bytes]:
+def render(batch: pa.RecordBatch, template: Template, original: pa.RecordBatch | None = None) -> Iterator[bytes]:
     """The records of ``batch``, which has the template's columns; nothing is put between them.
 
-    Nulls are written as nothing, and the null value of a header as ``NULL``, as kcat does.
+    Nulls are written as nothing, and the null value of a header as ``NULL``, as kcat does. ``original``: the records
+    before they were redacted, whose lengths ``%K`` and ``%S`` are; ``%R`` is what it takes to read ``%s`` again.
     """
     for start in range(0, batch.num_rows, _ROWS):
         part = batch.slice(start, _ROWS)
-        columns = [_column(part, piece) for piece in template.parts]
+        lengths = part if original is None else original.slice(start, _ROWS)
+        columns = [_column(lengths if piece in ("K", "S") else part, piece) for piece in template.parts]
         pieces = chain.from_iterable(zip(*columns, strict=False))
         if part.nbytes > _LARGE:
             yield from pieces

@@ -27,3 +27,8 @@ def test_a_wrong_checksum_is_listed_and_told(run: Run) -> None:
     assert result.exit_code == 1
     assert all("CHECKSUM WRONG" in row for row in result.lines[2:])
     assert result.err.count("checksum") == len(result.lines) - 2
+
+
+def test_a_file_that_is_given_twice_has_its_name_above_twice(run: Run) -> None:
+    log = case("formats/v1-gzip-create").log
+    assert run("batches", log, log).out == run("batches", log).out * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data, broker_expected, case, json_lines
 
@@ -73,6 +74,23 @@ def test_what_is_not_there_is_told(run: Run) -> None:
     result = run("ls", "nowhere", DATA / "meta.properties")
     assert (result.exit_code, result.out) == (2, b"nowhere:\n"[:0])
     assert len(result.err.splitlines()) == 2
+
+
+def test_a_table_of_nothing_that_was_asked_for_has_no_head(run: Run) -> None:
+    for paths in ([DATA], [DATA, broker_data("unclean")]):
+        result = run("ls", "-t", "nope", *paths)
+        assert (result.exit_code, result.out) == (2, b"")
+        assert result.err.count("\n") == len(paths)
+
+
+def test_what_a_storage_says_in_many_lines_is_told_in_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise OSError("Unable to load libjvm\ndlopen(a) failed\ndlopen(b) failed")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", load)
+    result = run("ls", "hdfs://x/y")
+    assert (result.exit_code, result.out) == (2, b"")
+    assert result.err == "hdfs://x/y: Unable to load libjvm\n"
 
 
 def test_segments_by_topic_are_not_both_possible(run: Run) -> None:

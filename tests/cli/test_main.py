@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,23 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch, 
     assert (result.exit_code, result.err) == (130, "")
 
 
+def test_an_interrupt_while_a_command_is_imported_ends_without_a_traceback() -> None:
+    code = """
+import signal, sys
+from brokerless.cli import main
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "brokerless.format.decode":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.exit(main(sys.argv[1:]))
+"""
+    result = python("-c", code, "cat", DATA)
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     code = f"import sys; from brokerless.cli import main; sys.exit(main(['cat', '--json', {str(DATA)!r}]))"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -88,16 +106,33 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert process.wait(60) == 0
 
 
-def test_a_full_disk_is_told_once() -> None:
+@pytest.mark.parametrize("arguments", [["ls"], ["cat", "--help"], ["--help"]])
+def test_a_full_disk_is_told_once(arguments: list[str]) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("there is no /dev/full here")
     with full.open("wb") as stdout:
-        command = [sys.executable, "-m", "brokerless", "ls", str(DATA)]
+        command = [sys.executable, "-m", "brokerless", *arguments, str(DATA)]
         result = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, timeout=60)
     assert result.returncode == 2
     assert result.stderr.count(b"\n") == 1
     assert b"No space left" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["cat"], ["cat", "--help"], ["--help"], ["--version"]])
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes the output")
+def test_a_closed_output_ends_quietly(arguments: list[str]) -> None:
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "brokerless", *arguments, str(DATA)]
+    result = subprocess.run(command, stderr=subprocess.PIPE, timeout=60)
+    assert (result.returncode, result.stderr) == (2, b"")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell closes the output")
+def test_closed_standard_error_does_not_put_damage_among_data() -> None:
+    log = case("damaged/all-crcs-wrong").log
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "brokerless", "cat", str(log)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, timeout=60)
+    assert (result.returncode, result.stdout) == (1, b"")
 
 
 def test_python_m_brokerless_is_the_same_command() -> None:

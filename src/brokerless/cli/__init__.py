@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import cast
+from typing import TextIO, cast
 
 from brokerless.cli.output import CLEAN, INTERRUPTED, UNUSABLE, abandon_stdout, complain
 from brokerless.cli.parser import Command, parse
@@ -49,13 +49,17 @@ exit codes:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (``sys.argv`` by default) and returns the exit code. Never raises for bad input."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    stdout: TextIO | None = sys.stdout
+    if stdout is None:  # closed before: there is nowhere to write to
+        return UNUSABLE
     try:
         exit_code = _run(arguments)
-        sys.stdout.flush()
+        stdout.flush()
         return exit_code
     except BrokerlessError as error:
         complain(f"brokerless: {error}")
     except KeyboardInterrupt:
+        abandon_stdout()  # the reader was interrupted as well, and may be gone
         return INTERRUPTED
     except BrokenPipeError:
         abandon_stdout()
@@ -63,8 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, say
         complain(f"brokerless: {error}")
         abandon_stdout()
-    except SystemExit as exit:  # argparse
-        return exit.code if isinstance(exit.code, int) else UNUSABLE
     return UNUSABLE
 
 
@@ -82,4 +84,8 @@ def _run(arguments: list[str]) -> int:
         complain(f"brokerless: there is no command {name!r}; there are {', '.join(COMMANDS)} (and --help)")
         return UNUSABLE
     command = cast("Command", import_module(f"brokerless.cli.{name}"))
-    return command.run(parse(name, command, arguments[1:]))
+    try:
+        options = parse(name, command, arguments[1:])
+    except SystemExit as exit:  # argparse
+        return exit.code if isinstance(exit.code, int) else UNUSABLE
+    return command.run(options)

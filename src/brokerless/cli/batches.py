@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.output import Output, progress
 from brokerless.errors import UnreadableError
+from brokerless.printable import show_name
 
 DESCRIPTION = """\
 Batch headers, in file order. Of formats v0 and v1, every message and wrapper message is a batch.
@@ -26,15 +27,15 @@ def run(options: Namespace) -> int:
     from brokerless.views import headers, jsonl
 
     output = Output()
-    file = None
     with progress("batches") as done:
         for log in output.open(options.paths, options.include):
             for partition in output.chosen(log, options.topic, options.partition):
+                file = None
                 try:
                     for batch in partition.batches(on_damage=output.damage):
                         if not options.json and batch["file"][0].as_py() != file:
                             file = batch["file"][0].as_py()
-                            output.line(f"{file}:")
+                            output.line(f"{show_name(file)}:")
                             output.write([headers.NAMES])
                         output.write(jsonl.rows(batch) if options.json else headers.lines(batch))
                         done(batch.num_rows)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.output import Output
+from brokerless.printable import show_name
 
 DESCRIPTION = """\
 What there is: a line for each partition, with its records, bytes, offsets, times, formats and codecs.
@@ -30,14 +31,18 @@ def run(options: Namespace) -> int:
     from brokerless.views import listing
 
     output = Output()
-    for number, log in enumerate(output.open(options.paths, options.include)):
+    above = ""
+    for log in output.open(options.paths, options.include):
         partitions = output.chosen(log, options.topic, options.partition)
+        if not partitions and (options.topic or options.partition):
+            continue
         rows = listing.rows(partitions, options.by, output.damage, output.unreadable)
         if options.json:
             output.objects(rows)
             continue
         if len(options.paths) > 1:
-            output.line(("\n" if number else "") + f"{log.path}:")
+            output.line(f"{above}{show_name(log.path)}:")
+            above = "\n"
         for line in listing.lines(rows, options.by):
             output.line(line)
     return output.end()

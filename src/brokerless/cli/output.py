@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from brokerless.errors import Finding, UnreadableError
+from brokerless.printable import readable, show_name
 
 if TYPE_CHECKING:
     from brokerless.log.names import PartitionState
@@ -30,7 +31,7 @@ class Output:
             self._stdout.write(piece)
 
     def line(self, text: str) -> None:
-        self._stdout.write(text.encode(errors="backslashreplace") + b"\n")
+        self._stdout.write(readable(text).encode() + b"\n")
 
     def objects(self, values: Iterable[Any]) -> None:
         """JSON Lines."""
@@ -47,7 +48,7 @@ class Output:
             self.objects([finding.as_dict()])
             self._tell(finding)
         else:
-            self.line(f"{finding.severity:7}  {finding}")
+            self.line(f"{finding.severity:7}  {show_name(str(finding))}")
 
     def damage(self, finding: Finding) -> None:
         """A damaged place, told after what could be read before it. An error changes the exit code, and so does a
@@ -63,7 +64,7 @@ class Output:
     def unreadable(self, error: UnreadableError) -> None:
         """What cannot be opened, told with what to do about it."""
         self.exit_code = UNUSABLE
-        self.say(str(error))
+        self.say(first_line(error))
 
     def say(self, text: str) -> None:
         """A line on stderr, after all that was written before."""
@@ -91,12 +92,18 @@ class Output:
                 yield log
 
     def chosen(self, log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:
-        """The partitions of a log that are asked for; if there is none of them, that is told."""
+        """The partitions of a log that are asked for; a topic or number that none of them has is told."""
         try:
-            return log.partitions if not topics and not partitions else _chosen(log, topics, partitions)
+            found = log.partitions if not topics and not partitions else _chosen(log, topics, partitions)
         except UnreadableError as error:
             self.unreadable(error)
             return ()
+        missing = [f"topic {name}" for name in topics or () if name not in {each.topic for each in found}]
+        missing += [f"partition {number}" for number in partitions or () if number not in {p.partition for p in found}]
+        if missing:
+            named = " and no ".join(dict.fromkeys(missing))
+            self.unreadable(UnreadableError(f"{log.path}: no {named} is among what was asked for"))
+        return found
 
 
 def _chosen(log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:
@@ -115,7 +122,16 @@ def _chosen(log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | 
 
 
 def complain(text: str) -> None:
-    print(text.encode(errors="backslashreplace").decode(), file=sys.stderr, flush=True)
+    """A line on stderr, if there is one (``2>&-``)."""
+    stderr: TextIO | None = sys.stderr
+    if stderr is not None:
+        print(show_name(text), file=stderr, flush=True)
+
+
+def first_line(error: UnreadableError) -> str:
+    """What a storage says in many lines (of each place where it looked for a library, say) is cut to the first."""
+    reason = str(error.__cause__ or "").strip()
+    return str(error).replace(reason, reason.splitlines()[0]) if "\n" in reason else str(error)
 
 
 def abandon_stdout() -> None:
@@ -131,7 +147,8 @@ def progress(what: str, total: int | None = None) -> Generator[Any]:
 
     It draws only where stderr is a terminal and stdout is not (two writers would fight for one screen).
     """
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+    stderr: TextIO | None = sys.stderr
+    if stderr is None or not stderr.isatty() or sys.stdout.isatty():
         yield lambda _: None
         return
     from rich.console import Console

@@ -71,8 +71,8 @@ class Columns:
 
     @property
     def of_table(self) -> list[str]:
-        """Our columns to read."""
-        return [name for name in self.names if name is not None]
+        """Our columns to read; never none, as a batch without columns would not say how many rows it has."""
+        return [name for name in self.names if name is not None] or ["partition"]
 
     @property
     def corrupt(self) -> int | None:

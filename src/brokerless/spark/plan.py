@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import glob
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from brokerless.errors import UnreadableError, UsageError
-from brokerless.log.storage import expand, is_directory
+from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.log.directory import PartitionPath
+from brokerless.log.names import parse_partition_directory
+from brokerless.log.segment import open_segments
+from brokerless.log.storage import Entry, StorageOptions, directory_name, exists, expand, is_directory
 from brokerless.logs import Partition, open
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options, TopicPartition
 from brokerless.spark.splits import EVERYTHING, Bounds, Split, Task, cut
@@ -38,26 +41,73 @@ class Pushed:
     files: frozenset[str] | None = None
     bounds: Bounds = EVERYTHING
 
-    def have(self, partition: Partition) -> bool:
+    def have(self, partition: Partition | Split) -> bool:
         return (self.topics is None or partition.topic in self.topics) and (
             self.partitions is None or partition.partition in self.partitions
         )
 
 
 def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]:
-    """The tasks of a query. Raises UsageError or UnreadableError where options or paths cannot be followed."""
+    """The tasks of a query. Raises UsageError or UnreadableError where options or paths cannot be followed.
+
+    What cannot be opened, and damage that hides a transaction's end, fails a query in FAILFAST mode; in the others it
+    is logged and left out, and PERMISSIVE has a split for it, which becomes a row.
+    """
     pushed = pushed or Pushed()
     found = _find_partitions(options)
     _check_named(options, found)
-    chosen = [partition for partition in found if pushed.have(partition)]
+    told: list[Split] = []
+    chosen: list[Partition] = []
+    for each in (partition for partition in found if pushed.have(partition) or _is_unknown(partition)):
+        left = _leave_out_unreadable(each, options, _teller(each, options, told))
+        if left.segment_paths or not (each.segment_paths or each.paths.findings):
+            chosen.append(left)
     if options.table == "transactions":
         splits = [_whole(each) for each in chosen if each.segment_paths]
     else:
         ranges = [(each, _range(each, options)) for each in chosen]
         pairs = [(each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None]
         size = _split_bytes(options, [each for each, _ in pairs])
-        splits = [one for each, own in pairs for one in _splits(each, own, options, pushed, size)]
-    return [Task(tuple(group)) for group in _group(splits, options)] or [Task(())]
+        splits = [
+            one
+            for each, own in pairs
+            for one in _splits(each, own, options, pushed, size, _teller(each, options, told))
+        ]
+    if pushed.files is not None:
+        told = [each for each in told if each.findings[0].file in pushed.files]
+    told = [each for each in told if pushed.have(each)]
+    return [Task(tuple(group)) for group in _group([*splits, *told], options)] or [Task(())]
+
+
+def _teller(partition: Partition, options: Options, told: list[Split]) -> Callable[[Finding], None]:
+    """What planning does about an error in a partition, by mode."""
+
+    def tell(finding: Finding) -> None:
+        if finding.severity != "error":
+            return
+        if options.mode == "FAILFAST":
+            raise UnreadableError(str(finding)) if finding.kind.startswith("unreadable") else DamageError(finding)
+        _log.warning("damaged and not read: %s", finding)
+        if options.mode == "PERMISSIVE":
+            told.append(Split(partition.topic, partition.partition, None, findings=(finding,)))
+
+    return tell
+
+
+def _leave_out_unreadable(partition: Partition, options: Options, tell: Callable[[Finding], None]) -> Partition:
+    """The partition without segments that cannot be opened, which are told.
+
+    In FAILFAST mode a task fails where it comes to one; only where planning itself reads the whole log is it looked
+    for here, as what it hides would be missed without a word.
+    """
+    reads_all = options.committed or options.table == "transactions"
+    reads_all |= any(each.timestamp is not None or each.timestamps is not None for each in (options.start, options.end))
+    if options.mode == "FAILFAST" and not reads_all:
+        for finding in partition.paths.findings:
+            tell(finding)
+        return partition
+    segments = tuple(each for each, _ in open_segments(partition.paths, tell, None, partition.storage_options))
+    return Partition(replace(partition.paths, segments=segments), partition.storage_options)
 
 
 def _find_partitions(options: Options) -> list[Partition]:
@@ -66,21 +116,50 @@ def _find_partitions(options: Options) -> list[Partition]:
     for pattern in options.paths:
         paths = expand(pattern, storage)
         for path in paths:
-            # A pattern also meets a partition's indexes and a log directory's checkpoints.
-            if (
-                glob.has_magic(pattern)
-                and not path.endswith((".log", ".checkpoint"))
-                and not is_directory(path, storage)
-            ):
+            if glob.has_magic(pattern) and not _is_log_or_directory(path, storage):
                 continue
-            found += open(path, include=options.include, storage_options=storage).partitions  # type: ignore[arg-type]
+            try:
+                log = open(path, include=options.include, storage_options=storage)  # type: ignore[arg-type]
+            except UnreadableError as error:
+                if not glob.has_magic(pattern):
+                    raise
+                found.append(_unreadable(path, str(error).removeprefix(f"{path}: "), options))
+                continue
+            found += log.partitions
+            found += [
+                _unreadable(each.path, "there is no such file or directory", options)
+                for each in log.directory.foreign
+                if _is_dangling_partition(each, options)
+            ]
     _check_there(options, found)
-    chosen = [each for each in found if options.topics.have(each.topic, each.partition)]
-    for finding in (finding for each in chosen for finding in each.paths.findings):
-        if options.mode == "FAILFAST":
-            raise UnreadableError(str(finding))
-        _log.warning("not read: %s", finding)
-    return chosen
+    return [each for each in found if options.topics.have(each.topic, each.partition) or _is_unknown(each)]
+
+
+def _is_log_or_directory(path: str, storage: StorageOptions | None) -> bool:
+    """A pattern also meets a partition's indexes, a log directory's checkpoints, and links that lead nowhere."""
+    if path.endswith((".log", ".checkpoint")) or is_directory(path, storage):
+        return True
+    return parse_partition_directory(directory_name(path)) is not None and not exists(path, storage)
+
+
+def _unreadable(path: str, reason: str, options: Options) -> Partition:
+    """A partition of which nothing is known but why it cannot be read."""
+    named = parse_partition_directory(directory_name(path))
+    finding = Finding("error", "unreadable-file", path, None, None, reason)
+    topic, partition = (None, None) if named is None else (named.topic, named.partition)
+    return Partition(PartitionPath(topic, partition, path, findings=(finding,)), options.storage or None)
+
+
+def _is_unknown(partition: Partition) -> bool:
+    """Whether it could not be opened, and so may hold anything."""
+    return partition.topic is None and bool(partition.paths.findings)
+
+
+def _is_dangling_partition(entry: Entry, options: Options) -> bool:
+    """Whether a link that leads nowhere is named as the directory of a partition that is asked for."""
+    named = parse_partition_directory(entry.name)
+    is_dangling = not entry.is_directory and entry.size is None
+    return is_dangling and named is not None and named.state in ("live", *options.include)
 
 
 def _check_there(options: Options, found: list[Partition]) -> None:
@@ -98,7 +177,7 @@ def _check_there(options: Options, found: list[Partition]) -> None:
 
 def _check_named(options: Options, found: list[Partition]) -> None:
     """Offsets by partition are for all partitions or none, as in spark-sql-kafka."""
-    assigned = frozenset(_name(each) for each in found)
+    assigned = frozenset(_name(each) for each in found if not _is_unknown(each))
     for side, limit in (("starting", options.start), ("ending", options.end)):
         named = limit.partitions
         if named is not None and named != assigned:
@@ -173,13 +252,23 @@ def _whole(partition: Partition) -> Split:
     return Split(partition.topic, partition.partition, None, partition.paths, cost=cost)
 
 
-def _splits(partition: Partition, wanted: Bounds, options: Options, pushed: Pushed, size: int) -> Iterator[Split]:
+def _splits(
+    partition: Partition,
+    wanted: Bounds,
+    options: Options,
+    pushed: Pushed,
+    size: int,
+    tell: Callable[[Finding], None],
+) -> Iterator[Split]:
     storage = partition.storage_options
     transactions: Transactions | None = None
+    found: list[Finding] = []
     if options.committed and options.table == "records":
         from brokerless.log.partition import transactions_of
 
-        transactions = transactions_of(partition.paths, storage)
+        transactions = transactions_of(partition.paths, storage, found.append)
+        for finding in found:
+            tell(finding)
     segments = partition.segment_paths
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
     for segment in wanted.segments(segments):
@@ -188,7 +277,13 @@ def _splits(partition: Partition, wanted: Bounds, options: Options, pushed: Push
         after = following.get(segment.base_offset)
         own = None if transactions is None else _compact(transactions, segment.base_offset, after)
         whole = Split(
-            partition.topic, partition.partition, segment, bounds=wanted, transactions=own, cost=segment.log.size or 0
+            partition.topic,
+            partition.partition,
+            segment,
+            bounds=wanted,
+            transactions=own,
+            cost=segment.log.size or 0,
+            findings=tuple(each for each in found if each.file == segment.log.path),
         )
         if options.table == "segments":
             yield whole

@@ -10,12 +10,12 @@ import pyarrow as pa
 from brokerless.errors import Finding
 from brokerless.log.segment import HEADERS_STEP, STEP, Report, scan
 from brokerless.log.storage import open_file
-from brokerless.logs import Partition, raise_errors
+from brokerless.logs import raise_errors
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
 from brokerless.spark.splits import EVERYTHING, Split
-from brokerless.tables import Source, batches_batch, project, records_batch, segment_row
+from brokerless.tables import Source, batches_batch, project, records_batch, segment_row, transactions_table
 
 _HUGE = 32 << 20
 """Bytes of a record batch whose memory is given back to the system: workers live on after a task."""
@@ -28,6 +28,10 @@ def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.
     after what was readable before it (PERMISSIVE, where the schema has a column for it), or logged and passed over."""
     found: list[Finding] = []
     report = raise_errors if options.mode == "FAILFAST" else found.append
+    if split.segment is None and split.paths is None:
+        if columns.corrupt is not None:  # otherwise the log has it, from planning
+            yield corrupt_rows(split.findings, split.topic, split.partition, columns)
+        return
     for batch in _table(split, options, columns, report):
         if batch.num_rows:
             yield to_spark(batch, columns)
@@ -37,7 +41,8 @@ def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.
 
 
 def _tell(found: list[Finding], split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:
-    damages = [finding for finding in found if finding.severity == "error"]
+    told = {(each.file, each.position) for each in split.findings}
+    damages = [each for each in found if each.severity == "error" and (each.file, each.position) not in told]
     found.clear()
     if damages and options.mode == "PERMISSIVE" and columns.corrupt is not None:
         yield corrupt_rows(damages, split.topic, split.partition, columns)
@@ -55,8 +60,11 @@ def _table(split: Split, options: Options, columns: Columns, report: Report) -> 
         case "segments":
             yield _segments(split, options, columns.of_table, report)
         case "transactions":
+            from brokerless.log.partition import transactions_of
+
             assert split.paths is not None
-            table = Partition(split.paths, options.storage or None).transactions()
+            transactions = transactions_of(split.paths, options.storage or None, report)
+            table = transactions_table(transactions, Source(split.paths.path, split.topic, split.partition))
             yield from table.select(columns.of_table).combine_chunks().to_batches()
 
 

@@ -53,7 +53,8 @@ class Split:
     """The batches of one partition that a task reads: those of ``segment`` that begin in the bytes ``[start, end)``
     (None is the end of the file). For the transactions of a partition, all of ``paths``; otherwise ``paths`` is None.
 
-    ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here.
+    ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here. ``findings`` are
+    what planning met: without a segment or paths they are to be told; with them, they were told elsewhere.
     """
 
     topic: str | None
@@ -65,6 +66,7 @@ class Split:
     bounds: Bounds = EVERYTHING
     transactions: Transactions | None = None
     cost: int = 0
+    findings: tuple[Finding, ...] = ()
 
 
 class Task(InputPartition):

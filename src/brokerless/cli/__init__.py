@@ -42,7 +42,7 @@ exit codes:
   0  all is well
   1  damage was met, or a log ends within a batch: a line on stderr for each place; all that could be read was written
      (verify: only where Kafka's own reader would throw, which a cut-off end is not)
-  2  a wrong command line, or a path that cannot be opened
+  2  a wrong command line, or a path that cannot be opened, or a topic or partition that is not there
 """
 
 

@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")
 _MILLISECONDS = re.compile(r"-?\d{1,18}")
 _EARLIEST_MILLISECONDS, _EARLIEST = 10**10, "1970-04-26T17:46:40Z"
-"""A smaller number is rather a year, a month, or seconds; what is that old has to be asked for by its date."""
+"""A smaller number is rather a year, a month, or seconds (but 0 is the epoch); so old a time is asked for by its date."""
 _OFFSETS = re.compile(r"(\d{1,19})?(:(\d{1,19})?)?")
 
 
@@ -23,7 +23,7 @@ def parse_time(text: str, now: int) -> int:
     if relative:
         return now - int(relative[1]) * _UNITS[relative[2]]
     if _MILLISECONDS.fullmatch(text) and not re.fullmatch(r"\d{8}", text):  # 20240501 is a date
-        if int(text) < _EARLIEST_MILLISECONDS:
+        if int(text) != 0 and int(text) < _EARLIEST_MILLISECONDS:
             date = f"{text}-01-01" if re.fullmatch(r"\d{4}", text) else "2026-01-01"
             raise UsageError(
                 f"{text!r} as ms since the epoch is before {_EARLIEST}; write a date as {date}, a time {TIME_HELP}"

@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")
 _MILLISECONDS = re.compile(r"-?\d{1,18}")
 _EARLIEST_MILLISECONDS, _EARLIEST = 10**10, "1970-04-26T17:46:40Z"
-"""A smaller number is rather a year, a month, or seconds (but 0 is the epoch); so old a time is asked for by its date."""
+"""A smaller number is rather a year, a month, or seconds (0 is the epoch); so old a time is asked for by its date."""
 _OFFSETS = re.compile(r"(\d{1,19})?(:(\d{1,19})?)?")
 
 

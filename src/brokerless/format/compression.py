@@ -12,6 +12,7 @@ What is accepted and refused is what Kafka's reader accepts and refuses (3.9.1 a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -49,13 +50,20 @@ class LimitError(CodecError):
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """Compressed payloads, one of each batch. ``blocks`` and ``rooms``: of those that are plain, their one block and
-    the bytes that it may inflate to; of others, the room is 0."""
+    """Compressed payloads ``view[starts[i]:ends[i]]``, one of each batch.
 
-    data: list[memoryview]
+    ``plain_codec``: the codec of all, or 0 if they differ. ``blocks``, ``block_ends`` and ``rooms``: of those that are
+    plain, where their one block is and the bytes that it may inflate to; of others, the room is 0.
+    """
+
+    view: memoryview
+    starts: list[int]
+    ends: list[int]
     codecs: list[int]
     magics: list[int]
-    blocks: list[memoryview]
+    plain_codec: int
+    blocks: list[int]
+    block_ends: list[int]
     rooms: list[int]
 
 
@@ -65,15 +73,17 @@ def find_payloads(
     """The payloads ``buffer[starts[i]:ends[i]]``, looked at."""
     from brokerless.format.frames import find_plain
 
-    view, blocks, rooms = buffer.data, np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
-    data = [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    codec = int(codecs[0]) if len(codecs) else 0
-    if codec and (codecs == codec).all():
-        header = _plain_lz4_header(data[0], int(magics.max())) if codec == _LZ4 else 0
+    blocks, rooms = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
+    codec = int(codecs[0]) if len(codecs) and (codecs == codecs[0]).all() else 0
+    if codec:
+        first = buffer[starts[0] : ends[0]].data
+        header = _plain_lz4_header(first, int(magics.max())) if codec == _LZ4 else 0
         find_plain(buffer, codec, starts, ends, header, blocks, rooms)
-    ends = ends - 4 if codec == _LZ4 else ends
-    found = [view[start:end] for start, end in zip(blocks.tolist(), ends.tolist(), strict=True)]
-    return Payloads(data, codecs.tolist(), magics.tolist(), found, rooms.tolist())
+    block_ends = ends - 4 if codec == _LZ4 else ends
+    return Payloads(
+        buffer.data, starts.tolist(), ends.tolist(), codecs.tolist(), magics.tolist(),
+        codec, blocks.tolist(), block_ends.tolist(), rooms.tolist(),
+    )  # fmt: skip
 
 
 def _plain_lz4_header(payload: memoryview, magic: int) -> int:
@@ -99,6 +109,11 @@ class Inflater:
         self.buffer: NDArray[np.uint8] = np.empty(1 << 20, dtype=np.uint8)
         self._view = self.buffer.data
         self._zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+        self._plain: dict[int, Callable[[memoryview, memoryview], int]] = {
+            _LZ4: _decompress_lz4,
+            _SNAPPY: _decompress_snappy,
+            _ZSTD: self._plain_zstd,
+        }
 
     def clear(self) -> None:
         """Forgets all results. A buffer that one huge batch has grown is given back."""
@@ -128,38 +143,37 @@ class Inflater:
     def inflate_many(self, payloads: Payloads, first: int, enough: int) -> tuple[Int64s, Int64s, dict[int, CodecError]]:
         """Appends payload ``first`` and those after it until ``enough`` bytes are there; returns where each starts and
         ends, and what stopped some of them early, by their place among these."""
-        starts, ends = list[int](), list[int]()
+        ends = [self.used]
         errors: dict[int, CodecError] = {}
-        row = first
-        while row < len(payloads.data) and self.used < enough:
-            start = self.used
-            if not self._inflate_plain(payloads, row):
-                error = self.inflate(payloads.codecs[row], payloads.magics[row], payloads.data[row])[2]
+        view, blocks, block_ends, rooms = payloads.view, payloads.blocks, payloads.block_ends, payloads.rooms
+        plain = self._plain.get(payloads.plain_codec)
+        row, total, used = first, len(rooms), self.used
+        while row < total and used < enough:
+            room = rooms[row]
+            size = -1
+            if plain is not None and 0 < room <= self.limit and used + room <= len(self._view):
+                try:
+                    size = plain(view[blocks[row] : block_ends[row]], self._view[used : used + room])
+                except (cramjam.DecompressionError, zstandard.ZstdError):
+                    size = -1  # the long way says what is wrong
+            if size >= 0:
+                used += size
+            else:
+                self.used = used
+                payload = view[payloads.starts[row] : payloads.ends[row]]
+                error = self.inflate(payloads.codecs[row], payloads.magics[row], payload)[2]
                 if error is not None:
                     errors[row - first] = error
-            starts.append(start)
-            ends.append(self.used)
+                used = self.used
+            ends.append(used)
             row += 1
-        return np.array(starts, np.int64), np.array(ends, np.int64), errors
+        self.used = used
+        places = np.array(ends, np.int64)
+        return places[:-1], places[1:], errors
 
-    def _inflate_plain(self, payloads: Payloads, row: int) -> bool:
-        """Inflates the one block of a plain payload; False where it is none, or where anything is wrong with it."""
-        room, codec, end = payloads.rooms[row], payloads.codecs[row], self.used + payloads.rooms[row]
-        if room == 0 or end > len(self.buffer) or room > self.limit:
-            return False
-        try:
-            if codec == _LZ4:
-                self.used += _decompress_lz4(payloads.blocks[row], self._view[self.used : end])
-            elif codec == _SNAPPY:
-                self.used += _decompress_snappy(payloads.blocks[row], self._view[self.used : end])
-            else:
-                size = self._zstd.stream_reader(payloads.blocks[row]).readinto(self._view[self.used : end])
-                if size == room:  # there may be more
-                    return False
-                self.used += size
-        except (cramjam.DecompressionError, zstandard.ZstdError):
-            return False
-        return True
+    def _plain_zstd(self, block: memoryview, room: memoryview) -> int:
+        size = self._zstd.stream_reader(block).readinto(room)
+        return size if size < len(room) else -1  # there may be more
 
     def check_header(self, codec: int, magic: int, payload: memoryview) -> CodecError | None:
         """What keeps a payload's stream from being opened, if anything: all that Kafka looks at where a compressed

@@ -106,7 +106,7 @@ class Inflater:
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
         self.used = 0
-        self.buffer: NDArray[np.uint8] = np.empty(4 << 20, dtype=np.uint8)
+        self.buffer: NDArray[np.uint8] = np.empty(1 << 20, dtype=np.uint8)
         self._view = self.buffer.data
         self._zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
         self._plain: dict[int, Callable[[memoryview, memoryview], int]] = {
@@ -119,7 +119,7 @@ class Inflater:
         """Forgets all results. A buffer that one huge batch has grown is given back."""
         self.used = 0
         if len(self.buffer) > 32 << 20:
-            self._grow(4 << 20)
+            self._grow(1 << 20)
 
     def inflate(self, codec: int, magic: int, payload: memoryview) -> tuple[int, int, CodecError | None]:
         """Appends a payload's bytes; returns where they start and end, and what stopped them early, if anything did."""

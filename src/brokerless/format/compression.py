@@ -109,11 +109,6 @@ class Inflater:
         self.buffer: NDArray[np.uint8] = np.empty(1 << 20, dtype=np.uint8)
         self._view = self.buffer.data
         self._zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-        self._plain: dict[int, Callable[[memoryview, memoryview], int]] = {
-            _LZ4: _decompress_lz4,
-            _SNAPPY: _decompress_snappy,
-            _ZSTD: self._plain_zstd,
-        }
 
     def clear(self) -> None:
         """Forgets all results. A buffer that one huge batch has grown is given back."""
@@ -146,7 +141,7 @@ class Inflater:
         ends = [self.used]
         errors: dict[int, CodecError] = {}
         view, blocks, block_ends, rooms = payloads.view, payloads.blocks, payloads.block_ends, payloads.rooms
-        plain = self._plain.get(payloads.plain_codec)
+        plain = self._plain(payloads.plain_codec)
         row, total, used = first, len(rooms), self.used
         while row < total and used < enough:
             room = rooms[row]
@@ -170,6 +165,11 @@ class Inflater:
         self.used = used
         places = np.array(ends, np.int64)
         return places[:-1], places[1:], errors
+
+    def _plain(self, codec: int) -> Callable[[memoryview, memoryview], int] | None:
+        """What inflates one plain block of a codec into a room."""
+        # Not kept in an attribute: a cycle would hold the buffer until Python's collector comes.
+        return {_LZ4: _decompress_lz4, _SNAPPY: _decompress_snappy, _ZSTD: self._plain_zstd}.get(codec)
 
     def _plain_zstd(self, block: memoryview, room: memoryview) -> int:
         size = self._zstd.stream_reader(block).readinto(room)

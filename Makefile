@@ -5,7 +5,8 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 SOURCES := src tests benchmarks demo
-KERNELS := brokerless.format.decode, brokerless.format.checksum, brokerless.format.candidates, brokerless.views.jsonl_kernels
+KERNELS := brokerless.format.decode, brokerless.format.checksum, brokerless.format.candidates, brokerless.format.frames, \
+    brokerless.views.jsonl_kernels
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-data test lint types format bench lock clean

@@ -28,9 +28,6 @@ OnUnreadable = Callable[[UnreadableError], None]
 Time = int | datetime
 """Milliseconds since the epoch, or a datetime with a time zone."""
 
-_HUGE = 32 << 20
-"""Bytes of a record batch whose memory is given back to the system rather than kept for the next one."""
-
 
 def open(
     path: str | os.PathLike[str],
@@ -96,8 +93,9 @@ class Partition:
         goes on. Without it, the first error is raised as :class:`DamageError`.
         """
         from brokerless.format.compression import DEFAULT_LIMIT
-        from brokerless.log.partition import Range, Reading, read_partition, transactions_of
-        from brokerless.tables import Source, project, records_batch
+        from brokerless.log.partition import Reading, read_partition, transactions_of
+        from brokerless.log.ranges import Range
+        from brokerless.tables import project, record_batches
 
         if isolation not in ("read_uncommitted", "read_committed"):
             raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
@@ -122,14 +120,8 @@ class Partition:
             pending.pop((finding.file, finding.position), None)
             report(finding)
 
-        for piece in read_partition(self.paths, reading, tell, self.storage_options):
-            source = Source(piece.path, self.topic, self.partition)
-            batch = records_batch(piece.decoded, source, schema, piece.rows)
-            is_huge = batch.nbytes > _HUGE
-            yield batch
-            del piece, batch  # before the next is decoded, which may be as large
-            if is_huge:
-                pa.default_memory_pool().release_unused()
+        pieces = read_partition(self.paths, reading, tell, self.storage_options)
+        yield from record_batches(pieces, self.topic, self.partition, schema)
         # Damage that made a transaction look open lies where a committed reader does not come.
         for finding in pending.values():
             report(finding)
@@ -144,7 +136,7 @@ class Partition:
         for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`.
         """
         from brokerless.log.segment import HEADERS_STEP, STEP, check_checksums, open_segments, scan
-        from brokerless.tables import Source, batches_batch, project
+        from brokerless.tables import Source, chunk_batch, project
 
         schema = project(BATCHES, columns)
         check = "isValid" in schema.names
@@ -154,12 +146,7 @@ class Partition:
             for chunk in scan(file, report, step=STEP if check else HEADERS_STEP):
                 wrong: list[Finding] = []
                 valid = check_checksums(chunk, segment.log.path, wrong.append) if check else None
-                wrappers = None
-                if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
-                    from brokerless.format.decode import look_into_wrappers
-
-                    wrappers = look_into_wrappers(chunk.buffer, chunk.batches)
-                yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
+                yield chunk_batch(chunk, source, schema, valid)
                 if on_damage is not None:
                     for finding in wrong:
                         on_damage(finding)

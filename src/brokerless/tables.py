@@ -5,7 +5,7 @@ Nothing is copied where Arrow can adopt an array as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,15 @@ from brokerless.arrow import Column, bits, column_of, column_of_flags, column_of
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
-from brokerless.format.columns import Columns
+from brokerless.format.columns import HUGE, Columns
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.summary import Summary
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
     from brokerless.format.decode import Decoded, Wrappers
+    from brokerless.log.partition import Piece
+    from brokerless.log.segment import Chunk
     from brokerless.log.transactions import Transactions
 
 _BINARY = pa.binary()
@@ -73,6 +75,33 @@ def records_batch(
     }
     batch = pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
     return batch if rows is None else batch.filter(column_of_flags(rows))
+
+
+def record_batches(
+    pieces: Iterator[Piece], topic: str | None, partition: int | None, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """What was read of one partition as Arrow record batches. Of one that is huge, nothing is held here when the next
+    is decoded, and its memory is given back to the system."""
+    for piece in pieces:
+        batch = records_batch(piece.decoded, Source(piece.path, topic, partition), schema, piece.rows)
+        is_huge = batch.nbytes > HUGE
+        yield batch
+        del piece, batch
+        if is_huge:
+            pa.default_memory_pool().release_unused()
+
+
+def chunk_batch(
+    chunk: Chunk, source: Source, schema: pa.Schema, is_valid: NDArray[np.bool_] | None, limit: int | None = None
+) -> pa.RecordBatch:
+    """A chunk's batch headers as one Arrow record batch; wrapper messages are looked into where ``schema`` needs it,
+    as far as they inflate to ``limit`` bytes."""
+    wrappers = None
+    if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
+        from brokerless.format.decode import DEFAULT_LIMIT, look_into_wrappers
+
+        wrappers = look_into_wrappers(chunk.buffer, chunk.batches, DEFAULT_LIMIT if limit is None else limit)
+    return batches_batch(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
 
 
 def batches_batch(

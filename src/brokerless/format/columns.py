@@ -61,7 +61,8 @@ COLUMNS_SIGNATURE = (
 )
 """Numba's types of :meth:`Columns.arrays`."""
 
-_HUGE = 32 << 20
+HUGE = 32 << 20
+"""Bytes of columns whose memory is given back to the system rather than kept for the next ones."""
 _SLACK = 64
 """Bytes beyond the last value, so that copies may go in wide steps."""
 
@@ -121,7 +122,7 @@ class Columns:
 def allocate(rows: int, data: int, headers: int) -> Columns:
     """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 
-    if data > _HUGE:
+    if data > HUGE:
         # The pool may hold on to what an earlier huge record had.
         pa.default_memory_pool().release_unused()
 

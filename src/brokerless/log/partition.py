@@ -1,13 +1,13 @@
-"""The segments of one partition as one log: which batches a range needs, and their records.
+"""The segments of one partition as one log: the records of a range.
 
-Everything is pruned by batch headers before a checksum is computed or a payload is inflated.
+What a range does not need is left out by batch headers before anything is inflated, but only by those whose checksums
+are right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,63 +16,12 @@ from brokerless.errors import Finding
 from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoded, Decoder
-from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.directory import PartitionPath
+from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, open_segments, scan
 from brokerless.log.storage import File, StorageOptions
 from brokerless.log.transactions import Transactions, find_transactions
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """Which records are asked for: ``start <= x < end`` for offsets and for timestamps (ms); None is without bound."""
-
-    start_offset: int | None = None
-    end_offset: int | None = None
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-
-    @property
-    def is_everything(self) -> bool:
-        return self == Range()
-
-    def batches(self, batches: Batches) -> NDArray[np.bool_]:
-        """Which batches may hold such records, by their headers: bool, shape ``(n,)``."""
-        wanted = np.ones(len(batches), np.bool_)
-        if self.start_offset is not None:
-            wanted &= batches.last_offset >= self.start_offset
-        if self.end_offset is not None:
-            # A wrapper's offset is its last one: its first may be far before.
-            is_wrapper = batches.is_legacy & (batches.codec != 0)
-            wanted &= (batches.entry_offset < self.end_offset) | is_wrapper
-        if self.start_timestamp is not None:
-            wanted &= batches.max_timestamp >= self.start_timestamp
-        return wanted
-
-    def rows(self, decoded: Decoded) -> NDArray[np.bool_] | None:
-        """Which decoded rows are asked for; None for all."""
-        rows = decoded.columns.rows
-        wanted = np.ones(rows, np.bool_)
-        for values, start, end in (
-            (decoded.columns.offset[:rows], self.start_offset, self.end_offset),
-            (decoded.columns.timestamp[:rows], self.start_timestamp, self.end_timestamp),
-        ):
-            if start is not None:
-                wanted &= values >= start
-            if end is not None:
-                wanted &= values < end
-        return None if wanted.all() else wanted
-
-    def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
-        """Which segments may hold such offsets, by their names."""
-        chosen: list[SegmentPaths] = []
-        for segment, following in zip_longest(segments, segments[1:]):
-            if self.end_offset is not None and segment.base_offset >= self.end_offset:
-                continue
-            if following is not None and self.start_offset is not None and following.base_offset <= self.start_offset:
-                continue
-            chosen.append(segment)
-        return tuple(chosen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +39,7 @@ class Reading:
     given as well. ``transactions``: given to leave out aborted data and what is not yet stable (read_committed).
     ``limit``: bytes that one batch may inflate to."""
 
-    range: Range = Range()
+    range: Range = EVERYTHING
     keys: bool = True
     values: bool = True
     headers: bool = True
@@ -126,7 +75,7 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
 
     def pieces(decoded: Decoded) -> Iterator[Piece]:
         findings.extend(damage_finding(file.path, damage) for damage in decoded.damages)
-        rows = None if wanted.is_everything else wanted.rows(decoded)
+        rows = None if wanted.is_everything else wanted.rows(decoded.columns)
         is_wanted = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
         piece = [Piece(file.path, decoded, rows)] if is_wanted else []
@@ -157,8 +106,7 @@ def stable_range(reading: Reading) -> Range:
     stable = None if reading.transactions is None else reading.transactions.last_stable_offset
     if stable is None:
         return reading.range
-    end = reading.range.end_offset
-    return replace(reading.range, end_offset=stable if end is None else min(end, stable))
+    return reading.range.narrow(Range(end_offset=stable))
 
 
 def is_past(batches: Batches, wanted: Range) -> bool:

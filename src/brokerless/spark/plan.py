@@ -18,11 +18,12 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
+from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import open_segments
 from brokerless.log.storage import Entry, StorageOptions, directory_name, exists, expand, is_directory
 from brokerless.logs import Partition, open
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options, TopicPartition
-from brokerless.spark.splits import EVERYTHING, Bounds, Split, Task, cut
+from brokerless.spark.splits import Split, Task, cut
 
 if TYPE_CHECKING:
     from brokerless.log.transactions import Transactions
@@ -39,7 +40,7 @@ class Pushed:
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
     files: frozenset[str] | None = None
-    bounds: Bounds = EVERYTHING
+    bounds: Range = EVERYTHING
 
     def have(self, partition: Partition | Split) -> bool:
         return (self.topics is None or partition.topic in self.topics) and (
@@ -197,7 +198,7 @@ def _name(partition: Partition) -> TopicPartition:
     return partition.topic or "", -1 if partition.partition is None else partition.partition
 
 
-def _range(partition: Partition, options: Options) -> Bounds | None:
+def _range(partition: Partition, options: Options) -> Range | None:
     """The offsets to read of a partition; None for nothing."""
     start, end = options.start, options.end
     first: int | None = None
@@ -219,7 +220,7 @@ def _range(partition: Partition, options: Options) -> Bounds | None:
     elif end.offsets is not None:
         last = end.offsets[_name(partition)]
         last = None if last == LATEST else _there(last, partition, options)
-    return Bounds(first, last)
+    return Range(first, last)
 
 
 def _timestamp(limit: Limit, partition: Partition) -> int | None:
@@ -254,7 +255,7 @@ def _whole(partition: Partition) -> Split:
 
 def _splits(
     partition: Partition,
-    wanted: Bounds,
+    wanted: Range,
     options: Options,
     pushed: Pushed,
     size: int,

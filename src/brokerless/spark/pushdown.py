@@ -9,9 +9,9 @@ from typing import Any
 from pyspark.sql import datasource as spark
 from pyspark.sql.datasource import Filter
 
+from brokerless.log.ranges import Range
 from brokerless.spark.options import Options
 from brokerless.spark.plan import Pushed
-from brokerless.spark.splits import Bounds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -25,7 +25,7 @@ def push(filters: list[Filter], options: Options) -> tuple[Pushed, list[Filter]]
     """
     constant: dict[str, frozenset[Any] | None] = {"topic": None, "partition": None, "file": None}
     types = {"topic": str, "partition": int, "file": str}
-    wanted, rest = Bounds(), list[Filter]()
+    wanted, rest = Range(), list[Filter]()
     for each in filters:
         name = ".".join(getattr(each, "attribute", ()))
         values = _values(each)
@@ -72,19 +72,19 @@ def _bounds(each: Filter) -> tuple[Any, bool, Any, bool]:
             return None, False, None, False
 
 
-def _offsets(each: Filter) -> Bounds:
+def _offsets(each: Filter) -> Range:
     least, with_least, largest, with_largest = _bounds(each)
     start = least + (not with_least) if type(least) is int else None
     end = largest + with_largest if type(largest) is int else None
-    return Bounds(start_offset=_as_int64(start), end_offset=_as_int64(end))
+    return Range(start_offset=_as_int64(start), end_offset=_as_int64(end))
 
 
-def _timestamps(each: Filter) -> Bounds:
+def _timestamps(each: Filter) -> Range:
     """Spark's microseconds as whole milliseconds, never fewer than pass."""
     least, _, largest, _ = _bounds(each)
     start = (least - _EPOCH) // _MILLISECOND if _is_aware(least) else None
     end = (largest - _EPOCH) // _MILLISECOND + 1 if _is_aware(largest) else None
-    return Bounds(start_timestamp=_as_int64(start), end_timestamp=_as_int64(end))
+    return Range(start_timestamp=_as_int64(start), end_timestamp=_as_int64(end))
 
 
 def _is_aware(value: Any) -> bool:

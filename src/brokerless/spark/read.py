@@ -14,11 +14,8 @@ from brokerless.logs import raise_errors
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
-from brokerless.spark.splits import EVERYTHING, Split
-from brokerless.tables import Source, batches_batch, project, records_batch, segment_row, transactions_table
-
-_HUGE = 32 << 20
-"""Bytes of a record batch whose memory is given back to the system: workers live on after a task."""
+from brokerless.spark.splits import Split
+from brokerless.tables import Source, chunk_batch, project, record_batches, segment_row, transactions_table
 
 _log = logging.getLogger(__name__)
 
@@ -69,14 +66,14 @@ def _table(split: Split, options: Options, columns: Columns, report: Report) -> 
 
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
-    from brokerless.log.partition import Range, Reading, read_file
+    from brokerless.log.partition import Reading, read_file
     from brokerless.log.seek import position_of_offset
 
     assert split.segment is not None
     storage = options.storage or None
     schema = project(RECORDS, names)
     reading = Reading(
-        range=Range(*split.bounds),
+        range=split.bounds,
         keys="key" in names,
         values="value" in names,
         headers="headers" in names,
@@ -88,13 +85,8 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         start = split.start
         if not start and split.bounds.start_offset is not None:
             start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
-        for piece in read_file(file, reading, report, start, split.end):
-            batch = records_batch(piece.decoded, Source(piece.path, split.topic, split.partition), schema, piece.rows)
-            is_huge = batch.nbytes > _HUGE
-            yield batch
-            del piece, batch  # before the next is decoded, which may be as large
-            if is_huge:
-                pa.default_memory_pool().release_unused()
+        pieces = read_file(file, reading, report, start, split.end)
+        yield from record_batches(pieces, split.topic, split.partition, schema)
 
 
 def _batches(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
@@ -104,10 +96,8 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
     source = Source(split.segment.log.path, split.topic, split.partition)
     with open_file(split.segment.log.path, options.storage or None) as file:
         for chunk in scan(file, report, split.start, split.end, STEP if check else HEADERS_STEP):
-            if split.bounds != EVERYTHING:
-                from brokerless.log.partition import Range
-
-                chunk = chunk.take(Range(*split.bounds).batches(chunk.batches))
+            if not split.bounds.is_everything:
+                chunk = chunk.take(split.bounds.batches(chunk.batches))
             if not len(chunk.batches):
                 continue
             valid = None
@@ -115,12 +105,7 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
                 from brokerless.format.batches import checksums_match
 
                 valid = checksums_match(chunk.buffer, chunk.batches)
-            wrappers = None
-            if "baseOffset" in names and chunk.batches.is_wrapper.any():
-                from brokerless.format.decode import look_into_wrappers
-
-                wrappers = look_into_wrappers(chunk.buffer, chunk.batches, options.limit)
-            yield batches_batch(chunk.batches, source, chunk.base, schema, wrappers, valid)
+            yield chunk_batch(chunk, source, schema, valid, options.limit)
 
 
 def _segments(split: Split, options: Options, names: list[str], report: Report) -> pa.RecordBatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql.datasource import InputPartition
@@ -12,7 +12,8 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.errors import Finding
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index
-from brokerless.log.segment import HEADERS_STEP, Chunk, scan
+from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.segment import HEADERS_STEP, Chunk, ignore, scan
 from brokerless.log.storage import File, StorageOptions, open_file
 
 if TYPE_CHECKING:
@@ -20,32 +21,6 @@ if TYPE_CHECKING:
 
 _MOST_PIECES = 1024
 """Into how many tasks one batch is cut at most."""
-
-
-class Bounds(NamedTuple):
-    """The fields of :class:`brokerless.log.partition.Range`."""
-
-    start_offset: int | None = None
-    end_offset: int | None = None
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-
-    def narrow(self, other: Bounds) -> Bounds:
-        """What is in both."""
-        starts = [max((x for x in pair if x is not None), default=None) for pair in zip(self, other, strict=True)]
-        ends = [min((x for x in pair if x is not None), default=None) for pair in zip(self, other, strict=True)]
-        return Bounds(starts[0], ends[1], starts[2], ends[3])
-
-    def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
-        """Which segments may hold such offsets, by their names."""
-        if self.start_offset is None and self.end_offset is None:
-            return segments
-        from brokerless.log.partition import Range
-
-        return Range(self.start_offset, self.end_offset).segments(segments)
-
-
-EVERYTHING = Bounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +38,7 @@ class Split:
     paths: PartitionPath | None = None
     start: int = 0
     end: int | None = None
-    bounds: Bounds = EVERYTHING
+    bounds: Range = EVERYTHING
     transactions: Transactions | None = None
     cost: int = 0
     findings: tuple[Finding, ...] = ()
@@ -123,18 +98,18 @@ def _byte_ranges(
     return list(split(file, start, file.size, size))
 
 
-def _is_behind(file: File, position: int, wanted: Bounds) -> bool:
+def _is_behind(file: File, position: int, wanted: Range) -> bool:
     """Whether the batch at ``position``, and so all that follow, begin behind the offsets that are asked for."""
     if wanted.end_offset is None or not position:
         return False
-    for chunk in scan(file, _ignore, position, position + 1):
+    for chunk in scan(file, ignore, position, position + 1):
         return not chunk.batches.is_legacy[0] and int(chunk.batches.entry_offset[0]) >= wanted.end_offset
     return False
 
 
 def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
     """Cuts at batches where it can; a batch with more offsets than ``most`` is read by several tasks, each its part."""
-    chunks = list(scan(file, _ignore, part.start, part.end, HEADERS_STEP))
+    chunks = list(scan(file, ignore, part.start, part.end, HEADERS_STEP))
     if not chunks:
         yield part
         return
@@ -157,7 +132,7 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
         else:
             step = max(most, -(-(last + 1 - first) // _MOST_PIECES))
             for begin in range(first, last + 1, step):
-                yield replace(piece, bounds=part.bounds.narrow(Bounds(begin, begin + step)))
+                yield replace(piece, bounds=part.bounds.narrow(Range(begin, begin + step)))
         row = after
 
 
@@ -169,7 +144,3 @@ def _first_offset(chunk: Chunk) -> int:
     from brokerless.format.decode import look_into_wrappers
 
     return int(look_into_wrappers(chunk.buffer, batch).base_offset[0])
-
-
-def _ignore(_: Finding) -> None:
-    """Damage is told by the tasks."""

@@ -1,0 +1,80 @@
+"""Which records are asked for, and which segments, batches and rows may hold them. Imports no kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format.batches import Batches
+from brokerless.format.columns import Columns
+from brokerless.log.directory import SegmentPaths
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which records are asked for: ``start <= x < end`` for offsets and for timestamps (ms); None is without bound."""
+
+    start_offset: int | None = None
+    end_offset: int | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        return self == EVERYTHING
+
+    def narrow(self, other: Range) -> Range:
+        """What is in both."""
+        return Range(
+            _tightest(max, self.start_offset, other.start_offset),
+            _tightest(min, self.end_offset, other.end_offset),
+            _tightest(max, self.start_timestamp, other.start_timestamp),
+            _tightest(min, self.end_timestamp, other.end_timestamp),
+        )
+
+    def batches(self, batches: Batches) -> NDArray[np.bool_]:
+        """Which batches may hold such records, by their headers: bool, shape ``(n,)``."""
+        wanted = np.ones(len(batches), np.bool_)
+        if self.start_offset is not None:
+            wanted &= batches.last_offset >= self.start_offset
+        if self.end_offset is not None:
+            # A wrapper's offset is its last one: its first may be far before.
+            wanted &= (batches.entry_offset < self.end_offset) | batches.is_wrapper
+        if self.start_timestamp is not None:
+            wanted &= batches.max_timestamp >= self.start_timestamp
+        return wanted
+
+    def rows(self, columns: Columns) -> NDArray[np.bool_] | None:
+        """Which decoded rows are asked for; None for all."""
+        wanted = np.ones(columns.rows, np.bool_)
+        for values, start, end in (
+            (columns.offset[: columns.rows], self.start_offset, self.end_offset),
+            (columns.timestamp[: columns.rows], self.start_timestamp, self.end_timestamp),
+        ):
+            if start is not None:
+                wanted &= values >= start
+            if end is not None:
+                wanted &= values < end
+        return None if wanted.all() else wanted
+
+    def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
+        """Which segments may hold such offsets, by their names."""
+        chosen: list[SegmentPaths] = []
+        for segment, following in zip_longest(segments, segments[1:]):
+            if self.end_offset is not None and segment.base_offset >= self.end_offset:
+                continue
+            if following is not None and self.start_offset is not None and following.base_offset <= self.start_offset:
+                continue
+            chosen.append(segment)
+        return tuple(chosen)
+
+
+EVERYTHING = Range()
+
+
+def _tightest(choose: Callable[..., int], one: int | None, other: int | None) -> int | None:
+    return choose((bound for bound in (one, other) if bound is not None), default=None)

@@ -39,8 +39,6 @@ _INFLATES = 8
 _GROUP = 1 << 21
 """Inflated bytes that are decoded at once."""
 
-_V2, _V2_COMPRESSED, _MESSAGE, _WRAPPER = 0, 1, 2, 3
-
 
 @dataclass(frozen=True, slots=True)
 class Damage:
@@ -109,12 +107,12 @@ class Decoder:
         borders = np.flatnonzero(np.diff(kinds)) + 1
         for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(batches)], strict=True):
             run = batches if end - start == len(batches) else batches.take(slice(start, end))
-            match int(kinds[start]):
-                case 0:
+            match bool(batches.is_legacy[start]), bool(compressed[start]):
+                case False, False:
                     yield from self._v2(buffer, run, base)
-                case 1:
+                case False, True:
                     yield from self._v2_compressed(buffer, run, base)
-                case 2:
+                case True, False:
                     yield from self._messages(buffer, run, base)
                 case _:
                     yield from self._wrappers(buffer, run, base)

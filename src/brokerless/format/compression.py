@@ -282,8 +282,11 @@ class Inflater:
             raise CodecError(f"snappy: a block does not decompress ({error})") from None
 
     def _zstandard(self, payload: memoryview) -> None:
+        from brokerless.format.frames import zstd_end
+
         start = self.used
-        end = _zstd_end(payload)
+        # The library does not say where a frame ended, and takes a cut-off one for the end of the stream.
+        end = zstd_end(np.frombuffer(payload, np.uint8))
         # What inflates further than most takes several reads.
         guess = max(1 << 16, 8 * len(payload))
         try:
@@ -384,49 +387,6 @@ def _lz4_descriptor(header: bytes, check: bool) -> tuple[int, int, bool, bool]:
     if check and header[end] != xxhash.xxh32_intdigest(header[4:end]) >> 8 & 0xFF:
         raise CodecError("lz4: the frame descriptor's checksum does not match")
     return end + 1, 1 << (2 * (block_descriptor >> 4) + 8), bool(flags & 0x10), bool(flags & 0x04)
-
-
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
-"""All but the first byte of a skippable frame's magic, which is 50 to 5f."""
-
-
-def _zstd_end(payload: memoryview) -> int:
-    """How far a payload is whole frames, by their block headers (RFC 8878): the library does not say where a frame
-    ended, and takes a cut-off one for the end of the stream."""
-    at = 0
-    while len(payload) - at >= 8:
-        magic = bytes(payload[at : at + 4])
-        if magic == _ZSTD_MAGIC:
-            end = _zstd_frame_end(payload, at)
-        elif magic[1:] == _ZSTD_SKIPPABLE and magic[0] & 0xF0 == 0x50:
-            end = at + 8 + int.from_bytes(payload[at + 4 : at + 8], "little")
-        else:
-            break
-        if end > len(payload):
-            break
-        at = end
-    return at
-
-
-def _zstd_frame_end(payload: memoryview, start: int) -> int:
-    """Where the frame at ``start`` ends; past the payload's end if it is cut off."""
-    descriptor, size = payload[start + 4], len(payload)
-    at = start + _zstd_header_size(descriptor)
-    while at + 3 <= size:
-        block = int.from_bytes(payload[at : at + 3], "little")
-        at += 3 + (1 if block >> 1 & 3 == 1 else block >> 3)  # a block of one repeated byte holds just that
-        if block & 1:
-            return at + (4 if descriptor & 0x04 else 0)
-    return size + 1
-
-
-@lru_cache(maxsize=256)
-def _zstd_header_size(descriptor: int) -> int:
-    """Of a frame, with its magic: window (if not one segment), dictionary id and content size come as it tells."""
-    one_segment = descriptor >> 5 & 1
-    content_size = (one_segment, 2, 4, 8)[descriptor >> 6]
-    return 5 + (1 - one_segment) + (0, 1, 2, 4)[descriptor & 3] + content_size
 
 
 def _gzip_header(payload: memoryview) -> int:

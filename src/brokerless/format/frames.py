@@ -1,7 +1,7 @@
 """Which payloads are framed as nearly all are, with one block and nothing odd, found for many at a call (kernel).
 
 Such a block can be handed to its codec as it is; all others go the long way of ``compression.py``, which knows every
-oddity. What is found here must be what is found there.
+oddity. What is found here must be what is found there. Where a frame of zstd ends is found here for both.
 """
 
 # Intrinsics take what Numba gives them.
@@ -12,12 +12,31 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.kernel import kernel
+from brokerless.format.kernel import inlined, kernel
 from brokerless.format.words import load_u32_be, load_u64, load_u64_be
 
 SNAPPY, LZ4, ZSTD = 2, 3, 4
 _XERIAL = 0x82534E4150505900
 _ZSTD_MAGIC = 0x28B52FFD
+_ZSTD_SKIPPABLE = 0x502A4D18
+
+
+@inlined
+def _zstd_frame_end(buffer: NDArray[np.uint8], start: int, end: int) -> int:
+    """Where the frame at ``start`` ends, by its block headers (RFC 8878); past ``end`` if it is cut off. At least
+    five bytes are there."""
+    descriptor = np.int64(buffer[np.uint64(start + 4)])
+    # Window (if not one segment), dictionary id and content size come as the descriptor tells.
+    one_segment, content, dictionary = descriptor >> 5 & 1, descriptor >> 6, descriptor & 3
+    at = start + 5 + (1 - one_segment) + (4 if dictionary == 3 else dictionary)
+    at += one_segment if content == 0 else 1 << content
+    while at + 3 <= end:
+        word = np.int64(buffer[np.uint64(at)])
+        word |= np.int64(buffer[np.uint64(at + 1)]) << 8 | np.int64(buffer[np.uint64(at + 2)]) << 16
+        at += 3 + (1 if word >> 1 & 3 == 1 else word >> 3)  # a block of one repeated byte holds just that
+        if word & 1:
+            return int(at + (4 if descriptor & 4 else 0))
+    return end + 1
 
 
 @kernel("void(Array(uint8, 1, 'C', readonly=True), int64, int64[::1], int64[::1], uint64, int64[::1], int64[::1])")
@@ -58,16 +77,23 @@ def find_plain(
                 if 0 < length <= 64 * block:
                     blocks[row], rooms[row] = start + 20, length
         elif codec == ZSTD and size > 12 and load_u32_be(buffer, start) == _ZSTD_MAGIC:
-            descriptor = np.int64(buffer[np.uint64(start + 4)])
-            one_segment, content = descriptor >> 5 & 1, descriptor >> 6
-            dictionary = descriptor & 3
-            at = start + 5 + (1 - one_segment) + (4 if dictionary == 3 else dictionary)
-            at += one_segment if content == 0 else 1 << content
-            last = np.int64(0)
-            while last == 0 and at + 3 <= end:
-                word = np.int64(buffer[np.uint64(at)])
-                word |= np.int64(buffer[np.uint64(at + 1)]) << 8 | np.int64(buffer[np.uint64(at + 2)]) << 16
-                last = word & 1
-                at += 3 + (1 if word >> 1 & 3 == 1 else word >> 3)
-            if last and at + (4 if descriptor & 4 else 0) == end:
-                blocks[row], rooms[row] = start, max(65536, 8 * size)
+            is_plain = _zstd_frame_end(buffer, start, end) == end
+            blocks[row], rooms[row] = (start, max(65536, 8 * size)) if is_plain else (0, 0)
+
+
+@kernel("int64(Array(uint8, 1, 'C', readonly=True))")
+def zstd_end(payload: NDArray[np.uint8]) -> int:
+    """How far a payload is whole frames of zstd, skippable ones (magic 184d2a50 to 5f) among them."""
+    at, size = np.int64(0), np.int64(len(payload))
+    while size - at >= 8:
+        magic = np.int64(load_u32_be(payload, at))
+        if magic == _ZSTD_MAGIC:
+            end = _zstd_frame_end(payload, at, size)
+        elif magic & 0xF0FFFFFF == _ZSTD_SKIPPABLE:
+            end = at + 8 + np.int64(load_u64(payload, at) >> np.uint64(32))
+        else:
+            break
+        if end > size:
+            break
+        at = end
+    return int(at)

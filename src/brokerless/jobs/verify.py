@@ -47,15 +47,18 @@ def verify_partition(
     """
     yield from check_names(partition)
     last_offset: int | None = None
+    has_transactions = any(segment.transaction_index is not None for segment in partition.segments)
     unreadable: list[Finding] = []
     for segment, file in open_segments(replace(partition, findings=()), unreadable.append, None, storage_options):
         yield from _drain(unreadable)
         seen = Seen(segment.base_offset, last_offset)
         yield from verify_file(file, seen, limit)
         last_offset = seen.last_offset
+        has_transactions = has_transactions or seen.has_transactions
         yield from _check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
     yield from _drain(unreadable)
-    yield from _check_transaction_indexes(partition, storage_options)
+    if has_transactions:  # the markers are read in a pass of their own
+        yield from _check_transaction_indexes(partition, storage_options)
     yield from _check_notes(partition, storage_options)
 
 
@@ -185,12 +188,15 @@ class Seen:
     last_offset: int | None = None
     is_complete: bool = True
     """Whether no batch was passed over unread."""
+    has_transactions: bool = False
+    """Whether a batch, sound or not, says that it is of a transaction."""
     _chunks: list[tuple[NDArray[Any], ...]] = field(default_factory=list[tuple[NDArray[Any], ...]])
     _end: int = 0
 
     def add(self, batches: Batches, valid: NDArray[np.bool_], base: int, path: str) -> Iterator[Finding]:
         """Adds a chunk's batches; a finding for each whose offset is not above all before it."""
         positions = batches.positions + base
+        self.has_transactions = self.has_transactions or bool(batches.is_transactional.any())
         self.is_complete = self.is_complete and int(positions[0]) == self._end
         self._end = base + int(batches.ends[-1])
         self._chunks.append((positions, batches.last_offset, batches.max_timestamp, batches.is_legacy, valid))

@@ -6,7 +6,7 @@ UV_VERSION := 0.13.8
 BIN := .venv/bin
 SOURCES := src tests benchmarks demo
 KERNELS := brokerless.format.decode, brokerless.format.checksum, brokerless.format.candidates, brokerless.format.frames, \
-    brokerless.views.jsonl_kernels
+    brokerless.views.jsonl_kernels, brokerless.log.partitioner
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-data test lint types format bench lock clean

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import subprocess
-import tempfile
 from pathlib import Path
 
 from tests.kafka.jars import NEWEST, check
+from tests.once import made_once
 
 from benchmarks.jvm import SOURCES, command
 
@@ -24,17 +23,12 @@ def events(records: int = RECORDS) -> Path:
     """
     program = (SOURCES / "WriteEvents.java").read_bytes()
     digest = hashlib.sha256(NEWEST.encode() + program).hexdigest()[:8]
-    target = CACHE / f"events-{records}-{digest}"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-                written = Path(scratch) / "events"
-                line = command("WriteEvents", str(written), str(records), *CODECS)
-                check(subprocess.run(line, capture_output=True, check=False))
-                written.rename(target)
-    return target
+
+    def write(target: Path) -> None:
+        line = command("WriteEvents", str(target), str(records), *CODECS)
+        check(subprocess.run(line, capture_output=True, check=False))
+
+    return made_once(CACHE / f"events-{records}-{digest}", write)
 
 
 def segment(codec: str, records: int = RECORDS) -> Path:

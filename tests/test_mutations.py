@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import random
 import zlib
 from pathlib import Path
@@ -16,10 +14,10 @@ from hypothesis import strategies as st
 
 import brokerless
 from brokerless import Finding
-from brokerless.schemas import BATCHES, RECORDS, TIMESTAMP_TYPES
+from brokerless.schemas import BATCHES, RECORDS
 from tests.format import twin
 from tests.golden import cases, of_type
-from tests.kafka.oracle import read_logs
+from tests.kafka.oracle import as_line, read_logs
 
 SOURCES = [
     log.read_bytes()
@@ -163,24 +161,6 @@ def test_only_what_was_written_is_read(tmp_path_factory: Any, mutation: Mutation
     assert min(told, default=None) == (found.verified[0].position if found.verified else None)
 
 
-def as_kafkas(record: dict[str, Any]) -> dict[str, Any]:
-    """A row of the records table as a line of Kafka's."""
-
-    def text(data: bytes | None) -> str | None:
-        return None if data is None else base64.b64encode(data).decode()
-
-    line: dict[str, Any] = {name: record[name] for name in ("batchPosition", "offset", "timestamp", "sequence")}
-    line["timestampType"] = TIMESTAMP_TYPES[record["timestampType"]]
-    line["headers"] = [[header["key"], text(header["value"])] for header in record["headers"]]
-    for name in ("key", "value"):
-        data = record[name]
-        if data is None or len(data) <= 1024:
-            line[name] = text(data)
-        else:
-            line |= {f"{name}Len": len(data), f"{name}Sha256": hashlib.sha256(data).hexdigest()}
-    return line
-
-
 def check_against_kafka(path: Path, lines: list[dict[str, Any]]) -> None:
     found = read(path)
     theirs = list(of_type(lines, "batch"))
@@ -199,10 +179,10 @@ def check_against_kafka(path: Path, lines: list[dict[str, Any]]) -> None:
     by_buffers = compressed & {line["position"] for line in errors if line["phase"] == "records"}
     kafkas: list[dict[str, Any]] = []
     for line in of_type(lines, "record"):
-        kept = {name: line[name] for name in line if name not in ("type", "file", "control")}
+        kept = {name: line[name] for name in line if name not in ("type", "control")}
         kept["headers"] = [list(each.values()) if isinstance(each, dict) else each for each in line["headers"]]
         kafkas.append({name: kept[name] for name in kept if name not in ("recordInvalid", "controlError")})
-    ours = [as_kafkas(record) for record in found.records]
+    ours = [as_line(record) for record in found.records]
     assert [record for record in ours if record["batchPosition"] not in by_buffers] == [
         record for record in kafkas if record["batchPosition"] not in by_buffers
     ]

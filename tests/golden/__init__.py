@@ -6,19 +6,19 @@ that change a file copy it first.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import json
 import shutil
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import zstandard
+
+from tests.once import made_once
 
 ARCHIVE = Path(__file__).parent / "golden.tar.zst"
 CACHE = Path(__file__).parents[2] / ".cache" / "golden"
@@ -28,25 +28,18 @@ CACHE = Path(__file__).parents[2] / ".cache" / "golden"
 def golden() -> Path:
     """The unpacked archive, shared by all test processes and runs; unpacked once for each version of the archive."""
     archive = ARCHIVE.read_bytes()
-    target = CACHE / hashlib.sha256(archive).hexdigest()[:16]
-    if target.is_dir():
-        return target
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            for old in CACHE.iterdir():
-                if old.is_dir():
-                    shutil.rmtree(old)
-            unpacked = Path(tempfile.mkdtemp(dir=CACHE))
-            with (
-                zstandard.ZstdDecompressor().stream_reader(archive) as stream,
-                tarfile.open(fileobj=stream, mode="r|") as tar,
-            ):
-                tar.extractall(unpacked, filter="data")
-            unpacked.chmod(0o755)
-            unpacked.rename(target)  # last, so that the directory is there either whole or not at all
-    return target
+
+    def unpack(target: Path) -> None:
+        for old in CACHE.iterdir():
+            if old.is_dir() and old not in target.parents:
+                shutil.rmtree(old)
+        with (
+            zstandard.ZstdDecompressor().stream_reader(archive) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as tar,
+        ):
+            tar.extractall(target, filter="data")
+
+    return made_once(CACHE / hashlib.sha256(archive).hexdigest()[:16], unpack)
 
 
 def json_lines(path: Path) -> list[dict[str, Any]]:

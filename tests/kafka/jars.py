@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -13,6 +12,8 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from tests.once import made_once
 
 NEWEST = "4.1.1"
 OLD_FORMATS = "3.9.1"
@@ -58,33 +59,25 @@ def jars(version: str = NEWEST) -> Path:
 
     Safe to call from many processes at once. Raises :class:`KafkaUnavailableError`.
     """
-    target = CACHE / version
-    if target.is_dir():
-        return target
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not target.is_dir():
-            with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-                fetch(version, Path(scratch))
-                (Path(scratch) / "jars").rename(target)
-    return target
+    return made_once(CACHE / version, lambda target: fetch(version, target))
 
 
-def fetch(version: str, scratch: Path) -> None:
-    modules = scratch / "ivy.xml"
-    modules.write_text(MODULES.format(version=version))
-    command = [java(), "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
-    command += ["-ivy", str(modules), "-confs", "default"]
-    command += ["-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    except subprocess.TimeoutExpired:
-        raise KafkaUnavailableError(f"fetching the jars of Kafka {version} took more than 10 minutes") from None
-    if done.returncode != 0 or not list((scratch / "jars").glob(f"kafka-clients-{version}.jar")):
-        raise KafkaUnavailableError(
-            f"the jars of Kafka {version} cannot be fetched: {(done.stdout + done.stderr)[-2000:]}"
-        )
+def fetch(version: str, target: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        scratch = Path(directory)
+        modules = scratch / "ivy.xml"
+        modules.write_text(MODULES.format(version=version))
+        command = [java(), "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
+        command += ["-ivy", str(modules), "-confs", "default"]
+        command += ["-retrieve", str(target / "[artifact]-[revision](-[classifier]).[ext]")]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        except subprocess.TimeoutExpired:
+            raise KafkaUnavailableError(f"fetching the jars of Kafka {version} took more than 10 minutes") from None
+        if done.returncode != 0 or not list(target.glob(f"kafka-clients-{version}.jar")):
+            raise KafkaUnavailableError(
+                f"the jars of Kafka {version} cannot be fetched: {(done.stdout + done.stderr)[-2000:]}"
+            )
 
 
 def ivy() -> Path:
@@ -112,27 +105,19 @@ def compile_helpers(version: str = NEWEST, sources: Path = HELPERS) -> Path:
     """The classes of the Java programs in ``sources``, compiled once for each of their texts and each version."""
     files = sorted(sources.glob("*.java"))
     digest = hashlib.sha256(b"\0".join([version.encode(), *(file.read_bytes() for file in files)])).hexdigest()[:16]
-    target = CACHE / "classes" / digest
-    if target.is_dir():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        classes = Path(scratch) / "classes"
+
+    def compile_them(target: Path) -> None:
         path = os.pathsep.join(map(str, jars(version).glob("*.jar")))  # only the launcher of java expands a *
         compiler = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-cp", path]
         done = subprocess.run(
-            [*compiler, "-d", str(classes), *map(str, files)], capture_output=True, text=True, check=False
+            [*compiler, "-d", str(target), *map(str, files)], capture_output=True, text=True, check=False
         )
         if "jdk.compiler not found" in done.stdout + done.stderr:
             raise KafkaUnavailableError(f"{java()} has no compiler; a JDK is needed, not only a runtime")
         if done.returncode != 0:
             raise RuntimeError(f"{sources} does not compile: {done.stderr}")
-        try:
-            classes.rename(target)
-        except OSError:  # another process was first
-            if not target.is_dir():
-                raise
-    return target
+
+    return made_once(CACHE / "classes" / digest, compile_them)
 
 
 def run(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from brokerless.schemas import TIMESTAMP_TYPES
 from tests.kafka.jars import NEWEST, check, run
 
 
@@ -34,6 +37,25 @@ def read_logs(paths: Iterable[Path], version: str = NEWEST) -> dict[Path, list[d
         if line["type"] == "end":
             path = next(at, None)
     return lines
+
+
+def as_line(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of the records table as such a line, without ``type`` and ``control``."""
+
+    def text(data: bytes | None) -> str | None:
+        return None if data is None else base64.b64encode(data).decode()
+
+    line = {name: row[name] for name in ("batchPosition", "offset", "timestamp", "sequence")}
+    line["file"] = Path(row["file"]).name
+    line["timestampType"] = TIMESTAMP_TYPES[row["timestampType"]]
+    line["headers"] = [[header["key"], text(header["value"])] for header in row["headers"]]
+    for name in ("key", "value"):
+        data = row[name]
+        if data is None or len(data) <= 1024:
+            line[name] = text(data)
+        else:
+            line |= {f"{name}Len": len(data), f"{name}Sha256": hashlib.sha256(data).hexdigest()}
+    return line
 
 
 def dump(files: Iterable[Path], *options: str, version: str = NEWEST) -> str:

@@ -6,8 +6,6 @@ The same is asked of ``demo/data``, which holds compacted logs and the internal 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ from brokerless.schemas import BATCHES, RECORDS, TIMESTAMP_TYPES
 from tests.golden import of_type
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import TIME, TOPICS, Live, some_records, write_everything, write_transactions
-from tests.kafka.oracle import dump, read_logs
+from tests.kafka.oracle import as_line, dump, read_logs
 from tests.kafka.producers import consume, produce_confluent
 
 DEMO = Path(__file__).parents[2] / "demo" / "data"
@@ -237,29 +235,6 @@ def errors(partition: brokerless.Partition) -> list[Finding]:
 def strings(row: dict[str, Any]) -> dict[str, Any]:
     """A batch without what a line of Kafka's reader has of its own."""
     return {key: value for key, value in row.items() if key not in ("type", "file", "fieldErrors")}
-
-
-def as_line(row: dict[str, Any]) -> dict[str, Any]:
-    line: dict[str, Any] = {
-        "file": Path(row["file"]).name,
-        "batchPosition": row["batchPosition"],
-        "offset": row["offset"],
-        "timestamp": row["timestamp"],
-        "timestampType": TIMESTAMP_TYPES[row["timestampType"]],
-        "headers": [[header["key"], text(header["value"])] for header in row["headers"]],
-        "sequence": row["sequence"],
-    }
-    for name in ("key", "value"):
-        data = row[name]
-        if data is None or len(data) <= 1024:
-            line[name] = text(data)
-        else:
-            line |= {f"{name}Len": len(data), f"{name}Sha256": hashlib.sha256(data).hexdigest()}
-    return line
-
-
-def text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode()
 
 
 # Kafka's dump tool.

@@ -1,4 +1,5 @@
-"""The four tables as Arrow: how decoded columns and batch headers become record batches of :mod:`brokerless.schemas`.
+"""The four tables as Arrow: how decoded columns and batch headers become record batches of :mod:`brokerless.schemas`,
+and how records become columns again.
 
 Nothing is copied where Arrow can adopt an array as it is.
 """
@@ -14,11 +15,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.arrow import Column, bits, column_of, column_of_flags, column_of_numbers, column_of_values, table_of
+from brokerless.arrow import (
+    Column,
+    bits,
+    column_of,
+    column_of_flags,
+    column_of_numbers,
+    column_of_values,
+    data,
+    ends,
+    is_valid,
+    numbers,
+    table_of,
+)
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
-from brokerless.format.columns import HUGE, Columns
+from brokerless.format.columns import HUGE, Columns, allocate
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.summary import Summary
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
@@ -89,6 +102,47 @@ def record_batches(
         del piece, batch
         if is_huge:
             pa.default_memory_pool().release_unused()
+
+
+def columns_of(batch: pa.RecordBatch) -> Columns:
+    """What is written of Arrow records, adopted as it is where it can be; the way back from :func:`records_batch`.
+
+    ``batch`` has the types of :data:`schemas.RECORDS` in the columns ``offset``, ``timestamp`` and, where there are
+    any, ``key``, ``value``, ``headers`` and ``timestampType``; missing ones are null, empty, and CreateTime.
+    """
+    rows, names = batch.num_rows, batch.schema.names
+    columns = allocate(0, 0, 0)
+    columns.used[0] = rows
+    if not rows:
+        return columns
+
+    def contents(name: str) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+        if name not in names:
+            return np.zeros(rows + 1, np.int32), np.ones(rows, np.uint8), np.empty(0, np.uint8)
+        return _contents(batch.column(name))
+
+    columns.offset = numbers(batch.column("offset"), np.int64)
+    columns.timestamp = numbers(batch.column("timestamp"), np.int64)
+    columns.timestamp_type = np.zeros(rows, np.int8)
+    if "timestampType" in names:
+        columns.timestamp_type = numbers(batch.column("timestampType"), np.int32).astype(np.int8)
+    columns.key_ends, columns.key_null, columns.key_data = contents("key")
+    columns.value_ends, columns.value_null, columns.value_data = contents("value")
+    columns.header_ends = np.zeros(rows + 1, np.int32)
+    if "headers" in names:
+        headers: Column = batch.column("headers")
+        columns.header_ends, pairs = ends(headers), headers.values
+        if len(pairs):
+            columns.header_key_ends, _, columns.header_key_data = _contents(pairs.field("key"))
+            values = _contents(pairs.field("value"))
+            columns.header_value_ends, columns.header_value_null, columns.header_value_data = values
+    return columns
+
+
+def _contents(column: Column) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
+    """Of a column of bytes or strings: where its values end, which are null, and their bytes."""
+    null = (~is_valid(column)).view(np.uint8) if column.null_count else np.zeros(len(column), np.uint8)
+    return ends(column), null, data(column)
 
 
 def chunk_batch(

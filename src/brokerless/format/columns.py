@@ -61,6 +61,23 @@ COLUMNS_SIGNATURE = (
 )
 """Numba's types of :meth:`Columns.arrays`."""
 
+_READ_ONLY = {name: f"Array({name}, 1, 'C', readonly=True)" for name in ("int64", "int32", "uint8")}
+CONTENTS_SIGNATURE = ", ".join(
+    _READ_ONLY[name]
+    for name in (
+        "int64",
+        "int64",
+        *("int32", "uint8", "uint8") * 2,
+        "int32",
+        "int32",
+        "uint8",
+        "int32",
+        "uint8",
+        "uint8",
+    )
+)
+"""Numba's types of :meth:`Columns.contents`."""
+
 HUGE = 32 << 20
 """Bytes of columns whose memory is given back to the system rather than kept for the next ones."""
 _SLACK = 64
@@ -116,6 +133,25 @@ class Columns:
             self.header_value_null,
             self.header_value_data,
             self.used,
+        )
+
+    def contents(self) -> tuple[NDArray[np.generic], ...]:
+        """What is written of records, in the order in which the kernels that write take it; none of it is changed."""
+        return (
+            self.offset,
+            self.timestamp,
+            self.key_ends,
+            self.key_null,
+            self.key_data,
+            self.value_ends,
+            self.value_null,
+            self.value_data,
+            self.header_ends,
+            self.header_key_ends,
+            self.header_key_data,
+            self.header_value_ends,
+            self.header_value_null,
+            self.header_value_data,
         )
 
 

@@ -89,3 +89,27 @@ def size_of_varlong(value: int) -> int:
         raw >>= np.uint64(7)
         size += 1
     return size
+
+
+@inlined
+def write_varint(buffer: NDArray[np.uint8], at: int, value: int) -> int:
+    """Writes ``value`` (int32) at ``at``; returns the position after it."""
+    raw = ((np.int64(value) << 1) ^ (np.int64(value) >> 63)) & 0xFFFFFFFF
+    while raw >= 128:
+        buffer[np.uint64(at)] = np.uint8(raw & 127 | 128)
+        raw >>= 7
+        at += 1
+    buffer[np.uint64(at)] = np.uint8(raw)
+    return at + 1
+
+
+@inlined
+def write_varlong(buffer: NDArray[np.uint8], at: int, value: int) -> int:
+    """Writes ``value`` (int64) at ``at``; returns the position after it."""
+    raw = np.uint64((np.int64(value) << 1) ^ (np.int64(value) >> 63))
+    while raw >= np.uint64(128):
+        buffer[np.uint64(at)] = np.uint8(raw & np.uint64(127) | np.uint64(128))
+        raw >>= np.uint64(7)
+        at += 1
+    buffer[np.uint64(at)] = np.uint8(raw)
+    return at + 1

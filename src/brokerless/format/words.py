@@ -29,7 +29,9 @@ __all__ = [
     "load_u64",
     "load_u64_be",
     "prefetch",
+    "store_u32_be",
     "store_u64",
+    "store_u64_be",
     "trailing_zeros",
 ]
 
@@ -84,6 +86,30 @@ def store_u64(typing, array, position, word):
         builder.store(args[2], pointer).align = 1
 
     return types.void(array, types.int64, types.uint64), generate
+
+
+def _store_be(bits: int):
+    def typer(typing, array, position, number):
+        def generate(context, builder, sig, args):
+            word = ir.IntType(bits)
+            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), word.as_pointer())
+            builder.store(builder.bswap(args[2]), pointer).align = 1
+
+        return types.void(array, types.int64, types.Integer.from_bitwidth(bits, signed=True)), generate
+
+    return typer
+
+
+@intrinsic
+def store_u64_be(typing, array, position, number):
+    """Writes the 64 bits of ``number`` big-endian at ``position``."""
+    return _store_be(64)(typing, array, position, number)
+
+
+@intrinsic
+def store_u32_be(typing, array, position, number):
+    """Writes the lowest 32 bits of ``number`` big-endian at ``position``."""
+    return _store_be(32)(typing, array, position, number)
 
 
 @intrinsic

@@ -1,0 +1,293 @@
+"""Record columns -> batches of any format; the way back from :mod:`brokerless.format.decode`.
+
+The size of everything is found first, so that records are written straight to their place behind the header, whose
+place is kept; with a codec they are written to a scratch buffer, some batches at a time, and compressed to their place.
+Then headers are filled in, and checksums last.
+"""
+
+# Kernels take a whole Columns as positional arguments, which the checker cannot count.
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.checksum import crc32_ranges, crc32c_ranges
+from brokerless.format.columns import Columns, block
+from brokerless.format.compressor import bound, compressor
+from brokerless.format.record_writers import cut_rows, size_messages, size_records, write_messages, write_records
+
+Int64s = NDArray[np.int64]
+
+_SLACK = 64
+"""Bytes behind what is written, as the kernels need them."""
+_GROUP = 1 << 20
+"""Bytes of records that are written at once before they are compressed: few enough to stay in the cache."""
+_LARGEST = 2**31 - 1
+
+
+def cut(
+    columns: Columns,
+    batch_size: int,
+    ratio: float | None = None,
+    breaks: NDArray[np.bool_] | None = None,
+    magic: int = layouts.MAGIC_V2,
+    first: int = 0,
+    most: int | None = None,
+) -> Int64s:
+    """Cuts the rows from ``first`` on into batches as Kafka's producer does: int64, where each begins, and where the
+    last one ends.
+
+    A batch is full when its header and its records are ``batch_size`` bytes or more, or would be with the next one; the
+    first record may always be in. ``ratio``: how much is thought to be left after compressing (see :class:`Ratio`),
+    None without a codec. ``breaks`` (bool, a flag for each row of the columns): where one has to begin; one begins as
+    well where the distance to the first offset would pass 2^31 - 1. ``most``: how many batches at most.
+
+    Source: ``MemoryRecordsBuilder.hasRoomFor`` and ``isFull`` (4.1.1).
+    """
+    rows = columns.rows
+    starts = np.empty(min(rows - first, rows if most is None else most) + 1, np.int64)
+    flags = np.empty(0, np.uint8) if breaks is None else breaks.view(np.uint8)
+    factor = np.float32(0 if ratio is None else ratio)
+    batches = cut_rows(first, rows, magic, batch_size, factor, flags, *columns.contents(), starts)
+    return starts[: batches + 1]
+
+
+class Ratio:
+    """An estimate of how much compressing leaves, damped: it falls slowly and rises at once
+    (``CompressionRatioEstimator``, 4.1.1). In 32 bits, as Kafka's."""
+
+    def __init__(self) -> None:
+        self.estimate = np.float32(1)
+
+    def update(self, size: int, uncompressed: int) -> None:
+        """Takes in a batch whose records take ``size`` bytes, ``uncompressed`` before."""
+        seen = np.float32(size) / np.float32(uncompressed)
+        if seen > self.estimate:
+            self.estimate = max(self.estimate + np.float32(0.05), seen)
+        elif seen < self.estimate:
+            self.estimate = max(self.estimate - np.float32(0.005), seen)
+
+
+def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
+    """Headers for batches of the rows ``starts[i]`` to ``starts[i + 1]``, each of one row at least: shape ``(n,)``,
+    :data:`layouts.BATCH_V2`. Without a producer or leader epoch; the timestamp type is that of the first row."""
+    firsts, lasts = starts[:-1], starts[1:] - 1
+    headers = np.zeros(len(firsts), layouts.BATCH_V2)
+    offset, timestamp = columns.offset, columns.timestamp
+    headers["base_offset"] = offset[firsts]
+    headers["last_offset_delta"] = offset[lasts] - offset[firsts]
+    headers["base_timestamp"] = timestamp[firsts]
+    if len(firsts):
+        headers["max_timestamp"] = np.maximum.reduceat(timestamp[: starts[-1]], firsts)
+    is_append_time = columns.timestamp_type[firsts] == layouts.LOG_APPEND_TIME
+    headers["attributes"] = np.where(is_append_time, layouts.TIMESTAMP_TYPE_BIT, 0)
+    headers["count"] = lasts + 1 - firsts
+    headers["partition_leader_epoch"] = layouts.NO_PARTITION_LEADER_EPOCH
+    headers["producer_id"] = layouts.NO_PRODUCER_ID
+    headers["producer_epoch"] = layouts.NO_PRODUCER_EPOCH
+    headers["base_sequence"] = layouts.NO_SEQUENCE
+    return headers
+
+
+class Encoder:
+    """Writes batches of one format and codec; owns the codec's state, so one belongs to one thread.
+
+    ``level``: Kafka's ``compression.gzip.level`` and so on. Raises :class:`UsageError` for an unknown format, codec or
+    level.
+    """
+
+    def __init__(self, magic: int = layouts.MAGIC_V2, codec: str = "none", level: int | None = None) -> None:
+        if magic not in (layouts.MAGIC_V0, layouts.MAGIC_V1, layouts.MAGIC_V2):
+            raise UsageError(f"there is no message format v{magic}; there are v0, v1 and v2")
+        if codec == "none" and level is not None:
+            raise UsageError("without a codec there are no levels")
+        self.magic = magic
+        self._compress = None if codec == "none" else compressor(codec, magic, level)
+        self._codec = layouts.CODECS.index(codec)
+        self.uncompressed: Int64s = np.empty(0, np.int64)
+        """Bytes of the records of each batch that was last encoded, before they were compressed."""
+
+    def encode(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+        """The bytes of batches, one after the other; batch ``i`` has the rows ``starts[i]`` to ``starts[i + 1]``.
+
+        ``headers``: :data:`layouts.BATCH_V2`, shape ``(n,)``, for every format; what a format does not have is passed
+        over. Size, magic, crc and codec are filled in here, and all else is taken as it is given: the base timestamp of
+        a batch with a delete horizon is the horizon. A batch without rows is written without a codec, as Kafka does.
+
+        v0 and v1: a wrapper message for each batch, with relative offsets in v1, or without a codec a message for each
+        row; base offset, max timestamp and the timestamp type are taken from the header. Rows' headers are not written.
+
+        Raises :class:`UsageError` for a batch that would be 2 GiB or larger, or whose offsets are not in a range of
+        2^31 from the base offset on.
+        """
+        starts = np.ascontiguousarray(starts, np.int64)
+        self._check_offsets(columns, starts, headers)
+        if self.magic == layouts.MAGIC_V2:
+            return self._encode_v2(columns, starts, headers)
+        return self._encode_messages(columns, starts, headers)
+
+    def _check_offsets(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> None:
+        filled = np.flatnonzero(starts[1:] > starts[:-1])
+        if not len(filled) or (self.magic < layouts.MAGIC_V2 and self._compress is None):
+            return
+        base = headers["base_offset"][filled].astype(np.int64)
+        first, last = columns.offset[starts[filled]], columns.offset[starts[filled + 1] - 1]
+        wrong = (first < base) | (last - base > _LARGEST) | (last < first)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise UsageError(f"offsets {first[at]} to {last[at]} do not fit into a batch from offset {base[at]} on")
+
+    def _encode_v2(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+        headers = headers.copy()
+        bases = headers["base_offset"].astype(np.int64), headers["base_timestamp"].astype(np.int64)
+        body_sizes = np.empty(max(0, int(starts[-1] - starts[0])), np.int64)
+        payloads = np.empty(len(headers), np.int64)
+        contents = columns.contents()
+        size_records(starts, *bases, *contents, body_sizes, payloads)
+        self.uncompressed = payloads
+        _check_sizes(payloads + layouts.BATCH_V2_SIZE)
+        codecs = np.where(payloads > 0, self._codec, 0)
+        if self._compress is None:
+            positions, end = _places(payloads + layouts.BATCH_V2_SIZE)
+            buffer = block(end + _SLACK, np.uint8)
+            write_records(starts, *bases, *contents, body_sizes, positions + layouts.BATCH_V2_SIZE, buffer)
+        else:
+
+            def write(first: int, last: int, places: Int64s, scratch: NDArray[np.uint8]) -> None:
+                part = starts[first : last + 1]
+                bodies = body_sizes[part[0] - starts[0] : part[-1] - starts[0]]
+                part_bases = (base[first:last] for base in bases)
+                write_records(part, *part_bases, *contents, bodies, places, scratch)
+
+            buffer, positions, payloads, end = self._compressed(payloads, layouts.BATCH_V2_SIZE, write)
+        ends = positions + layouts.BATCH_V2_SIZE + payloads
+        headers["size"] = payloads + (layouts.BATCH_V2_SIZE - layouts.LOG_ENTRY_SIZE)
+        headers["magic"] = layouts.MAGIC_V2
+        headers["attributes"] = headers["attributes"].astype(np.int16) & ~layouts.CODEC_MASK | codecs
+        _put(buffer, positions, headers)
+        checksums = np.empty(len(headers), np.uint32)
+        crc32c_ranges(buffer, positions + layouts.BATCH_CRC_START, ends, checksums)
+        _put(buffer, positions + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
+        return buffer[:end]
+
+    def _encode_messages(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+        filled = starts[1:] > starts[:-1]
+        if not filled.all():  # these formats have no empty batches
+            headers, starts = headers[filled], np.append(starts[:-1][filled], starts[-1])
+        first, last = int(starts[0]), int(starts[-1])
+        sizes = np.empty(last - first, np.int64)
+        size_messages(first, last, self.magic, *columns.contents(), sizes)
+        _check_sizes(sizes)
+        rows = starts - first
+        totals = np.add.reduceat(sizes, rows[:-1]) if len(headers) else np.empty(0, np.int64)
+        self.uncompressed = totals
+        timestamp_types = headers["attributes"].astype(np.int64) & layouts.TIMESTAMP_TYPE_BIT
+        flags = timestamp_types * self.magic
+        append_times = np.where(flags, headers["max_timestamp"].astype(np.int64), 0)
+        is_relative = self.magic == layouts.MAGIC_V1 and self._compress is not None
+        bases = headers["base_offset"].astype(np.int64) * is_relative
+        contents = columns.contents()
+
+        def write(begin: int, end: int, places: Int64s, buffer: NDArray[np.uint8]) -> None:
+            """Batches ``begin`` to ``end``, one after the other from ``places[0]`` on."""
+            positions = np.cumsum(sizes[rows[begin] : rows[end]]) - sizes[rows[begin] : rows[end]] + places[0]
+            for run in _runs(begin, end, flags, append_times, bases):
+                part = positions[rows[run.start] - rows[begin] : rows[run.stop] - rows[begin]]
+                own = flags[run.start], append_times[run.start], bases[run.start]
+                write_messages(starts[run.start], starts[run.stop], self.magic, *own, *contents, part, buffer)
+            _put_crc32(buffer, positions, positions + sizes[rows[begin] : rows[end]])
+
+        if self._compress is None:
+            end = int(totals.sum())
+            buffer = block(end + _SLACK, np.uint8)
+            if len(headers):
+                write(0, len(headers), np.zeros(1, np.int64), buffer)
+            return buffer[:end]
+        layout = layouts.MESSAGE_V1 if self.magic else layouts.MESSAGE_V0
+        header_size = layout.itemsize + 4
+        buffer, positions, payloads, end = self._compressed(totals, header_size, write)
+        _check_sizes(payloads + header_size)
+        wrappers = np.zeros(len(headers), [("message", layout), ("value_length", ">i4")])
+        message = wrappers["message"]
+        message["offset"] = columns.offset[starts[1:] - 1]
+        message["size"] = payloads + header_size - layouts.LOG_ENTRY_SIZE
+        message["magic"] = self.magic
+        message["attributes"] = flags | self._codec
+        if self.magic:
+            message["timestamp"] = headers["max_timestamp"]
+        message["key_length"] = -1
+        wrappers["value_length"] = payloads
+        _put(buffer, positions, wrappers)
+        _put_crc32(buffer, positions, positions + header_size + payloads)
+        return buffer[:end]
+
+    def _compressed(self, sizes: Int64s, header_size: int, write: Any) -> tuple[NDArray[np.uint8], Int64s, Int64s, int]:
+        """Batches with room for their headers and compressed payloads: the buffer, their positions, the payloads'
+        sizes, and where the last one ends. ``write(first, last, places, scratch)`` writes the payloads of some."""
+        assert self._compress is not None
+        compress = self._compress
+        rooms = [bound(size) if size else 0 for size in sizes.tolist()]
+        buffer = block(sum(rooms) + header_size * len(rooms) + _SLACK, np.uint8)
+        view = buffer.data
+        positions, payloads = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
+        groups = np.flatnonzero(np.diff(np.cumsum(sizes) // _GROUP, prepend=-1))
+        at = 0
+        scratch = block(0, np.uint8)
+        for first, last in zip(groups.tolist(), [*groups[1:].tolist(), len(sizes)], strict=True):
+            places, total = _places(sizes[first:last])
+            if total + _SLACK > len(scratch):
+                scratch = block(total + _SLACK, np.uint8)
+            write(first, last, places, scratch)
+            plain = scratch.data
+            row = first
+            for start, size in zip(places.tolist(), sizes[first:last].tolist(), strict=True):
+                positions[row] = at
+                at += header_size
+                taken = compress(plain[start : start + size], view[at : at + rooms[row]]) if size else 0
+                payloads[row] = taken
+                at += taken
+                row += 1
+        return buffer, positions, payloads, at
+
+
+def _places(sizes: Int64s) -> tuple[Int64s, int]:
+    """Where each begins, one after the other, and where the last one ends."""
+    ends = np.cumsum(sizes)
+    return ends - sizes, int(ends[-1]) if len(ends) else 0
+
+
+def _runs(begin: int, end: int, *values: Int64s) -> list[slice]:
+    """The runs of batches for which all these values are the same."""
+    changes = np.zeros(end - begin, np.bool_)
+    for each in values:
+        changes[1:] |= np.diff(each[begin:end]) != 0
+    borders = [begin, *(np.flatnonzero(changes) + begin).tolist(), end]
+    return [slice(start, stop) for start, stop in pairwise(borders)]
+
+
+def _put(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -> None:
+    """Writes items of a fixed size at any positions."""
+    size = items.dtype.itemsize
+    if len(items):
+        at_every_byte = np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer, strides=(1,))
+        at_every_byte[positions] = np.ascontiguousarray(items).view(f"V{size}")
+
+
+def _put_crc32(buffer: NDArray[np.uint8], positions: Int64s, ends: Int64s) -> None:
+    checksums = np.empty(len(positions), np.uint32)
+    crc32_ranges(buffer, positions + layouts.MESSAGE_CRC_START, ends, checksums)
+    _put(buffer, positions + layouts.LOG_ENTRY_SIZE, checksums.astype(">u4"))
+
+
+def _check_sizes(sizes: Int64s) -> None:
+    if len(sizes) and int(sizes.max()) > _LARGEST:
+        raise UsageError(
+            f"a batch of {int(sizes.max())} bytes: Kafka's are smaller than 2 GiB; use a smaller batch size"
+        )

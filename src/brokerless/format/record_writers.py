@@ -1,0 +1,254 @@
+"""Record columns -> the records of v2 batches, and the messages of v0 and v1: how large they get, and their bytes.
+
+The layouts are those of ``DefaultRecord.writeTo`` and ``LegacyRecord.write`` (4.1.1): varints as short as they can be,
+attributes 0.
+"""
+
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import numpy as np
+
+from brokerless.format.columns import CONTENTS_SIGNATURE
+from brokerless.format.kernel import inlined, kernel
+from brokerless.format.varint import size_of_varint, size_of_varlong, write_varint, write_varlong
+from brokerless.format.words import copy_value, store_u32_be, store_u64_be
+
+LARGEST_DELTA = 2**31 - 1
+_MESSAGE_OVERHEAD_V0, _MESSAGE_OVERHEAD_V1 = 26, 34
+
+
+@inlined
+def _nullable_size(length: int, is_null: bool) -> int:
+    return 1 if is_null else size_of_varint(length) + length
+
+
+@inlined
+def _record_size(
+    row, offset_delta, timestamp_delta,
+    key_ends, key_null, value_ends, value_null, header_ends, header_key_ends, header_value_ends, header_value_null,
+) -> int:  # fmt: skip
+    """Bytes of the record after its length."""
+    first, last = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
+    size = (
+        1
+        + size_of_varlong(timestamp_delta)
+        + size_of_varint(offset_delta)
+        + _nullable_size(np.int64(key_ends[row + 1]) - key_ends[row], key_null[row] != 0)
+        + _nullable_size(np.int64(value_ends[row + 1]) - value_ends[row], value_null[row] != 0)
+        + size_of_varint(last - first)
+    )
+    for header in range(first, last):
+        key_length = np.int64(header_key_ends[header + 1]) - header_key_ends[header]
+        size += size_of_varint(key_length) + key_length
+        size += _nullable_size(
+            np.int64(header_value_ends[header + 1]) - header_value_ends[header], header_value_null[header] != 0
+        )
+    return size
+
+
+@inlined
+def _message_size(row, is_v0, key_ends, key_null, value_ends, value_null) -> int:
+    """Bytes of the message with its log entry header."""
+    size = _MESSAGE_OVERHEAD_V0 if is_v0 else _MESSAGE_OVERHEAD_V1
+    if key_null[row] == 0:
+        size += np.int64(key_ends[row + 1]) - key_ends[row]
+    if value_null[row] == 0:
+        size += np.int64(value_ends[row + 1]) - value_ends[row]
+    return size
+
+
+@kernel(f"void(int64[::1], int64[::1], int64[::1], {CONTENTS_SIGNATURE}, int64[::1], int64[::1])")
+def size_records(
+    starts, base_offsets, base_timestamps,
+    offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
+    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+    body_sizes, sizes,
+) -> None:  # fmt: skip
+    """How many bytes the rows take as v2 records: ``body_sizes`` of each row from ``starts[0]`` on, without its length;
+    ``sizes`` of all the records of each batch, which has the rows ``starts[b]`` to ``starts[b + 1]``."""
+    for batch in range(len(sizes)):
+        total = np.int64(0)
+        for row in range(starts[batch], starts[batch + 1]):
+            body = _record_size(
+                row, offset[row] - base_offsets[batch], timestamp[row] - base_timestamps[batch],
+                key_ends, key_null, value_ends, value_null,
+                header_ends, header_key_ends, header_value_ends, header_value_null,
+            )  # fmt: skip
+            body_sizes[row - starts[0]] = body
+            total += size_of_varint(body) + body
+        sizes[batch] = total
+
+
+@kernel(f"void(int64[::1], int64[::1], int64[::1], {CONTENTS_SIGNATURE}, int64[::1], int64[::1], uint8[::1])")
+def write_records(
+    starts, base_offsets, base_timestamps,
+    offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
+    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+    body_sizes, positions, buffer,
+) -> None:  # fmt: skip
+    """Writes the records of each batch from ``positions[b]`` on; ``body_sizes`` as :func:`size_records` gave them.
+
+    Batches must come in the order of their positions, and the buffer needs 32 bytes more: copies go in wide steps.
+    """
+    for batch in range(len(positions)):
+        at = positions[batch]
+        for row in range(starts[batch], starts[batch + 1]):
+            at = write_varint(buffer, at, body_sizes[row - starts[0]])
+            buffer[np.uint64(at)] = 0
+            at = write_varlong(buffer, at + 1, timestamp[row] - base_timestamps[batch])
+            at = write_varint(buffer, at, offset[row] - base_offsets[batch])
+            if key_null[row] != 0:
+                buffer[np.uint64(at)] = 1
+                at += 1
+            else:
+                start = np.int64(key_ends[row])
+                length = np.int64(key_ends[row + 1]) - start
+                at = write_varint(buffer, at, length)
+                copy_value(buffer, at, key_data, start, length)
+                at += length
+            if value_null[row] != 0:
+                buffer[np.uint64(at)] = 1
+                at += 1
+            else:
+                start = np.int64(value_ends[row])
+                length = np.int64(value_ends[row + 1]) - start
+                at = write_varint(buffer, at, length)
+                copy_value(buffer, at, value_data, start, length)
+                at += length
+            first, last = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
+            at = write_varint(buffer, at, last - first)
+            for header in range(first, last):
+                start = np.int64(header_key_ends[header])
+                length = np.int64(header_key_ends[header + 1]) - start
+                at = write_varint(buffer, at, length)
+                copy_value(buffer, at, header_key_data, start, length)
+                at += length
+                if header_value_null[header] != 0:
+                    buffer[np.uint64(at)] = 1
+                    at += 1
+                else:
+                    start = np.int64(header_value_ends[header])
+                    length = np.int64(header_value_ends[header + 1]) - start
+                    at = write_varint(buffer, at, length)
+                    copy_value(buffer, at, header_value_data, start, length)
+                    at += length
+
+
+@kernel(f"int64(int64, int64, int64, {CONTENTS_SIGNATURE}, int64[::1])")
+def size_messages(
+    first, last, magic,
+    offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
+    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+    sizes,
+) -> int:  # fmt: skip
+    """How many bytes the rows ``first`` to ``last`` take as v0 or v1 messages, each with its log entry header: the
+    ``sizes`` of each; returns their sum."""
+    total = np.int64(0)
+    for row in range(first, last):
+        size = _message_size(row, magic == 0, key_ends, key_null, value_ends, value_null)
+        sizes[row - first] = size
+        total += size
+    return total
+
+
+@kernel(f"void(int64, int64, int64, int64, int64, int64, {CONTENTS_SIGNATURE}, int64[::1], uint8[::1])")
+def write_messages(
+    first, last, magic, attributes, append_time, base_offset,
+    offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
+    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+    positions, buffer,
+) -> None:  # fmt: skip
+    """Writes the rows ``first`` to ``last`` as messages at their ``positions``, in that order, all but their checksums.
+
+    ``base_offset`` is subtracted from their offsets. ``append_time``: the timestamp of all of them where the timestamp
+    type in ``attributes`` is LogAppendTime. The buffer needs 32 bytes more.
+    """
+    for row in range(first, last):
+        at = positions[row - first]
+        size = _message_size(row, magic == 0, key_ends, key_null, value_ends, value_null)
+        store_u64_be(buffer, at, offset[row] - base_offset)
+        store_u32_be(buffer, at + 8, np.int32(size - 12))
+        buffer[np.uint64(at + 16)] = np.uint8(magic)
+        buffer[np.uint64(at + 17)] = np.uint8(attributes)
+        at += 18
+        if magic != 0:
+            store_u64_be(buffer, at, append_time if attributes & 8 else timestamp[row])
+            at += 8
+        if key_null[row] != 0:
+            store_u32_be(buffer, at, np.int32(-1))
+            at += 4
+        else:
+            start = np.int64(key_ends[row])
+            length = np.int64(key_ends[row + 1]) - start
+            store_u32_be(buffer, at, np.int32(length))
+            copy_value(buffer, at + 4, key_data, start, length)
+            at += 4 + length
+        if value_null[row] != 0:
+            store_u32_be(buffer, at, np.int32(-1))
+        else:
+            start = np.int64(value_ends[row])
+            length = np.int64(value_ends[row + 1]) - start
+            store_u32_be(buffer, at, np.int32(length))
+            copy_value(buffer, at + 4, value_data, start, length)
+
+
+@kernel(f"int64(int64, int64, int64, int64, float32, uint8[::1], {CONTENTS_SIGNATURE}, int64[::1])")
+def cut_rows(
+    first, rows, magic, write_limit, ratio, breaks,
+    offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
+    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+    starts,
+) -> int:  # fmt: skip
+    """Where batches begin when the rows from ``first`` on are appended until a batch is full: into ``starts``, until it
+    is full or there are no more; returns how many batches. ``starts`` also gets where the last one ends.
+
+    ``ratio``: the estimate of what is left after compressing, 0 without a codec. ``breaks``: where one has to begin;
+    empty for nowhere.
+    """
+    is_v0, is_v2, is_compressed = magic == 0, magic == 2, ratio > 0
+    header_size = 61 if is_v2 else (_MESSAGE_OVERHEAD_V0 if is_v0 else _MESSAGE_OVERHEAD_V1) if is_compressed else 0
+    batches, count = 0, 0
+    written = np.int64(0)
+    estimate = np.int64(0)
+    base_offset, base_timestamp = np.int64(0), np.int64(0)
+    row = first
+    starts[0] = first
+    while row < rows:
+        if is_v2:
+            delta = offset[row] - base_offset if count > 0 else 0
+            body = _record_size(
+                row, delta, timestamp[row] - base_timestamp if count > 0 else 0,
+                key_ends, key_null, value_ends, value_null,
+                header_ends, header_key_ends, header_value_ends, header_value_null,
+            )  # fmt: skip
+            size = size_of_varint(body) + body
+        else:
+            delta = offset[row] - base_offset if count > 0 else 0
+            size = _message_size(row, is_v0, key_ends, key_null, value_ends, value_null)
+        is_full = count > 0 and (
+            write_limit < estimate + size
+            or write_limit <= estimate
+            or delta > LARGEST_DELTA
+            or (len(breaks) > 0 and breaks[row] != 0)
+        )
+        if is_full:
+            batches += 1
+            starts[batches] = row
+            count, written = 0, 0
+            if batches == len(starts) - 1:
+                return batches
+            continue
+        if count == 0:
+            base_offset, base_timestamp = offset[row], timestamp[row]
+        count += 1
+        written += size
+        packed = np.int64(np.float32(written) * ratio * np.float32(1.05)) if is_compressed else written
+        estimate = header_size + packed
+        row += 1
+    if count > 0:
+        batches += 1
+        starts[batches] = rows
+    return batches

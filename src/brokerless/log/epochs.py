@@ -1,0 +1,80 @@
+"""Which leader epoch begins at which offset of a log, and how appending and cutting change that (KIP-101).
+
+Pure functions over a tuple of (epoch, first offset), both growing. What is given back is the same object if nothing
+changed, so that ``is not`` tells whether the checkpoint must be written anew.
+
+Sources: ``LeaderEpochFileCache``, ``UnifiedLog.append`` and ``LogSegment.recover`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from brokerless.format.batches import Batches
+from brokerless.log.checkpoints import LeaderEpochs
+
+Epochs = tuple[tuple[int, int], ...]
+
+_LEGACY, _NONE_BEFORE = -(2**30), -(2**30) - 1
+"""Stand for an epoch where there is none; v2 batches may be stamped with -1."""
+
+
+def epochs_of(checkpoint: LeaderEpochs) -> Epochs:
+    """The entries of a checkpoint as a broker takes them: one that does not fit drops those before it."""
+    epochs: Epochs = ()
+    for epoch, offset in zip(checkpoint.epochs.tolist(), checkpoint.start_offsets.tolist(), strict=True):
+        epochs = assign(epochs, epoch, offset)
+    return epochs
+
+
+def assign(epochs: Epochs, epoch: int, offset: int) -> Epochs:
+    """The epoch begins at this offset, unless it is the latest one and began before. Later epochs, and epochs that
+    begin at this offset or later, are forgotten. Negative numbers change nothing."""
+    if epoch < 0 or offset < 0 or (epochs and epochs[-1][0] == epoch and epochs[-1][1] <= offset):
+        return epochs
+    kept = len(epochs)
+    while kept and (epochs[kept - 1][0] >= epoch or epochs[kept - 1][1] >= offset):
+        kept -= 1
+    return (*epochs[:kept], (epoch, offset))
+
+
+def assign_batches(epochs: Epochs, batches: Batches) -> Epochs:
+    """As for batches that are appended: whatever another epoch is stamped with is assigned, and messages v0 and v1,
+    which have no epoch, make the log forget all epochs, as only its high watermark can then be trusted."""
+    for epoch, offset in _changes(batches):
+        epochs = () if epoch == _LEGACY else assign(epochs, epoch, offset)
+    return epochs
+
+
+def recover_batches(epochs: Epochs, batches: Batches) -> Epochs:
+    """As for batches that are found when a log is recovered: only an epoch larger than the latest is assigned."""
+    for epoch, offset in _changes(batches):
+        if not epochs or epoch > epochs[-1][0]:
+            epochs = assign(epochs, epoch, offset)
+    return epochs
+
+
+def _changes(batches: Batches) -> list[tuple[int, int]]:
+    """The epoch and offset of each batch whose epoch is not that of the batch before."""
+    stamped = np.where(batches.is_legacy, np.int32(_LEGACY), batches.partition_leader_epoch)
+    rows = np.flatnonzero(stamped != np.concatenate([[np.int32(_NONE_BEFORE)], stamped[:-1]]))
+    return list(zip(stamped[rows].tolist(), batches.entry_offset[rows].tolist(), strict=True))
+
+
+def truncate_from_end(epochs: Epochs, end_offset: int) -> Epochs:
+    """After the log was cut off at ``end_offset``: epochs that began there or later are gone."""
+    kept = len(epochs)
+    while kept and epochs[kept - 1][1] >= end_offset >= 0:
+        kept -= 1
+    return epochs[:kept]
+
+
+def truncate_from_start(epochs: Epochs, start_offset: int) -> Epochs:
+    """After the log begins at ``start_offset``: its epoch begins there, and those before are gone.
+
+    A log that begins before its first epoch keeps all as they are.
+    """
+    passed = sum(offset <= start_offset for _, offset in epochs)
+    if not passed or epochs[passed - 1][1] == start_offset == epochs[0][1]:
+        return epochs
+    return ((epochs[passed - 1][0], start_offset), *epochs[passed:])

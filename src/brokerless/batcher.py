@@ -1,0 +1,200 @@
+"""The rows of one partition, as they come -> its batches, as Kafka's producer would cut them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless import arrow
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.batches import walk
+from brokerless.format.encode import Encoder, Ratio, cut, headers_of
+from brokerless.rows import RowError
+from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
+from brokerless.tables import columns_of
+
+Int64s = NDArray[np.int64]
+
+BATCH_SIZE = 16384
+"""The default of the producer's ``batch.size``."""
+_AT_ONCE = 64
+"""Compressed batches between two looks at how well they compress; the estimate moves little with each of them."""
+_COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
+_SCHEMA = pa.schema([RECORDS.field(name) for name in _COLUMNS])
+_OVERHEADS = (layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4, layouts.BATCH_V2_SIZE)
+"""Bytes of a compressed batch that are not compressed: by format, its header and, of a wrapper, its value's length."""
+_MOST = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """How records become batches, by Kafka's names.
+
+    ``compression_type``: none, gzip, snappy, lz4 or zstd; ``compression_level``: as ``compression.gzip.level`` and so
+    on, None for Kafka's default. ``batch_size``: bytes, as the producer's ``batch.size``. ``message_format``: 0, 1 or
+    2. ``message_timestamp_type``: CreateTime or LogAppendTime, for records that do not say it themselves.
+    """
+
+    compression_type: str = "none"
+    compression_level: int | None = None
+    batch_size: int = BATCH_SIZE
+    message_format: int = layouts.MAGIC_V2
+    message_timestamp_type: str = TIMESTAMP_TYPES[layouts.CREATE_TIME]
+
+    def encoder(self) -> Encoder:
+        """Raises :class:`UsageError` for a setting that there is not."""
+        types = [name for number, name in TIMESTAMP_TYPES.items() if number >= 0]
+        if self.message_timestamp_type not in types:
+            raise UsageError(
+                f"there is no timestamp type {self.message_timestamp_type!r}; there are {', '.join(types)}"
+            )
+        if self.message_format == layouts.MAGIC_V0 and self.message_timestamp_type != types[0]:
+            raise UsageError("message format v0 has no timestamps, so no LogAppendTime")
+        if not 0 <= self.batch_size < 1 << 31:
+            raise UsageError(f"a batch size is from 0 to {(1 << 31) - 1} bytes, not {self.batch_size}")
+        return Encoder(self.message_format, self.compression_type, self.compression_level)
+
+    @property
+    def timestamp_type(self) -> int:
+        return next(number for number, name in TIMESTAMP_TYPES.items() if name == self.message_timestamp_type)
+
+
+class Batcher:
+    """Takes the rows of one partition in their order, and gives the bytes of its batches.
+
+    What is left of a batch that is not full waits for more rows, so batches are the same however rows come, but for the
+    estimate of how well they compress. ``encoder``, and ``ratio`` of the partition's topic, may be shared by batchers
+    of one thread. ``start_offset``: of the first record, where offsets are not given; ``timestamp`` (ms): of records
+    without one.
+    """
+
+    def __init__(
+        self, settings: BatchSettings, encoder: Encoder, ratio: Ratio, start_offset: int, timestamp: int
+    ) -> None:
+        self.records = 0
+        self.next_offset = start_offset
+        self._settings = settings
+        self._encoder = encoder
+        self._ratio = None if settings.compression_type == "none" else ratio
+        self._timestamp = timestamp
+        self._left: pa.RecordBatch | None = None
+
+    @property
+    def waiting_bytes(self) -> int:
+        return 0 if self._left is None else self._left.nbytes
+
+    def add(self, rows: pa.RecordBatch, numbers: Int64s) -> Iterator[NDArray[np.uint8]]:
+        """The bytes of those batches that are full now. ``rows``: as :func:`rows.normalize` gives them, at least one;
+        ``numbers``: the number of each in the input, shape ``(len(rows),)``, for errors.
+
+        Raises :class:`RowError` if offsets do not rise, or the format cannot hold what a row has.
+        """
+        batch = self._complete(rows, numbers)
+        self.records += batch.num_rows
+        if self._left is not None:
+            batch = pa.concat_batches([self._left, batch])
+            self._left = None
+        yield from self._encode(batch, is_last=False)
+
+    def finish(self) -> Iterator[NDArray[np.uint8]]:
+        """The bytes of the last batch, if there is one."""
+        left, self._left = self._left, None
+        if left is not None:
+            yield from self._encode(left, is_last=True)
+
+    def _complete(self, rows: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
+        """With all columns, offsets and timestamps given out where there are none."""
+        count, names = rows.num_rows, rows.schema.names
+        if "offset" in names:
+            offset = rows.column("offset")
+            self._check_offsets(arrow.numbers(offset, np.int64), numbers)
+            self.next_offset = offset[count - 1].as_py() + 1
+        else:
+            if count > _MOST - self.next_offset:
+                raise UsageError(
+                    f"{count} records from offset {self.next_offset} on have no offsets: 2^63 - 1 is the last"
+                )
+            offset = arrow.column_of_numbers(pa.int64(), np.arange(self.next_offset, self.next_offset + count))
+            self.next_offset += count
+        magic = self._settings.message_format
+        if "timestamp" in names:
+            timestamp = rows.column("timestamp")
+            if magic == layouts.MAGIC_V0:
+                _refuse(arrow.numbers(timestamp, np.int64) != -1, numbers, "timestamp", "format v0 has no timestamps")
+        else:
+            default = -1 if magic == layouts.MAGIC_V0 else self._timestamp
+            timestamp = arrow.column_of_numbers(TIMESTAMP, np.full(count, default, np.int64))
+        if "timestampType" in names:
+            timestamp_type = rows.column("timestampType")
+        else:
+            types = np.full(count, self._settings.timestamp_type, np.int32)
+            timestamp_type = arrow.column_of_numbers(pa.int32(), types)
+        if magic < layouts.MAGIC_V2:
+            ends = arrow.ends(rows.column("headers"))
+            _refuse(ends[1:] > ends[:-1], numbers, "headers", f"format v{magic} has no headers")
+        contents = [rows.column(name) for name in ("key", "value", "headers")]
+        return pa.RecordBatch.from_arrays([*contents, offset, timestamp, timestamp_type], schema=_SCHEMA)
+
+    def _check_offsets(self, offsets: Int64s, numbers: Int64s) -> None:
+        before = np.concatenate([[self.next_offset - 1], offsets[:-1]])
+        wrong = offsets <= before
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            if at == 0 and not self.records:
+                reason = f"is {offsets[0]}, below the start offset {self.next_offset}"
+            else:
+                reason = (
+                    f"is {offsets[at]} and follows {before[at]} in its partition; offsets have to rise, so sort by them"
+                )
+            raise RowError(int(numbers[at]), "offset", reason)
+
+    def _encode(self, batch: pa.RecordBatch, is_last: bool) -> Iterator[NDArray[np.uint8]]:
+        columns = columns_of(batch)
+        breaks = _breaks(columns.timestamp_type, columns.timestamp)
+        settings, ratio = self._settings, self._ratio
+        first = 0
+        while first < batch.num_rows:
+            estimate, most = (None, None) if ratio is None else (float(ratio.estimate), _AT_ONCE)
+            starts = cut(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)
+            if not is_last and starts[-1] == batch.num_rows:
+                starts = starts[:-1]  # the last one may not be full
+            if len(starts) < 2:
+                break
+            buffer = self._encoder.encode(columns, starts, headers_of(columns, starts))
+            if ratio is not None:
+                self._observe(ratio, buffer)
+            first = int(starts[-1])
+            yield buffer
+        if first < batch.num_rows:
+            # Copied, so that a few rows do not keep all others in memory.
+            self._left = batch.take(arrow.column_of_numbers(pa.int64(), np.arange(first, batch.num_rows)))
+
+    def _observe(self, ratio: Ratio, buffer: NDArray[np.uint8]) -> None:
+        overhead = _OVERHEADS[self._settings.message_format]
+        sizes = np.diff(walk(buffer).positions, append=len(buffer)) - overhead
+        for size, uncompressed in zip(sizes.tolist(), self._encoder.uncompressed.tolist(), strict=True):
+            ratio.update(size, uncompressed)
+
+
+def _breaks(types: NDArray[np.int8], timestamps: Int64s) -> NDArray[np.bool_] | None:
+    """Where a batch has to begin: it has one timestamp type, and with LogAppendTime one timestamp."""
+    is_append_time = types == layouts.LOG_APPEND_TIME
+    if not is_append_time.any():
+        return None
+    breaks = np.zeros(len(types), np.bool_)
+    breaks[1:] = is_append_time[1:] != is_append_time[:-1]
+    breaks[1:] |= is_append_time[1:] & (timestamps[1:] != timestamps[:-1])
+    return breaks
+
+
+def _refuse(wrong: NDArray[np.bool_], numbers: Int64s, column: str, reason: str) -> None:
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise RowError(
+            int(numbers[at]), column, f"{reason}, and this record has some; leave the column out to drop them"
+        )

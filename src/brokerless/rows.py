@@ -1,0 +1,328 @@
+"""Record batches of anyone's making -> the columns that are written, or why they cannot be.
+
+What comes from Parquet, JSON Lines, Spark or a program has the columns of the records table, but its own types for
+them, and nulls where Kafka has none. Nothing is guessed: a column that a record does not have, a type that cannot hold
+what Kafka stores, or a null where a record must have something is refused with the column and the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from brokerless import arrow
+from brokerless.arrow import Column
+from brokerless.errors import BrokerlessError, UsageError
+from brokerless.log.names import parse_partition_directory
+from brokerless.schemas import HEADERS, RECORDS, TIMESTAMP, TIMESTAMP_TYPES
+
+CONTENTS = ("key", "value", "headers")
+"""The columns that every normalized batch has."""
+PLACES = ("topic", "partition", "offset", "timestamp", "timestampType")
+"""The columns that it has where they were given."""
+IGNORED = ("file", "batchPosition", "sequence")
+"""Columns of the records table that say where records were read; they are not written."""
+
+_IDS = {name: number for number, name in TIMESTAMP_TYPES.items()}
+_MOST = 2**31 - 1
+
+
+class RowError(BrokerlessError):
+    """A row of an input that cannot become a record: ``row`` counts from 0 in the whole input."""
+
+    def __init__(self, row: int, column: str, reason: str) -> None:
+        super().__init__(f"row {row} (from 0), column {column}: {reason}")
+        self.row = row
+        self.column = column
+        self.reason = reason
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Raises :class:`UsageError` if a column is missing, is there twice, or is not one of a record's."""
+    names = schema.names
+    unknown = [name for name in names if name not in RECORDS.names]
+    if unknown:
+        raise UsageError(
+            f"a record has no column {unknown[0]!r}; it has {', '.join((*CONTENTS, *PLACES))}: select or rename columns"
+        )
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise UsageError(f"there are two columns {twice[0]!r}")
+    if "value" not in names:
+        raise UsageError(f"there is no column 'value'; there are {', '.join(names) or 'none'}")
+
+
+def bounded(batch: pa.RecordBatch, most: int = 32 << 20) -> Iterator[pa.RecordBatch]:
+    """The batch in slices that take about ``most`` bytes at most when every row has its own copy of its contents (of
+    dictionaries, rows may share theirs), or have one row."""
+    if batch.num_rows <= 1 or sum(map(_size, batch.columns)) <= most:
+        yield batch
+    else:
+        middle = batch.num_rows // 2
+        yield from bounded(batch.slice(0, middle), most)
+        yield from bounded(batch.slice(middle), most)
+
+
+def _size(column: Column) -> int:
+    is_type: Any = pa.types
+    if is_type.is_dictionary(column.type) and _is_bytes(column.type.value_type):
+        lengths = pc.call_function("binary_length", [column.dictionary])
+        return pc.call_function("sum", [lengths.take(column.indices).cast(pa.int64())]).as_py() or 0
+    if is_type.is_string_view(column.type) or is_type.is_binary_view(column.type):
+        views = np.frombuffer(column.buffers()[1], np.int32).reshape(-1, 4)  # each begins with its length
+        return int(
+            views[column.offset : column.offset + len(column), 0].sum(dtype=np.int64, where=arrow.is_valid(column))
+        )
+    return column.nbytes
+
+
+def normalize(batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
+    """A batch with the columns :data:`CONTENTS`, and those of :data:`PLACES` that it has, in the types of
+    ``schemas.RECORDS``, without nulls but in key, value, topic and partition; and ``isControl`` if it is there.
+
+    Bytes may come as any type of bytes or strings, dictionaries of them included; integers in any width; timestamps in
+    any unit (what is finer than a millisecond is cut off), or as integers in ms; timestamp types by id or name; headers
+    as any list of structs of ``key`` and ``value``, null for none; a null topic means that it is not known. Nothing is
+    copied that has the right type. ``first_row``: the number of the first row, for errors.
+
+    Raises :class:`UsageError` for a column that cannot be one of a record's, :class:`RowError` for a row that cannot.
+    """
+    check_columns(batch.schema)
+    columns: dict[str, Column] = {}
+    for name, convert in _CONVERT.items():
+        if name in batch.schema.names:
+            columns[name] = convert(batch.column(name), _Refuse(name, first_row))
+    if "key" not in columns:
+        columns["key"] = pa.nulls(batch.num_rows, pa.binary())
+    if "headers" not in columns:
+        columns["headers"] = no_headers(batch.num_rows)
+    names = [name for name in (*CONTENTS, *PLACES, "isControl") if name in columns]
+    return pa.RecordBatch.from_arrays([columns[name] for name in names], names)
+
+
+def no_headers(rows: int) -> Column:
+    """A column of headers for records that have none."""
+    pairs = pa.StructArray.from_arrays(
+        [pa.nulls(0, pa.string()), pa.nulls(0, pa.binary())], fields=list(HEADERS.value_type.fields)
+    )
+    return arrow.column_of(HEADERS, rows, [None, np.zeros(rows + 1, np.int32)], [pairs])
+
+
+class _Refuse:
+    """Raises what is wrong with a column, or with the first row of it for which a flag is set."""
+
+    def __init__(self, column: str, first_row: int) -> None:
+        self.column = column
+        self.first_row = first_row
+
+    def type(self, type_: pa.DataType, allowed: str) -> NoReturn:
+        raise UsageError(f"column {self.column!r} is of type {type_}; it has to be {allowed}")
+
+    def row(self, row: int, reason: str) -> NoReturn:
+        raise RowError(self.first_row + row, self.column, reason)
+
+    def where(self, wrong: NDArray[np.bool_], reason: Callable[[int], str]) -> None:
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            self.row(row, reason(row))
+
+    def nulls(self, column: Column) -> None:
+        if column.null_count:
+            self.where(~arrow.is_valid(column), lambda _: "is null, and a record has to have one")
+
+
+def _plain(column: Column) -> Column:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    is_type: Any = pa.types
+    kinds = ("binary", "large_binary", "fixed_size_binary", "binary_view", "string", "large_string", "string_view")
+    return any(getattr(is_type, f"is_{kind}")(type_) for kind in kinds)
+
+
+def _bytes(column: Column, refuse: _Refuse) -> Column:
+    column = _plain(column)
+    if not _is_bytes(column.type) and not pa.types.is_null(column.type):
+        refuse.type(column.type, "binary or string")
+    try:
+        return column.cast(pa.binary())
+    except pa.ArrowInvalid:
+        refuse.row(0, "2 GiB or more in one place; Kafka's records are smaller")
+
+
+def _headers(column: Column, refuse: _Refuse) -> Column:
+    if pa.types.is_null(column.type):
+        return no_headers(len(column))
+    if column.type != HEADERS:
+        column = _cast_headers(column, refuse)
+    if column.null_count:
+        column = pc.call_function("coalesce", [column, pa.scalar([], HEADERS)])
+    starts = arrow.ends(column)
+    pairs = column.values
+    for inner, name in ((pairs, "a header"), (pairs.field(0), "a header's key")):
+        if inner.null_count:
+            null = np.flatnonzero(~arrow.is_valid(inner))
+            rows = np.searchsorted(starts, null, side="right") - 1
+            asked = rows[(rows >= 0) & (rows < len(column))]
+            if len(asked):
+                refuse.row(int(asked[0]), f"{name} is null")
+    return column
+
+
+def _cast_headers(column: Column, refuse: _Refuse) -> Column:
+    type_ = column.type
+    allowed = "a list of structs with the fields key (string) and value (binary)"
+    inner = getattr(type_, "value_type", None)
+    if inner is None or pa.types.is_dictionary(type_):
+        refuse.type(type_, allowed)
+    if pa.types.is_map(type_):
+        inner = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
+    if not pa.types.is_struct(inner) or sorted(field.name for field in inner.fields) != ["key", "value"]:
+        refuse.type(type_, allowed)
+    if any(not _is_bytes(field.type) and not pa.types.is_null(field.type) for field in inner.fields):
+        refuse.type(type_, allowed)
+    nullable = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    try:
+        column = column.cast(nullable)
+    except pa.ArrowInvalid:
+        row = _first(column, lambda part: part.cast(nullable))
+        refuse.row(row, "a header's key is no UTF-8")
+    pairs = column.values
+    valid = None if not pairs.null_count else arrow.bits(arrow.is_valid(pairs))
+    fields = [arrow.column_of(HEADERS.value_type, len(pairs), [valid], [pairs.field("key"), pairs.field("value")])]
+    null = arrow.is_valid(column)
+    return arrow.column_of(HEADERS, len(column), [None if null.all() else arrow.bits(null), arrow.ends(column)], fields)
+
+
+def _first(column: Column, convert: Callable[[Column], object]) -> int:
+    """The first row that cannot be converted, where one cannot."""
+    start, end = 0, len(column)
+    while end - start > 1:
+        middle = (start + end) // 2
+        try:
+            convert(column.slice(start, middle - start))
+            start = middle
+        except pa.ArrowInvalid:
+            end = middle
+    return start
+
+
+def _topic(column: Column, refuse: _Refuse) -> Column:
+    column = _plain(column)
+    if not _is_bytes(column.type) and not pa.types.is_null(column.type):
+        refuse.type(column.type, "a string")
+    try:
+        column = column.cast(pa.string()).dictionary_encode()
+    except pa.ArrowInvalid:
+        refuse.row(_first(column, lambda part: part.cast(pa.string())), "is no UTF-8")
+    for name in column.dictionary.to_pylist():
+        if not is_topic(name):
+            rows = column.dictionary_decode().to_pylist()
+            refuse.row(rows.index(name), f"{name!r} is no name that Kafka would give a topic")
+    return column
+
+
+def is_topic(name: str) -> bool:
+    """Whether Kafka takes a topic of this name (``org.apache.kafka.common.internals.Topic``, 4.1.1)."""
+    return parse_partition_directory(f"{name}-0") is not None
+
+
+def _int64(column: Column, refuse: _Refuse, allowed: str = "an integer") -> Column:
+    """Any integers as int64; all that is null is refused."""
+    column = _plain(column)
+    if pa.types.is_null(column.type) and len(column):
+        refuse.row(0, "is null, and a record has to have one")
+    if not pa.types.is_integer(column.type) and len(column):
+        refuse.type(column.type, allowed)
+    refuse.nulls(column)
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        refuse.row(_first(column, lambda part: part.cast(pa.int64())), "is more than 2^63 - 1")
+
+
+def _partition(column: Column, refuse: _Refuse) -> Column:
+    """Null: the partition is not known."""
+    column = _plain(column)
+    if not pa.types.is_null(column.type) and not pa.types.is_integer(column.type):
+        refuse.type(column.type, "an integer")
+    try:
+        column = column.cast(pa.int32())
+    except pa.ArrowInvalid:
+        refuse.row(_first(column, lambda part: part.cast(pa.int32())), f"is not from 0 to {_MOST}")
+    negative = (arrow.numbers(column, np.int32) < 0) & arrow.is_valid(column)
+    refuse.where(negative, lambda row: f"is {column[row].as_py()}, which is not from 0 to {_MOST}")
+    return column
+
+
+def _offset(column: Column, refuse: _Refuse) -> Column:
+    column = _int64(column, refuse)
+    offsets = arrow.numbers(column, np.int64)
+    refuse.where(offsets < 0, lambda row: f"is {offsets[row]}, and offsets are not negative")
+    return column
+
+
+def _timestamp(column: Column, refuse: _Refuse) -> Column:
+    column = _plain(column)
+    if pa.types.is_timestamp(column.type):
+        refuse.nulls(column)
+        column = _milliseconds(column, refuse)
+    else:
+        column = _int64(column, refuse, "a timestamp, or an integer in ms since the epoch")
+    times = arrow.numbers(column, np.int64)
+    refuse.where(times < -1, lambda row: f"is {times[row]} ms, and Kafka has none before 1970 (-1: there is none)")
+    return column.view(TIMESTAMP)
+
+
+def _milliseconds(column: Column, refuse: _Refuse) -> Column:
+    unit = column.type.unit
+    if unit == "s":
+        try:
+            return column.cast(pa.timestamp("ms", column.type.tz)).view(pa.int64())
+        except pa.ArrowInvalid:
+            refuse.row(_first(column, lambda part: part.cast(pa.timestamp("ms"))), "is more than 2^63 - 1 ms")
+    if unit == "ms":
+        return column.view(pa.int64())
+    finer = arrow.numbers(column.view(pa.int64()), np.int64)
+    return arrow.column_of_numbers(pa.int64(), finer // (1_000 if unit == "us" else 1_000_000))
+
+
+def _timestamp_type(column: Column, refuse: _Refuse) -> Column:
+    column = _plain(column)
+    if _is_bytes(column.type):
+        refuse.nulls(column)
+        names = column.cast(pa.string()).dictionary_encode()
+        ids = [_IDS.get(name, 99) for name in names.dictionary.to_pylist()]
+        types = np.array([*ids, 99], np.int32)[arrow.numbers(names.indices, np.int32)]
+        refuse.where(types == 99, lambda row: f"is {column[row].as_py()!r}; there are {', '.join(_IDS)}")
+        return arrow.column_of_numbers(pa.int32(), types)
+    numbers = arrow.numbers(_int64(column, refuse, "an integer or a name"), np.int64)
+    ids = ", ".join(f"{number} ({name})" for number, name in TIMESTAMP_TYPES.items())
+    refuse.where((numbers < -1) | (numbers > 1), lambda row: f"is {numbers[row]}; there are {ids}")
+    return arrow.column_of_numbers(pa.int32(), numbers.astype(np.int32))
+
+
+def _is_control(column: Column, refuse: _Refuse) -> Column:
+    if not pa.types.is_boolean(column.type):
+        refuse.type(column.type, "a boolean")
+    refuse.nulls(column)
+    return column
+
+
+_CONVERT: dict[str, Callable[[Column, _Refuse], Column]] = {
+    "key": _bytes,
+    "value": _bytes,
+    "headers": _headers,
+    "topic": _topic,
+    "partition": _partition,
+    "offset": _offset,
+    "timestamp": _timestamp,
+    "timestampType": _timestamp_type,
+    "isControl": _is_control,
+}

@@ -1,0 +1,366 @@
+"""Batches of any format and codec -> batches of another, chunk by chunk in bounded memory.
+
+Offsets, timestamps, keys and values stay what they are. What a format cannot carry is left out and counted, see
+:data:`LOST`. A v2 batch or wrapper message becomes one batch or wrapper message, with all that its header says, unless
+a batch size is given; messages without a codec are packed into batches of Kafka's default size. What is in the format
+and codec that is asked for already is handed on as it is.
+
+Sources: ``RecordsUtil.downConvert``, ``FileRecords.downConvert`` (3.9.1), KIP-98, KIP-534.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.batches import Batches, read_headers, walk
+from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.format.decode import Damage, Decoded, Decoder, look_into_wrappers
+from brokerless.format.encode import Encoder, Ratio, cut
+from brokerless.format.parts import MOST_BYTES, data_size
+from brokerless.format.regroup import Group, group_of, joined_groups
+
+Int64s = NDArray[np.int64]
+
+LOST = {
+    "headers": "record headers",
+    "timestamps": "record timestamps",
+    "controlBatches": "control batches, such as the markers of transactions",
+    "transactions": "batches of transactions, whose data is now visible whether it was committed or not",
+    "producers": "batches with a producer's id, epoch and sequence",
+    "leaderEpochs": "batches with a leader epoch",
+    "deleteHorizons": "batches with a delete horizon",
+    "emptyBatches": "batches that compaction had left without records",
+    "zstd": "batches compressed with zstd, now with gzip",
+}
+"""What an older format cannot carry, by the names under which it is counted."""
+
+PACKED = 16 << 10
+"""Bytes of the batches into which messages without a codec are packed: Kafka's default ``batch.size``."""
+LARGEST = 100 << 20
+"""The largest batch size: what a broker takes in one request (``socket.request.max.bytes``)."""
+_ROUND = 64
+"""Batches that are cut by one estimate of how they will compress."""
+_ZSTD, _INSTEAD = layouts.CODECS.index("zstd"), layouts.CODECS.index("gzip")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What batches become; None: what each of them is. ``level``: as ``compression.gzip.level`` and so on.
+    ``batch_size``: bytes, as ``batch.size``; None keeps the batches that there are.
+
+    Raises :class:`UsageError` for what Kafka does not have."""
+
+    magic: int | None = None
+    codec: str | None = None
+    level: int | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.codec is None and self.level is not None:
+            raise UsageError("a level is one of a codec: give the codec as well")
+        Encoder(layouts.MAGIC_V2 if self.magic is None else self.magic, self.codec or "none", self.level)
+        if self.batch_size is not None and not 0 < self.batch_size <= LARGEST:
+            raise UsageError(f"a batch size of {self.batch_size} bytes; Kafka could take 1 to {LARGEST}")
+
+
+@dataclass(slots=True)
+class Totals:
+    """What went in and came out; ``lost`` by the names of :data:`LOST`. ``converted``: records that were written anew,
+    not handed on in the bytes that they were."""
+
+    batches_in: int = 0
+    records_in: int = 0
+    bytes_in: int = 0
+    batches_out: int = 0
+    records_out: int = 0
+    bytes_out: int = 0
+    converted: int = 0
+    lost: Counter[str] = field(default_factory=Counter[str])
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """Whole batches, one after the other, and what was broken in those that they come from (then they are to be thrown
+    away)."""
+
+    buffer: NDArray[np.uint8]
+    damages: list[Damage] = field(default_factory=list[Damage])
+
+
+@dataclass(frozen=True, slots=True)
+class DownConverted:
+    """What a broker would answer; ``records``: how many were converted."""
+
+    buffer: NDArray[np.uint8]
+    records: int
+    totals: Totals
+    damages: list[Damage]
+
+
+def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit: int = DEFAULT_LIMIT) -> DownConverted:
+    """What a broker before 4.0 answers to a fetch from ``first_offset`` on in an older format, for a ``buffer`` of its
+    log (``FileRecords.downConvert``, 3.9.1). Checksums are not looked at. ``limit``: bytes that a batch may inflate to.
+
+    Raises :class:`UsageError` where Kafka refuses: for batches with zstd.
+    """
+    batches = read_headers(buffer, walk(buffer).positions)
+    if magic < layouts.MAGIC_V2 and bool(((batches.codec == _ZSTD) & ~batches.is_control).any()):
+        raise UsageError(f"a fetch in format v{magic} cannot be answered from batches compressed with zstd")
+    converter = Converter(Target(magic), limit, first_offset)
+    pieces = [*converter.convert(buffer, batches), *converter.flush()]
+    totals = converter.totals
+    damages = [damage for piece in pieces for damage in piece.damages]
+    if not totals.converted:  # one batch cut off by the end of the answer, or nothing to convert
+        return DownConverted(buffer, 0, totals, damages)
+    return DownConverted(_concatenated([piece.buffer for piece in pieces]), totals.converted, totals, damages)
+
+
+class Converter:
+    """Converts batches; owns the decoder and the encoders, so one belongs to one thread. ``totals`` grows.
+
+    ``limit``: bytes that one batch may inflate to. ``fetched``: the first offset that a fetch asks for; then formats
+    only go down, and records before it are left out of batches without a codec, whose messages then stand alone.
+    """
+
+    def __init__(self, target: Target, limit: int = DEFAULT_LIMIT, fetched: int | None = None) -> None:
+        self.totals = Totals()
+        self._target, self._limit, self._fetched = target, limit, fetched
+        self._decoder = Decoder(limit=limit)
+        self._encoders: dict[tuple[int, int], tuple[Encoder, Ratio]] = {}
+        self._held: Group | None = None
+        """Rows of a batch that may go on."""
+
+    def convert(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[Converted]:
+        """Takes batches (whose checksums the caller has looked at) in the order of the log. What is not yet full is
+        held until the next ones come, or :meth:`flush`. ``base``: the position of the buffer's first byte in its file,
+        for the places of damage."""
+        magic, codec = self._targets(batches)
+        passed, dropped = self._as_they_are(batches, magic, codec), _dropped(batches, magic)
+        self._count(buffer, batches, magic, passed, dropped)
+        kept = _Kept(buffer, batches, np.flatnonzero(passed))
+        rows = np.flatnonzero(~passed & ~dropped)
+        for decoded in self._decode(buffer, batches.take(rows), base):
+            yield from self._convert_decoded(batches, rows, decoded, base, kept)
+        if kept.left:
+            yield from self.flush()
+            yield self._out(kept.until(len(batches)))
+        if self._held is not None:
+            self._held = self._held.moved(-len(batches))
+
+    def flush(self) -> Iterator[Converted]:
+        """What was held."""
+        held, self._held = self._held, None
+        if held is not None:
+            yield self._out([data for run in self._runs(held) for _, data, _ in self._encode(run, False)])
+
+    def _decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> Iterator[Decoded]:
+        yield from self._decoder.decode(buffer, batches, base)
+        rest = self._decoder.flush()
+        if rest is not None:
+            yield rest
+
+    def _convert_decoded(
+        self, batches: Batches, rows: Int64s, decoded: Decoded, base: int, kept: _Kept
+    ) -> Iterator[Converted]:
+        """``rows``: the batches that are decoded."""
+        places = np.searchsorted(batches.positions[rows], decoded.positions - base)
+        group = group_of(decoded, batches, rows[places])
+        self._count_rows(group)
+        damages = decoded.damages + group.damages(base)
+        if self._fetched is not None:
+            group = group.from_offset(self._fetched)
+        if self._held is not None:
+            if data_size(self._held.columns) + data_size(group.columns) > MOST_BYTES:
+                text = "the records of a batch would take more than 2 GiB"
+                damages = [*damages, Damage("limit-exceeded", int(decoded.positions[0]), -1, text)]
+            else:
+                group = joined_groups(self._held, group)
+            self._held = None
+        if not len(group.ordinals):
+            yield Converted(_NOTHING, damages)
+            return
+        last = int(group.ordinals[-1])
+        after = last + 1
+        is_open = not group.is_complete or after == len(batches) or after in rows
+        pieces: list[NDArray[np.uint8]] = []
+        runs = self._runs(group)
+        for run in runs:
+            for ordinals, data, entries in self._encode(run, is_open and run is runs[-1]):
+                pieces += kept.among(ordinals, data, entries)
+        pieces += kept.until(after if self._held is None else int(self._held.ordinals[0]))
+        yield self._out(pieces, damages)
+
+    def _out(self, pieces: list[NDArray[np.uint8]], damages: list[Damage] | None = None) -> Converted:
+        buffer = _concatenated(pieces)
+        self.totals.bytes_out += len(buffer)
+        return Converted(buffer, damages or [])
+
+    def _targets(self, batches: Batches) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+        """The format and codec that each batch is to have."""
+        magic = np.clip(batches.magic, layouts.MAGIC_V0, layouts.MAGIC_V2)
+        if self._fetched is not None:
+            magic = np.minimum(magic, self._target.magic or 0).astype(np.int8)
+        elif self._target.magic is not None:
+            magic = np.full(len(batches), self._target.magic, np.int8)
+        codec = batches.codec
+        if self._target.codec is not None:
+            codec = np.full(len(batches), layouts.CODECS.index(self._target.codec), np.int8)
+        return magic, np.where((magic < layouts.MAGIC_V2) & (codec == _ZSTD), np.int8(_INSTEAD), codec)
+
+    def _as_they_are(self, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8]) -> NDArray[np.bool_]:
+        same = (batches.magic == magic) & (batches.codec == codec)
+        if self._target.batch_size is not None or self._target.level is not None:
+            same &= batches.is_legacy & (codec == 0)  # messages that stand alone are in no batch
+        bare = batches.is_control | (batches.count == 0)
+        return same | (~batches.is_legacy & bare & (magic == layouts.MAGIC_V2))
+
+    def _count(
+        self,
+        buffer: NDArray[np.uint8],
+        batches: Batches,
+        magic: NDArray[np.int8],
+        passed: NDArray[np.bool_],
+        dropped: NDArray[np.bool_],
+    ) -> None:
+        totals, lost = self.totals, self.totals.lost
+        totals.batches_in += len(batches)
+        totals.bytes_in += int(batches.sizes.sum())
+        totals.batches_out += int(passed.sum())
+        counts = look_into_wrappers(buffer, batches.take(passed), self._limit).count.sum() if passed.any() else 0
+        totals.records_out += int(counts)
+        totals.records_in += int(counts) + int(batches.count[dropped].sum())
+        down = ~batches.is_legacy & (magic < layouts.MAGIC_V2)
+        data = down & ~dropped
+        for name, each in {
+            "controlBatches": dropped & batches.is_control,
+            "emptyBatches": dropped & ~batches.is_control,
+            "transactions": data & batches.is_transactional,
+            "producers": data & (batches.producer_id != layouts.NO_PRODUCER_ID),
+            "leaderEpochs": data & (batches.partition_leader_epoch != layouts.NO_PARTITION_LEADER_EPOCH),
+            "deleteHorizons": data & batches.has_delete_horizon,
+            "zstd": data & (batches.codec == _ZSTD) & (self._target.codec is None),
+        }.items():
+            if each.any():
+                lost[name] += int(each.sum())
+
+    def _count_rows(self, group: Group) -> None:
+        columns = group.columns
+        self.totals.records_in += columns.rows
+        magic, _ = self._targets(group.batches)
+        if self._target.magic == layouts.MAGIC_V2 or not (magic < layouts.MAGIC_V2).any():
+            return
+        legacy = np.repeat(magic < layouts.MAGIC_V2, group.given)
+        headers = int(np.diff(columns.header_ends[: columns.rows + 1])[legacy].sum())
+        unstamped = np.repeat(magic == layouts.MAGIC_V0, group.given)
+        stamps = int((columns.timestamp[: columns.rows][unstamped] != layouts.NO_TIMESTAMP).sum())
+        self.totals.lost.update({name: n for name, n in (("headers", headers), ("timestamps", stamps)) if n})
+
+    def _runs(self, group: Group) -> list[Group]:
+        """Runs of batches that one encoder writes in one way."""
+        magic, codec = self._targets(group.batches)
+        packed = group.batches.is_legacy & ~group.batches.is_wrapper
+        kinds = magic * 16 + codec * 2 + packed
+        borders = np.flatnonzero(np.diff(kinds, prepend=-1, append=-1)).tolist()
+        return [group.between(first, last) for first, last in pairwise(borders)]
+
+    def _encode(self, run: Group, is_open: bool) -> Iterator[tuple[Int64s, NDArray[np.uint8], Int64s | None]]:
+        """The bytes of a run's batches, the ordinal of each one's first source, and the entry with which it begins if
+        that is another number; what is left of an open run is held."""
+        magic, codec = (int(each[0]) for each in self._targets(run.batches.take(slice(0, 1))))
+        if (magic, codec) not in self._encoders:
+            level = self._target.level if self._target.codec is not None else None
+            self._encoders[magic, codec] = Encoder(magic, layouts.CODECS[codec], level), Ratio()
+        encoder, ratio = self._encoders[magic, codec]
+        alone = magic < layouts.MAGIC_V2 and not codec
+        is_message = bool(run.batches.is_legacy[0]) and not run.batches.is_wrapper[0]
+        size = self._target.batch_size or (PACKED if is_message else None)
+        breaks = None if size is None or alone else run.breaks(magic)
+        rows, at = run.columns.rows, 0
+        while at < rows:
+            if size is None or breaks is None:
+                starts = np.append(run.firsts, rows)
+                is_open = is_open and not run.is_complete
+            else:
+                estimate = float(ratio.estimate) if codec else None
+                starts = cut(run.columns, size, estimate, breaks, magic, at, _ROUND)
+            at = int(starts[-1])
+            if is_open and at == rows and not alone:
+                starts = starts[:-1]
+                self._held = run.after(int(starts[-1]))
+            if len(starts) < 2:
+                return
+            headers = run.headers(starts, magic)
+            data = encoder.encode(run.columns, starts, headers)
+            written = int(starts[-1] - starts[0])
+            self.totals.converted += written
+            self.totals.records_out += written
+            self.totals.batches_out += written if alone else len(headers)
+            if codec and breaks is not None:
+                for taken, plain in zip(_payloads(data), encoder.uncompressed.tolist(), strict=True):
+                    ratio.update(taken, plain)
+            yield run.ordinals[run.source_of(starts[:-1])], data, starts[:-1] - starts[0] if alone else None
+
+
+class _Kept:
+    """Batches that are handed on as they are, in between those that are converted."""
+
+    def __init__(self, buffer: NDArray[np.uint8], batches: Batches, ordinals: Int64s) -> None:
+        self._buffer, self._batches, self._ordinals = buffer, batches, ordinals
+
+    @property
+    def left(self) -> bool:
+        return len(self._ordinals) > 0
+
+    def until(self, ordinal: int) -> list[NDArray[np.uint8]]:
+        """Those left before the batch ``ordinal``: as few pieces of the buffer as they make."""
+        count = int(np.searchsorted(self._ordinals, ordinal))
+        chosen, self._ordinals = self._ordinals[:count], self._ordinals[count:]
+        starts, ends = self._batches.positions[chosen], self._batches.ends[chosen]
+        borders = [0, *(np.flatnonzero(starts[1:] != ends[:-1]) + 1).tolist(), count]
+        return [self._buffer[starts[first] : ends[last - 1]] for first, last in pairwise(borders) if last > first]
+
+    def among(self, ordinals: Int64s, data: NDArray[np.uint8], entries: Int64s | None) -> Iterator[NDArray[np.uint8]]:
+        """Converted batches with those that belong before each of them. ``ordinals``: of the first source of each;
+        ``entries``: the number of the entry in ``data`` with which each begins, None if one after the other."""
+        places = np.searchsorted(ordinals, self._ordinals)
+        places = np.unique(places[places < len(ordinals)])
+        if not len(places):
+            yield data
+            return
+        positions = walk(data).positions
+        cuts = positions[places if entries is None else entries[places]].tolist()
+        at = 0
+        for place, here in zip(places.tolist(), cuts, strict=True):
+            yield data[at:here]
+            yield from self.until(int(ordinals[place]))
+            at = here
+        yield data[at:]
+
+
+def _dropped(batches: Batches, magic: NDArray[np.int8]) -> NDArray[np.bool_]:
+    """v0 and v1 have neither control batches nor batches without records."""
+    return ~batches.is_legacy & (magic < layouts.MAGIC_V2) & (batches.is_control | (batches.count == 0))
+
+
+def _payloads(data: NDArray[np.uint8]) -> list[int]:
+    """Bytes of each compressed payload."""
+    batches = read_headers(data, walk(data).positions)
+    wrapper = np.where(batches.magic == layouts.MAGIC_V0, layouts.MESSAGE_V0.itemsize, layouts.MESSAGE_V1.itemsize) + 4
+    return (batches.sizes - np.where(batches.is_legacy, wrapper, layouts.BATCH_V2_SIZE)).tolist()
+
+
+def _concatenated(pieces: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate(pieces) if pieces else _NOTHING
+
+
+_NOTHING = np.empty(0, np.uint8)

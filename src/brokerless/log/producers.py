@@ -1,8 +1,9 @@
 """What a log knows of its producers: their last batches, their transactions, and where read_committed ends (KIP-98).
 
-:class:`ProducerState` follows the batches of a log, one after the other, as a broker does when it replicates or recovers
-them; ``.snapshot`` files hold the same, and entries of the transaction index come out of it. It refuses little, for what
-is in a log was accepted once; what a leader checks before is in :mod:`brokerless.log.producer_checks`.
+:class:`ProducerState` follows the batches of a log, one after the other, as a broker does when it replicates or
+recovers them; ``.snapshot`` files hold the same, and entries of the transaction index come out of it. It refuses
+little, for what is in a log was accepted once; what a leader checks before is in
+:mod:`brokerless.log.producer_checks`.
 
 Everything appended counts as replicated, so the last stable offset depends on undecided transactions alone.
 
@@ -146,6 +147,9 @@ class ProducerState:
         if not len(batches):
             return Update(completed)
         rows = np.flatnonzero(batches.producer_id > layouts.NO_PRODUCER_ID)
+        if not len(rows):
+            self.end_offset = int(batches.last_offset[-1]) + 1
+            return Update(completed)
         told = batches if len(rows) == len(batches) else batches.take(rows)
         markers = iter(control_markers(told, buffer))
         columns = zip(

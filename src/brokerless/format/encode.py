@@ -181,12 +181,15 @@ class Encoder:
         filled = starts[1:] > starts[:-1]
         if not filled.all():  # these formats have no empty batches
             headers, starts = headers[filled], np.append(starts[:-1][filled], starts[-1])
+        if not len(headers):
+            self.uncompressed = np.empty(0, np.int64)
+            return np.empty(0, np.uint8)
         first, last = int(starts[0]), int(starts[-1])
         sizes = np.empty(last - first, np.int64)
         size_messages(first, last, self.magic, *columns.contents(), sizes)
         _check_sizes(sizes)
         rows = starts - first
-        totals = np.add.reduceat(sizes, rows[:-1]) if len(headers) else np.empty(0, np.int64)
+        totals = np.add.reduceat(sizes, rows[:-1])
         self.uncompressed = totals
         timestamp_types = headers["attributes"].astype(np.int64) & layouts.TIMESTAMP_TYPE_BIT
         flags = timestamp_types * self.magic
@@ -207,8 +210,7 @@ class Encoder:
         if self._compress is None:
             end = int(totals.sum())
             buffer = block(end + _SLACK, np.uint8)
-            if len(headers):
-                write(0, len(headers), np.zeros(1, np.int64), buffer)
+            write(0, len(headers), np.zeros(1, np.int64), buffer)
             return buffer[:end]
         layout = layouts.MESSAGE_V1 if self.magic else layouts.MESSAGE_V0
         header_size = layout.itemsize + 4
@@ -240,7 +242,7 @@ class Encoder:
         groups = np.flatnonzero(np.diff(np.cumsum(sizes) // _GROUP, prepend=-1))
         at = 0
         scratch = block(0, np.uint8)
-        for first, last in zip(groups.tolist(), [*groups[1:].tolist(), len(sizes)], strict=True):
+        for first, last in pairwise([*groups.tolist(), len(sizes)]):
             places, total = _places(sizes[first:last])
             if total + _SLACK > len(scratch):
                 scratch = block(total + _SLACK, np.uint8)

@@ -122,8 +122,6 @@ def as_expected(line: Line, path: str, undecoded: set[int]) -> Line:
 def comparable(line: Line) -> Line:
     line = {key: line[key] for key in line if key not in ("type", "file", "recordInvalid", "controlError")}
     line["headers"] = [list(header.values()) if isinstance(header, dict) else header for header in line["headers"]]
-    if "control" in line:
-        line["control"] = {key: line["control"][key] for key in line["control"] if key != "data"}
     return line
 
 

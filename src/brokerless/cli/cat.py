@@ -95,7 +95,8 @@ def _view(options: Namespace) -> tuple[list[str], View]:
         return redaction.redact(batch, key, form) if options.redact else batch
 
     def said(batch: pa.RecordBatch) -> list[Any] | None:
-        return controls.controls(batch) if options.control else None
+        # What KRaft's records hold may name hosts.
+        return controls.controls(batch, data=not options.redact) if options.control else None
 
     if options.format is not None:
         parsed = template.parse(options.format)

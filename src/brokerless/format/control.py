@@ -1,41 +1,55 @@
-"""Control records: what the key of a record in a control batch says.
+"""Control records, both ways: what the key and value of a record in a control batch say, and whole control batches.
 
 A control record's key is a version (int16) and a type (int16); a transaction marker's value is a version (int16) and
-the coordinator's epoch (int32). Sources: KIP-98, KIP-595, KIP-853; ``ControlRecordType`` and ``EndTransactionMarker``
-(4.1.1), which take unknown types and newer versions as they come.
+the coordinator's epoch (int32). What the others hold is in ``control_messages.py``. Sources: KIP-98, KIP-595, KIP-853;
+``ControlRecordType`` and ``EndTransactionMarker`` (4.1.1), which take unknown types and newer versions as they come.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.columns import Columns
+from brokerless.format import control_messages as messages
+from brokerless.format import layouts
+from brokerless.format.columns import Columns, allocate
 
-ABORT, COMMIT = 0, 1
+ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 
 TYPES = {
     ABORT: "ABORT",
     COMMIT: "COMMIT",
-    2: "LEADER_CHANGE",
-    3: "SNAPSHOT_HEADER",
-    4: "SNAPSHOT_FOOTER",
-    5: "KRAFT_VERSION",
-    6: "KRAFT_VOTERS",
+    LEADER_CHANGE: "LEADER_CHANGE",
+    SNAPSHOT_HEADER: "SNAPSHOT_HEADER",
+    SNAPSHOT_FOOTER: "SNAPSHOT_FOOTER",
+    KRAFT_VERSION: "KRAFT_VERSION",
+    KRAFT_VOTERS: "KRAFT_VOTERS",
 }
 """Control record types by their id; any other is ``UNKNOWN``."""
 UNKNOWN = "UNKNOWN"
 
+_MESSAGES = {
+    LEADER_CHANGE: messages.LEADER_CHANGE,
+    SNAPSHOT_HEADER: messages.SNAPSHOT_HEADER,
+    SNAPSHOT_FOOTER: messages.SNAPSHOT_FOOTER,
+    KRAFT_VERSION: messages.KRAFT_VERSION,
+    KRAFT_VOTERS: messages.KRAFT_VOTERS,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A decoded control record. ``coordinator_epoch`` of transaction markers, where the value has one."""
+    """A decoded control record. ``coordinator_epoch`` of transaction markers, where the value has one; ``data`` of
+    KRaft's, under Kafka's field names, where Kafka could read it."""
 
     type_id: int
     type: str
-    coordinator_epoch: int | None
+    coordinator_epoch: int | None = None
+    data: dict[str, Any] | None = None
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> Control | None:
@@ -43,10 +57,12 @@ def decode_control(key: bytes | None, value: bytes | None) -> Control | None:
     if key is None or len(key) < 4:
         return None
     type_id = int.from_bytes(key[2:4], "big", signed=True)
-    epoch = None
-    if type_id in (ABORT, COMMIT) and value is not None and len(value) >= 6:
+    epoch, data = None, None
+    if value is not None and type_id in (ABORT, COMMIT) and len(value) >= 6:
         epoch = int.from_bytes(value[2:6], "big", signed=True)
-    return Control(type_id, TYPES.get(type_id, UNKNOWN), epoch)
+    elif value is not None and type_id in _MESSAGES:
+        data = messages.decode_message(_MESSAGES[type_id], value)
+    return Control(type_id, TYPES.get(type_id, UNKNOWN), epoch, data)
 
 
 def controls(columns: Columns) -> list[Control | None]:
@@ -62,3 +78,60 @@ def controls(columns: Columns) -> list[Control | None]:
         )
         for row in range(columns.rows)
     ]
+
+
+def transaction_marker(
+    producer_id: int,
+    producer_epoch: int,
+    offset: int,
+    timestamp: int,
+    commit: bool,
+    coordinator_epoch: int,
+    leader_epoch: int,
+) -> tuple[Columns, NDArray[np.void]]:
+    """The batch that ends a transaction: columns and the header (one of layouts.BATCH_V2) for an encoder of v2 without
+    a codec. ``timestamp`` in ms. As ``MemoryRecords.withEndTransactionMarker`` (4.1.1)."""
+    value = b"\0\0" + coordinator_epoch.to_bytes(4, "big", signed=True)
+    columns, header = _control_batch([(COMMIT if commit else ABORT, value)], offset, timestamp, leader_epoch)
+    header["attributes"] |= layouts.TRANSACTIONAL_BIT
+    header["producer_id"], header["producer_epoch"] = producer_id, producer_epoch
+    return columns, header
+
+
+def kraft_controls(
+    records: Sequence[tuple[int, dict[str, Any]]], offset: int, timestamp: int, leader_epoch: int
+) -> tuple[Columns, NDArray[np.void]]:
+    """A batch of KRaft's control records, each a type id and its ``data``, as :func:`transaction_marker` gives one.
+
+    As ``MemoryRecords.withLeaderChangeMessage`` and its likes write one record, and the beginning of a snapshot several
+    (``SNAPSHOT_HEADER``, ``KRAFT_VERSION``, ``KRAFT_VOTERS``). Raises :class:`UsageError` for data that does not fit.
+    """
+    values = [(type_id, messages.encode_message(_MESSAGES[type_id], data)) for type_id, data in records]
+    return _control_batch(values, offset, timestamp, leader_epoch)
+
+
+def _control_batch(
+    values: list[tuple[int, bytes]], offset: int, timestamp: int, leader_epoch: int
+) -> tuple[Columns, NDArray[np.void]]:
+    from brokerless.format.encode import headers_of  # kernels, which reading what controls say needs not wait for
+
+    count = len(values)
+    columns = allocate(count, 4 * count + sum(len(value) for _, value in values), 0)
+    columns.used[0] = count
+    columns.offset[:] = np.arange(offset, offset + count)
+    columns.timestamp[:] = timestamp
+    columns.timestamp_type[:] = layouts.CREATE_TIME
+    columns.sequence[:] = layouts.NO_SEQUENCE
+    columns.key_null[:], columns.value_null[:], columns.header_ends[:] = 0, 0, 0
+    for row, (type_id, value) in enumerate(values):
+        _put(columns.key_data, columns.key_ends, row, b"\0\0" + type_id.to_bytes(2, "big"))
+        _put(columns.value_data, columns.value_ends, row, value)
+    columns.used[1], columns.used[2] = columns.key_ends[count], columns.value_ends[count]
+    header = headers_of(columns, np.array([0, count]))
+    header["attributes"], header["partition_leader_epoch"] = layouts.CONTROL_BIT, leader_epoch
+    return columns, header
+
+
+def _put(data: NDArray[np.uint8], ends: NDArray[np.int32], row: int, value: bytes) -> None:
+    ends[row + 1] = ends[row] + len(value)
+    data[ends[row] : ends[row + 1]] = np.frombuffer(value, np.uint8)

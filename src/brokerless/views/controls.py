@@ -11,22 +11,25 @@ from brokerless.arrow import flags
 from brokerless.format.control import Control, decode_control
 
 
-def controls(batch: pa.RecordBatch) -> list[dict[str, Any] | None]:
-    """What each row says if it is a control record: its type, and of transaction markers the coordinator's epoch.
+def controls(batch: pa.RecordBatch, data: bool = True) -> list[dict[str, Any] | None]:
+    """What each row says if it is a control record: its type, the coordinator's epoch of a transaction marker, and of
+    KRaft's records their ``data`` under Kafka's field names, where it can be read and is asked for.
 
     ``batch`` has ``isControl``, ``key`` and ``value``. A control record whose key cannot be read is ``UNKNOWN``.
     """
     said: list[dict[str, Any] | None] = [None] * batch.num_rows
     keys, values = batch.column("key"), batch.column("value")
     for row in np.flatnonzero(flags(batch.column("isControl"))).tolist():
-        said[row] = _as_dict(decode_control(keys[row].as_py(), values[row].as_py()))
+        said[row] = _as_dict(decode_control(keys[row].as_py(), values[row].as_py()), data)
     return said
 
 
-def _as_dict(control: Control | None) -> dict[str, Any]:
+def _as_dict(control: Control | None, data: bool) -> dict[str, Any]:
     if control is None:
         return {"typeId": None, "type": "UNKNOWN"}
     said: dict[str, Any] = {"typeId": control.type_id, "type": control.type}
     if control.coordinator_epoch is not None:
         said["coordinatorEpoch"] = control.coordinator_epoch
+    if data and control.data is not None:
+        said["data"] = control.data
     return said

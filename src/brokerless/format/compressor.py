@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import cramjam
 import deflate
 import lz4.block
+import pyarrow as pa
 import xxhash
 import zstandard
 
@@ -28,6 +28,7 @@ _LZ4_DESCRIPTOR = b"\x04\x22\x4d\x18" + bytes([0x60, 0x40])
 _LZ4_HIGHEST = 12
 """The library's largest level; Kafka's names up to 17 mean the same."""
 _STORED = 1 << 31
+_snappy_codec = pa.Codec("snappy")
 
 Compress = Callable[[memoryview, memoryview], int]
 """Compresses a payload to the beginning of some room, :func:`bound` of its size; returns the bytes that it takes."""
@@ -86,9 +87,10 @@ def _snappy(payload: memoryview, room: memoryview) -> int:
     room[:16] = _SNAPPY_HEADER
     at = 16
     for start in range(0, len(payload), _SNAPPY_BLOCK):
-        size = cramjam.snappy.compress_raw_into(payload[start : start + _SNAPPY_BLOCK], room[at + 4 :])
-        room[at : at + 4] = size.to_bytes(4, "big")
-        at += 4 + size
+        data = _snappy_codec.compress(payload[start : start + _SNAPPY_BLOCK], asbytes=True)
+        room[at : at + 4] = len(data).to_bytes(4, "big")
+        room[at + 4 : at + 4 + len(data)] = data
+        at += 4 + len(data)
     return at
 
 

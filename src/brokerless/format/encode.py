@@ -27,7 +27,7 @@ Int64s = NDArray[np.int64]
 
 _SLACK = 64
 """Bytes behind what is written, as the kernels need them."""
-_GROUP = 1 << 20
+_GROUP = 1 << 18
 """Bytes of records that are written at once before they are compressed: few enough to stay in the cache."""
 _LARGEST = 2**31 - 1
 

@@ -100,17 +100,19 @@ def normalize(batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
     if "key" not in columns:
         columns["key"] = pa.nulls(batch.num_rows, pa.binary())
     if "headers" not in columns:
-        columns["headers"] = no_headers(batch.num_rows)
+        columns["headers"] = _no_headers(batch.num_rows)
     names = [name for name in (*CONTENTS, *PLACES, "isControl") if name in columns]
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names)
 
 
-def no_headers(rows: int) -> Column:
-    """A column of headers for records that have none."""
-    pairs = pa.StructArray.from_arrays(
-        [pa.nulls(0, pa.string()), pa.nulls(0, pa.binary())], fields=list(HEADERS.value_type.fields)
-    )
-    return arrow.column_of(HEADERS, rows, [None, np.zeros(rows + 1, np.int32)], [pairs])
+def headers_column(ends: NDArray[np.int32], keys: Column, values: Column) -> Column:
+    """A column of headers: those of row ``i`` are ``ends[i]`` to ``ends[i + 1]`` of ``keys`` and ``values``."""
+    pairs = pa.StructArray.from_arrays([keys, values], fields=list(HEADERS.value_type.fields))
+    return arrow.column_of(HEADERS, len(ends) - 1, [None, ends], [pairs])
+
+
+def _no_headers(rows: int) -> Column:
+    return headers_column(np.zeros(rows + 1, np.int32), pa.nulls(0, pa.string()), pa.nulls(0, pa.binary()))
 
 
 class _Refuse:
@@ -158,7 +160,7 @@ def _bytes(column: Column, refuse: _Refuse) -> Column:
 
 def _headers(column: Column, refuse: _Refuse) -> Column:
     if pa.types.is_null(column.type):
-        return no_headers(len(column))
+        return _no_headers(len(column))
     if column.type != HEADERS:
         column = _cast_headers(column, refuse)
     if column.null_count:

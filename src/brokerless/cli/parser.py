@@ -23,7 +23,8 @@ _MAY_BEGIN_WITH_DASH = ("--from", "--until")
 
 
 class Command(Protocol):
-    """A module of a command. ``DESCRIPTION`` and ``EXAMPLES`` are for its help."""
+    """A module of a command. ``DESCRIPTION`` and ``EXAMPLES`` are for its help. One that reads something else than logs
+    has a function ``add_paths(parser)`` that says what."""
 
     DESCRIPTION: str
     EXAMPLES: str
@@ -42,6 +43,14 @@ def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    getattr(command, "add_paths", _add_paths)(parser)
+    parser.add_argument("--json", action="store_true", help="JSON Lines, one object a line, for programs")
+    command.add_options(parser)
+    return parser.parse_intermixed_args(list(_joined(arguments)))
+
+
+def _add_paths(parser: ArgumentParser) -> None:
+    """What is read: logs, and which of their partitions."""
     help_of_path = (
         "a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0"
     )
@@ -66,9 +75,6 @@ def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:
         help="partitions of a log directory that a broker does not serve as well: future, delete, stray, or several "
         "of them with commas between",
     )
-    parser.add_argument("--json", action="store_true", help="JSON Lines, one object a line, for programs")
-    command.add_options(parser)
-    return parser.parse_intermixed_args(list(_joined(arguments)))
 
 
 class _Parser(ArgumentParser):

@@ -1,0 +1,151 @@
+"""Files with records, of Parquet or JSON Lines -> record batches, a few MiB at a time."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log import storage
+from brokerless.rows import IGNORED, check_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from brokerless.views.jsonl import BytesMode
+
+STDIN = "-"
+SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json")
+"""Names of the files of a directory that are read; those that begin with ``_`` or ``.`` are notes of who wrote it."""
+_PARQUET_MAGIC = b"PAR1"
+_ROWS = 1 << 16
+_BYTES = 16 << 20
+_COMPACT = 8
+"""Bytes that a value takes in Parquet at most, on average, if most of a column is indices of its dictionary."""
+
+
+class Inputs:
+    """Record batches of files, one after the other; :meth:`place` says where a row of them is.
+
+    ``paths``: files, or directories of them such as Spark writes, local or URLs; ``-`` is ``stdin`` (JSON Lines).
+    """
+
+    def __init__(self, paths: Sequence[str], mode: BytesMode = "auto", stdin: BinaryIO | None = None) -> None:
+        self._paths = [file for path in paths for file in ([path] if path == STDIN else _files(path))]
+        self._mode: BytesMode = mode
+        self._stdin = stdin
+        self._starts: list[int] = []
+        self._names: list[tuple[str, bool]] = []
+        self._rows = 0
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the place."""
+        for path in self._paths:
+            if path == STDIN:
+                assert self._stdin is not None
+                yield from self._count("stdin", self._lines("stdin", self._stdin), is_lines=True)
+                continue
+            with storage.open_file(path) as file:
+                if file.read(0, 4).tobytes() == _PARQUET_MAGIC:
+                    yield from self._count(path, _parquet(path, file), is_lines=False)
+                else:
+                    yield from self._count(path, self._lines(path, _Stream(file)), is_lines=True)
+
+    def place(self, row: int) -> str:
+        """The file of a row, by its number in all that was read so far, and its line or row there."""
+        at = bisect_right(self._starts, row) - 1
+        name, is_lines = self._names[at]
+        number = row - self._starts[at]
+        return f"{name}, line {number + 1}" if is_lines else f"{name}, row {number} (from 0)"
+
+    def _count(self, name: str, batches: Iterable[pa.RecordBatch], *, is_lines: bool) -> Iterator[pa.RecordBatch]:
+        self._starts.append(self._rows)
+        self._names.append((name, is_lines))
+        for batch in batches:
+            self._rows += batch.num_rows
+            yield batch
+
+    def _lines(self, name: str, stream: Any) -> Iterator[pa.RecordBatch]:
+        from brokerless.jobs.json_lines import read_lines
+
+        return read_lines(stream, name, self._mode)
+
+
+class _Stream(io.RawIOBase):
+    """A file of :mod:`storage` as Python's libraries want to have it."""
+
+    def __init__(self, file: storage.File) -> None:
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._file.size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._file.read(self._at, max(0, self._file.size - self._at) if size < 0 else size)
+        self._file.release(self._at, len(found))
+        self._at += len(found)
+        return found.tobytes()
+
+
+def _files(path: str) -> list[str]:
+    if not storage.is_directory(path):
+        return storage.expand(path)
+    entries = [each for each in storage.list_directory(path) if not each.name.startswith(("_", "."))]
+    inner = [each.name for each in entries if each.is_directory]
+    if inner:
+        raise UsageError(f"{path} has directories in it ({inner[0]}); give those that are to be loaded, or files")
+    files = [each.path for each in entries if each.name.endswith(SUFFIXES)]
+    if not files:
+        raise UnreadableError(f"{path}: no file in it ends with {', '.join(SUFFIXES)}")
+    return files
+
+
+def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
+    """The columns of a record of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        source = pa.PythonFile(_Stream(file), mode="r")
+        metadata = pq.read_metadata(source)
+        schema = metadata.schema.to_arrow_schema()
+        check_columns(schema)
+        compact, widest = _widths(metadata)
+        # Without pre_buffer and with a buffer, a row group need not be in memory as a whole.
+        options: Any = {"pre_buffer": False, "buffer_size": 1 << 20, "read_dictionary": compact}
+        source.seek(0)
+        with closing(pq.ParquetFile(source, **options)) as parquet:
+            names = [name for name in schema.names if name not in IGNORED]
+            yield from parquet.iter_batches(max(1, min(_ROWS, _BYTES // max(widest, 1))), columns=names)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableError(f"{path}: this Parquet file cannot be read: {error}") from error
+
+
+def _widths(metadata: Any) -> tuple[list[str], int]:
+    """The columns whose values are nearly all in dictionaries, and the largest average of a row's bytes."""
+    compact: set[str] = set()
+    plain: set[str] = set()
+    widest = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        widest = max(widest, group.total_byte_size // max(group.num_rows, 1))
+        for column in map(group.column, range(metadata.num_columns)):
+            is_compact = column.has_dictionary_page and column.total_uncompressed_size < _COMPACT * column.num_values
+            (compact if is_compact else plain).add(column.path_in_schema)
+    names = ("key", "value", "topic", "timestampType")
+    return [name for name in names if name in compact and name not in plain], widest

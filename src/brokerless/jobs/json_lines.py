@@ -1,0 +1,175 @@
+"""JSON Lines as ``brokerless cat --json`` writes them -> record batches: the way back from ``views/jsonl.py``.
+
+Keys, values and header values are strings, ``{"base64": "..."}`` or null; headers are pairs; timestamps are in ms.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NoReturn, cast
+
+import numpy as np
+import pyarrow as pa
+
+from brokerless.arrow import column_of_values
+from brokerless.errors import UnreadableError
+from brokerless.rows import headers_column
+from brokerless.schemas import RECORDS
+from brokerless.views.jsonl import BytesMode
+
+_BLOCK = 1 << 20
+_LONGEST = 1 << 30
+"""Bytes of a line; the largest record takes 2 GiB, but then nothing else could be done with its line either."""
+_INT64 = (-(2**63), 2**63 - 1)
+_INTEGERS = ("partition", "offset", "timestamp")
+_STRINGS = ("topic", "timestampType")
+
+
+class _LineError(ValueError):
+    """What is wrong with a line."""
+
+
+def read_lines(stream: BinaryIO, name: str, mode: BytesMode = "auto") -> Iterator[pa.RecordBatch]:
+    """The records of a stream of lines, about 1 MiB of text at a time, with the columns that the lines have.
+
+    ``mode``: ``base64`` takes every string of a key, value or header value for base64. Lines with a member ``control``
+    become rows whose ``isControl`` is true. Raises :class:`UnreadableError` with ``name`` and the line for one that is
+    no record.
+    """
+    number = 0
+    for block in _blocks(stream, name):
+        lines = block.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        rows: list[dict[str, Any]] = []
+        for at, line in enumerate(lines):
+            try:
+                rows.append(_row(line, mode))
+            except _LineError as error:
+                raise UnreadableError(f"{name}, line {number + at + 1}: {error}") from None
+        number += len(lines)
+        yield _batch(rows)
+
+
+def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Whole lines, some at a time."""
+    rest: list[bytes] = []
+    size = 0
+    while piece := stream.read(_BLOCK):
+        end = piece.rfind(b"\n") + 1
+        if end:
+            yield b"".join([*rest, piece[:end]])
+            rest, size = [], 0
+        rest.append(piece[end:])
+        size += len(piece) - end
+        if size > _LONGEST:
+            raise UnreadableError(f"{name}: a line is longer than {_LONGEST} bytes; are these JSON Lines?")
+    if size:
+        yield b"".join(rest)
+
+
+def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
+    """A line's members as they go into columns."""
+    try:
+        members = json.loads(line, object_pairs_hook=_object, parse_constant=_no_constant)
+    except _LineError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise _LineError(f"this is no JSON: {error}" if line.strip() else "this line is empty") from None
+    if not isinstance(members, dict):
+        raise _LineError("this is no JSON object")
+    row = cast("dict[str, Any]", members)
+    is_control = row.pop("control", None) is not None
+    unknown = [name for name in row if name not in RECORDS.names]
+    if unknown:
+        raise _LineError(f"a record has no {unknown[0]!r}")
+    if "value" not in row:
+        raise _LineError("there is no 'value' (null, if the record has none)")
+    for name in ("key", "value"):
+        if name in row:
+            row[name] = _bytes(name, row[name], mode)
+    if "headers" in row:
+        row["headers"] = _headers(row["headers"], mode)
+    for name in _INTEGERS:
+        if name in row and not _is_integer(row[name]):
+            raise _LineError(f"{name!r} is no integer of 64 bits")
+    for name in _STRINGS:
+        if name in row and row[name] is not None and not isinstance(row[name], str):
+            raise _LineError(f"{name!r} is no string")
+    flag = row.get("isControl", is_control)
+    if not isinstance(flag, bool):
+        raise _LineError("'isControl' is neither true nor false")
+    row["isControl"] = flag or is_control
+    return row
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise _LineError("a name is there twice in one object")
+    return members
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise _LineError(f"this is no JSON: {name}")
+
+
+def _is_integer(value: Any) -> bool:
+    return value is None or (type(value) is int and _INT64[0] <= value <= _INT64[1])
+
+
+def _bytes(name: str, value: Any, mode: BytesMode) -> bytes | None:
+    match value:
+        case None:
+            return None
+        case str() if mode == "base64":
+            return _decode(name, value)
+        case str():
+            try:
+                return value.encode()
+            except UnicodeEncodeError:
+                raise _LineError(f"{name!r} has half a surrogate pair, which no UTF-8 has") from None
+        case {"base64": str() as text, **rest} if not rest:
+            return _decode(name, text)
+        case _:
+            raise _LineError(f"""{name!r} is neither a string nor null nor {{"base64": "..."}}""")
+
+
+def _decode(name: str, text: str) -> bytes:
+    try:
+        return binascii.a2b_base64(text.encode(), strict_mode=True)
+    except ValueError:
+        raise _LineError(f"{name!r} is no base64") from None
+
+
+def _headers(headers: Any, mode: BytesMode) -> list[tuple[bytes, bytes | None]]:
+    pairs: list[tuple[bytes, bytes | None]] = []
+    for pair in cast("list[Any]", [] if headers is None else headers if isinstance(headers, list) else [None]):
+        match pair:
+            case [str() as key, value]:
+                pairs.append((cast("bytes", _bytes("headers", key, "auto")), _bytes("headers", value, mode)))
+            case _:
+                raise _LineError("'headers' is no list of pairs of a string and a value")
+    return pairs
+
+
+def _batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    present = {name for row in rows for name in row}
+    columns: dict[str, Any] = {}
+    for name in ("key", "value"):
+        columns[name] = column_of_values([row.get(name) for row in rows], pa.binary())
+    headers = [row.get("headers") or () for row in rows]
+    pairs = [pair for each in headers for pair in each]
+    keys = column_of_values([key for key, _ in pairs], pa.binary()).view(pa.string())
+    values = column_of_values([value for _, value in pairs], pa.binary())
+    columns["headers"] = headers_column(np.cumsum([0, *map(len, headers)], dtype=np.int32), keys, values)
+    for name in _INTEGERS:
+        if name in present:
+            columns[name] = column_of_values([row.get(name) for row in rows], pa.int64())
+    for name in _STRINGS:
+        if name in present:
+            columns[name] = column_of_values([row.get(name) for row in rows], pa.string())
+    columns["isControl"] = column_of_values([row["isControl"] for row in rows], pa.bool_())
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))

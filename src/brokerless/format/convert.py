@@ -148,7 +148,15 @@ class Converter:
         kept = _Kept(buffer, batches, np.flatnonzero(passed))
         rows = np.flatnonzero(~passed & ~dropped)
         for decoded in self._decode(buffer, batches.take(rows), base):
-            yield from self._convert_decoded(batches, rows, decoded, base, kept)
+            if not len(decoded.positions):
+                yield Converted(_NOTHING, decoded.damages)
+                continue
+            places = np.searchsorted(batches.positions[rows], decoded.positions - base)
+            group = group_of(decoded, batches, magic, codec, rows[places])
+            damages = decoded.damages + group.damages(base)
+            last = int(rows[places[-1]])
+            goes_on = last + 1 == len(batches) or not (passed[last + 1] or dropped[last + 1])
+            yield from self._convert_group(group, kept, goes_on, damages)
         if kept.left:
             yield from self.flush()
             yield self._out(kept.until(len(batches)))
@@ -159,7 +167,7 @@ class Converter:
         """What was held."""
         held, self._held = self._held, None
         if held is not None:
-            yield self._out([data for run in self._runs(held) for _, data, _ in self._encode(run, False)])
+            yield self._out([data for run, _ in self._runs(held) for _, data, _ in self._encode(run, False)])
 
     def _decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> Iterator[Decoded]:
         yield from self._decoder.decode(buffer, batches, base)
@@ -167,35 +175,25 @@ class Converter:
         if rest is not None:
             yield rest
 
-    def _convert_decoded(
-        self, batches: Batches, rows: Int64s, decoded: Decoded, base: int, kept: _Kept
-    ) -> Iterator[Converted]:
-        """``rows``: the batches that are decoded."""
-        places = np.searchsorted(batches.positions[rows], decoded.positions - base)
-        group = group_of(decoded, batches, rows[places])
+    def _convert_group(self, group: Group, kept: _Kept, goes_on: bool, damages: list[Damage]) -> Iterator[Converted]:
+        """``goes_on``: whether the next batch is converted as well."""
         self._count_rows(group)
-        damages = decoded.damages + group.damages(base)
         if self._fetched is not None:
             group = group.from_offset(self._fetched)
-        if self._held is not None:
-            if data_size(self._held.columns) + data_size(group.columns) > MOST_BYTES:
-                text = "the records of a batch would take more than 2 GiB"
-                damages = [*damages, Damage("limit-exceeded", int(decoded.positions[0]), -1, text)]
-            else:
-                group = joined_groups(self._held, group)
-            self._held = None
-        if not len(group.ordinals):
-            yield Converted(_NOTHING, damages)
-            return
-        last = int(group.ordinals[-1])
-        after = last + 1
-        is_open = not group.is_complete or after == len(batches) or after in rows
+        if self._held is not None and data_size(self._held.columns) + data_size(group.columns) > MOST_BYTES:
+            text = "the records of a batch would take more than 2 GiB"
+            damages = [*damages, Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)]
+        elif self._held is not None:
+            group = joined_groups(self._held, group)
+        self._held = None
         pieces: list[NDArray[np.uint8]] = []
-        runs = self._runs(group)
-        for run in runs:
-            for ordinals, data, entries in self._encode(run, is_open and run is runs[-1]):
+        for run, is_last in self._runs(group):
+            for ordinals, data, entries in self._encode(run, is_last and (goes_on or not run.is_complete)):
                 pieces += kept.among(ordinals, data, entries)
-        pieces += kept.until(after if self._held is None else int(self._held.ordinals[0]))
+        if self._held is not None:
+            pieces += kept.until(int(self._held.ordinals[0]))
+        elif len(group.ordinals):
+            pieces += kept.until(int(group.ordinals[-1]) + 1)
         yield self._out(pieces, damages)
 
     def _out(self, pieces: list[NDArray[np.uint8]], damages: list[Damage] | None = None) -> Converted:
@@ -212,15 +210,16 @@ class Converter:
             magic = np.full(len(batches), self._target.magic, np.int8)
         codec = batches.codec
         if self._target.codec is not None:
-            codec = np.full(len(batches), layouts.CODECS.index(self._target.codec), np.int8)
+            wanted = np.int8(layouts.CODECS.index(self._target.codec))
+            codec = np.where(batches.is_control & (codec == 0), codec, wanted)  # Kafka never compresses its markers
         return magic, np.where((magic < layouts.MAGIC_V2) & (codec == _ZSTD), np.int8(_INSTEAD), codec)
 
     def _as_they_are(self, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8]) -> NDArray[np.bool_]:
         same = (batches.magic == magic) & (batches.codec == codec)
         if self._target.batch_size is not None or self._target.level is not None:
             same &= batches.is_legacy & (codec == 0)  # messages that stand alone are in no batch
-        bare = batches.is_control | (batches.count == 0)
-        return same | (~batches.is_legacy & bare & (magic == layouts.MAGIC_V2))
+        is_marker = batches.is_control & (codec == 0) & (batches.codec == 0)
+        return same | (~batches.is_legacy & (magic == layouts.MAGIC_V2) & (is_marker | (batches.count == 0)))
 
     def _count(
         self,
@@ -254,35 +253,32 @@ class Converter:
     def _count_rows(self, group: Group) -> None:
         columns = group.columns
         self.totals.records_in += columns.rows
-        magic, _ = self._targets(group.batches)
-        if self._target.magic == layouts.MAGIC_V2 or not (magic < layouts.MAGIC_V2).any():
+        if not (group.magic < layouts.MAGIC_V2).any():
             return
-        legacy = np.repeat(magic < layouts.MAGIC_V2, group.given)
+        legacy = np.repeat(group.magic < layouts.MAGIC_V2, group.given)
         headers = int(np.diff(columns.header_ends[: columns.rows + 1])[legacy].sum())
-        unstamped = np.repeat(magic == layouts.MAGIC_V0, group.given)
+        unstamped = np.repeat(group.magic == layouts.MAGIC_V0, group.given)
         stamps = int((columns.timestamp[: columns.rows][unstamped] != layouts.NO_TIMESTAMP).sum())
         self.totals.lost.update({name: n for name, n in (("headers", headers), ("timestamps", stamps)) if n})
 
-    def _runs(self, group: Group) -> list[Group]:
-        """Runs of batches that one encoder writes in one way."""
-        magic, codec = self._targets(group.batches)
-        packed = group.batches.is_legacy & ~group.batches.is_wrapper
-        kinds = magic * 16 + codec * 2 + packed
+    def _runs(self, group: Group) -> Iterator[tuple[Group, bool]]:
+        """Runs of batches that one encoder writes in one way, and whether it is the last run."""
+        kinds = group.magic * 16 + group.codec * 2 + _stands_alone(group.batches) + 64 * group.batches.is_control
         borders = np.flatnonzero(np.diff(kinds, prepend=-1, append=-1)).tolist()
-        return [group.between(first, last) for first, last in pairwise(borders)]
+        for first, last in pairwise(borders):
+            yield group.between(first, last), last == borders[-1]
 
     def _encode(self, run: Group, is_open: bool) -> Iterator[tuple[Int64s, NDArray[np.uint8], Int64s | None]]:
         """The bytes of a run's batches, the ordinal of each one's first source, and the entry with which it begins if
         that is another number; what is left of an open run is held."""
-        magic, codec = (int(each[0]) for each in self._targets(run.batches.take(slice(0, 1))))
+        magic, codec = int(run.magic[0]), int(run.codec[0])
         if (magic, codec) not in self._encoders:
             level = self._target.level if self._target.codec is not None else None
             self._encoders[magic, codec] = Encoder(magic, layouts.CODECS[codec], level), Ratio()
         encoder, ratio = self._encoders[magic, codec]
         alone = magic < layouts.MAGIC_V2 and not codec
-        is_message = bool(run.batches.is_legacy[0]) and not run.batches.is_wrapper[0]
-        size = self._target.batch_size or (PACKED if is_message else None)
-        breaks = None if size is None or alone else run.breaks(magic)
+        size = self._target.batch_size or (PACKED if _stands_alone(run.batches)[0] else None)
+        breaks = None if size is None or alone or run.batches.is_control[0] else run.breaks()
         rows, at = run.columns.rows, 0
         while at < rows:
             if size is None or breaks is None:
@@ -297,7 +293,7 @@ class Converter:
                 self._held = run.after(int(starts[-1]))
             if len(starts) < 2:
                 return
-            headers = run.headers(starts, magic)
+            headers = run.headers(starts)
             data = encoder.encode(run.columns, starts, headers)
             written = int(starts[-1] - starts[0])
             self.totals.converted += written
@@ -348,6 +344,11 @@ class _Kept:
 def _dropped(batches: Batches, magic: NDArray[np.int8]) -> NDArray[np.bool_]:
     """v0 and v1 have neither control batches nor batches without records."""
     return ~batches.is_legacy & (magic < layouts.MAGIC_V2) & (batches.is_control | (batches.count == 0))
+
+
+def _stands_alone(batches: Batches) -> NDArray[np.bool_]:
+    """Messages without a codec, which are in no batch."""
+    return batches.is_legacy & ~batches.is_wrapper
 
 
 def _payloads(data: NDArray[np.uint8]) -> list[int]:

@@ -29,15 +29,22 @@ _LARGEST_DELTA = 2**31 - 1
 class Group:
     """Rows, and the ``n`` batches that they come from, each of which has one at least.
 
-    ``ordinals``: numbers of these batches in what is converted at a time; ``given``: how many rows each has;
-    ``before``: how many rows of the first one went before.
+    ``magic`` and ``codec``: what these are to become; ``ordinals``: their numbers in what is converted at a time;
+    ``given``: how many rows each has; ``before``: how many rows of the first one went before.
     """
 
     columns: Columns
     batches: Batches
+    magic: NDArray[np.int8]
+    codec: NDArray[np.int8]
     ordinals: Int64s
     given: Int64s
     before: int = 0
+
+    def _of(self, columns: Columns, some: slice | NDArray[np.bool_], given: Int64s, before: int = 0) -> Group:
+        """Other rows of some of the batches."""
+        batches = self.batches.take(some)
+        return Group(columns, batches, self.magic[some], self.codec[some], self.ordinals[some], given, before)
 
     @cached_property
     def firsts(self) -> Int64s:
@@ -64,8 +71,7 @@ class Group:
         stop = int(self.firsts[last - 1] + self.given[last - 1])
         chosen = slice(first, last)
         columns = part(self.columns, start, stop)
-        before = 0 if first else self.before
-        return Group(columns, self.batches.take(chosen), self.ordinals[chosen], self.given[chosen], before)
+        return self._of(columns, chosen, self.given[chosen], 0 if first else self.before)
 
     def after(self, row: int) -> Group:
         """The rows from ``row`` on."""
@@ -74,8 +80,7 @@ class Group:
         given = self.given[source:].copy()
         given[0] -= gone
         before = gone + (self.before if source == 0 else 0)
-        columns = part(self.columns, row, self.columns.rows)
-        return Group(columns, self.batches.take(slice(source, None)), self.ordinals[source:], given, before)
+        return self._of(part(self.columns, row, self.columns.rows), slice(source, None), given, before)
 
     def from_offset(self, offset: int) -> Group:
         """Without records below ``offset`` that are of batches without a codec."""
@@ -83,8 +88,7 @@ class Group:
         if rows.all():
             return self
         given = np.add.reduceat(rows.astype(np.int64), self.firsts)
-        left = given > 0
-        return Group(take(self.columns, rows), self.batches.take(left), self.ordinals[left], given[left])
+        return self._of(take(self.columns, rows), given > 0, given[given > 0])
 
     def moved(self, by: int) -> Group:
         """With other ordinals."""
@@ -102,15 +106,15 @@ class Group:
             for position, offset in zip(positions.tolist(), offsets.tolist(), strict=True)
         ]
 
-    def breaks(self, magic: int) -> NDArray[np.bool_]:
-        """The rows (bool) with which a batch of format ``magic`` has to begin."""
+    def breaks(self) -> NDArray[np.bool_]:
+        """The rows (bool) with which a batch has to begin; all are to become of one format and codec."""
         batches = self.batches
         append_time = np.where(batches.timestamp_type == layouts.LOG_APPEND_TIME, batches.max_timestamp, -1)
         facts = [self.ordinals - np.arange(len(self.ordinals)), batches.timestamp_type, append_time]
         first, last = self._ranges
         together = np.ones(len(self.given), np.bool_)
         together[1:] &= first[1:] > last[:-1]
-        if magic == layouts.MAGIC_V2:
+        if self.magic[0] == layouts.MAGIC_V2:
             horizon = np.where(batches.has_delete_horizon, batches.base_timestamp, -1)
             facts += [horizon, batches.partition_leader_epoch, batches.producer_id, batches.producer_epoch]
             facts += [batches.is_transactional]
@@ -134,11 +138,11 @@ class Group:
         whole[:1] &= self.before == 0
         return np.where(whole, self.batches.entry_offset, first), np.maximum(last, self.batches.last_offset)
 
-    def headers(self, starts: Int64s, magic: int) -> NDArray[np.void]:
+    def headers(self, starts: Int64s) -> NDArray[np.void]:
         """Headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. What has just
         the rows of one v2 batch gets its header."""
         headers = headers_of(self.columns, starts)
-        if magic < layouts.MAGIC_V2 or self.batches.is_legacy.all():
+        if self.magic[0] < layouts.MAGIC_V2 or self.batches.is_legacy.all():
             return headers
         batches, offset = self.batches, self.columns.offset
         first, last = self.source_of(starts[:-1]), self.source_of(starts[1:] - 1)
@@ -183,11 +187,17 @@ def joined_groups(one: Group, other: Group) -> Group:
         np.concatenate([kept.raw, other.batches.raw]),
         other.batches.buffer_size,
     )
+    magic = np.concatenate([one.magic[: len(kept)], other.magic])
+    codec = np.concatenate([one.codec[: len(kept)], other.codec])
     ordinals = np.concatenate([one.ordinals[: len(kept)], other.ordinals])
-    return Group(columns, batches, ordinals, given, one.before)
+    return Group(columns, batches, magic, codec, ordinals, given, one.before)
 
 
-def group_of(decoded: Decoded, batches: Batches, ordinals: Int64s) -> Group:
-    """``ordinals``: the place among ``batches`` of each of ``decoded``'s."""
-    some = decoded.given > 0
-    return Group(decoded.columns, batches.take(ordinals[some]), ordinals[some], decoded.given[some].astype(np.int64))
+def group_of(
+    decoded: Decoded, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8], ordinals: Int64s
+) -> Group:
+    """``ordinals``: the place among ``batches`` of each of ``decoded``'s; ``magic`` and ``codec``: what all of
+    ``batches`` are to become."""
+    some = ordinals[decoded.given > 0]
+    given = decoded.given[decoded.given > 0].astype(np.int64)
+    return Group(decoded.columns, batches.take(some), magic[some], codec[some], some, given)

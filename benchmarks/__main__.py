@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from tests.kafka.jars import KafkaUnavailableError
 
-from benchmarks import commands, reading, spark
+from benchmarks import commands, reading, spark, writing
 from benchmarks.data import RECORDS, events
 from benchmarks.measure import BenchmarkError, Clock, Result, Workload, measure
 
-FAMILIES = (reading, commands, spark)
+FAMILIES = (reading, writing, commands, spark)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,13 +79,13 @@ def run(workloads: Sequence[Workload], runs: int | None, clock: Clock, console: 
 def table(results: Sequence[Result], records: int) -> Table:
     cores = os.cpu_count()
     shown = Table(title=f"{records:,} records; medians, (lowest to highest); {cores} cores; above 1, ours is faster")
-    for column in ("workload", "unit", "ours", "theirs", "ratio"):
-        shown.add_column(column, justify="right" if column in ("ours", "theirs", "ratio") else "left")
-    shown.add_column("anchor")
+    for column in ("workload", "unit", "ours", "theirs", "ratio", "size", "anchor"):
+        shown.add_column(column, justify="left" if column in ("workload", "unit", "anchor") else "right")
     for result in results:
         workload = result.workload
         sides = [spread(figures, workload.unit) for figures in (result.ours, result.theirs)]
-        shown.add_row(workload.name, workload.unit, *sides, f"{result.ratio:.2f}", workload.anchor)
+        size = "" if result.size_ratio is None else f"{result.size_ratio:.3f}"
+        shown.add_row(workload.name, workload.unit, *sides, f"{result.ratio:.2f}", size, workload.anchor)
     return shown
 
 

@@ -33,6 +33,8 @@ class Pass:
     seconds: float
     cpu: float
     """Seconds of the process on a core, all its threads together."""
+    size: int = 0
+    """Bytes that were made, where a side makes any."""
 
 
 Clock = Literal["wall", "cpu"]
@@ -67,6 +69,14 @@ class Result:
     ours: list[float]
     """One figure for each run, in the workload's unit."""
     theirs: list[float]
+    sizes: tuple[int, int] = (0, 0)
+    """Bytes that one pass of ours and of theirs makes."""
+
+    @property
+    def size_ratio(self) -> float | None:
+        """Below 1, what ours makes is smaller; None where nothing is made."""
+        ours, theirs = self.sizes
+        return ours / theirs if ours and theirs else None
 
     @property
     def ratio(self) -> float:
@@ -76,7 +86,7 @@ class Result:
 
     def line(self) -> dict[str, object]:
         """What goes to standard output."""
-        return {
+        line: dict[str, object] = {
             "name": self.workload.name,
             "ours": rounded(statistics.median(self.ours)),
             "anchor": self.workload.anchor,
@@ -87,6 +97,9 @@ class Result:
             "oursRuns": [rounded(each) for each in self.ours],
             "theirsRuns": [rounded(each) for each in self.theirs],
         }
+        if self.size_ratio is not None:
+            line |= {"oursBytes": self.sizes[0], "theirsBytes": self.sizes[1], "sizeRatio": rounded(self.size_ratio)}
+        return line
 
 
 def rounded(figure: float) -> float:
@@ -97,10 +110,10 @@ def measure(workload: Workload, runs: int | None = None, clock: Clock = "wall") 
     """Runs both sides in turn, ``runs`` times each. Raises :class:`BenchmarkError`."""
     clock = clock if workload.cores == 1 else "wall"
     with pinned(workload.cores), workload.ours() as ours, workload.theirs() as theirs:
-        amounts = [warm_up(side, workload).amount for side in (ours, theirs)]
-        if amounts[0] != amounts[1]:
-            raise BenchmarkError(f"{workload.name}: ours read {amounts[0]}, theirs {amounts[1]}")
-        result = Result(workload, clock, [], [])
+        first, other = (warm_up(side, workload) for side in (ours, theirs))
+        if first.amount != other.amount:
+            raise BenchmarkError(f"{workload.name}: ours read {first.amount}, theirs {other.amount}")
+        result = Result(workload, clock, [], [], (first.size, other.size))
         for _ in range(runs or workload.runs):
             result.ours.append(figure(ours, workload, clock))
             result.theirs.append(figure(theirs, workload, clock))
@@ -153,10 +166,10 @@ def warm_process(command: Sequence[str]) -> Iterator[Callable[[], Pass]]:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write("\n")
             answer = process.stdout.readline().split()
-            if len(answer) != 3:
+            if len(answer) != 4:
                 complaints.seek(0)
                 raise BenchmarkError(f"no answer from {' '.join(command[-3:])}: {complaints.read()[-3000:]}")
-            return Pass(int(answer[0]), float(answer[1]), float(answer[2]))
+            return Pass(int(answer[0]), float(answer[1]), float(answer[2]), int(answer[3]))
 
         try:
             yield run
@@ -199,5 +212,6 @@ def cpu_of_children() -> float:
 
 
 def python(function: str, *arguments: str) -> list[str]:
-    """The command line of a warm process that calls ``function`` (``module:name``), which returns the amount."""
+    """The command line of a warm process that calls ``function`` (``module:name``), which returns the amount,
+    or the amount and the bytes that were made."""
     return [sys.executable, "-m", "benchmarks.worker", function, *arguments]

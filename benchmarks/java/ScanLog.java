@@ -1,9 +1,4 @@
-import com.sun.management.OperatingSystemMXBean;
-import java.io.BufferedReader;
 import java.io.File;
-import java.io.IOException;
-import java.io.InputStreamReader;
-import java.lang.management.ManagementFactory;
 import java.util.Iterator;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.FileRecords;
@@ -15,30 +10,21 @@ import org.apache.kafka.common.utils.CloseableIterator;
 /**
  * Kafka's own reader of a segment file: {@code ScanLog records|batches FILE}.
  *
- * <p>For each line on standard input it reads the whole file once and answers how many records (or batches) there were,
- * how many seconds that took, and how many on a core, so that the caller decides when to measure.
+ * <p>A pass reads the whole file once.
  */
 public final class ScanLog {
     /** What was read goes in here, so that no compiler can leave the reading out. */
     private static volatile long touched;
 
-    public static void main(String[] arguments) throws IOException {
+    public static void main(String[] arguments) throws Exception {
         boolean deep = arguments[0].equals("records");
         File file = new File(arguments[1]);
         BufferSupplier buffers = BufferSupplier.create();
-        BufferedReader turns = new BufferedReader(new InputStreamReader(System.in));
-        var process = ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
-        while (turns.readLine() != null) {
-            long start = System.nanoTime();
-            long cpuStart = process.getProcessCpuTime();
-            long count;
+        Turns.take(() -> {
             try (FileRecords records = FileRecords.open(file, false)) {
-                count = deep ? records(records, buffers) : batches(records);
+                return new Turns.Done(deep ? records(records, buffers) : batches(records), 0);
             }
-            double seconds = (System.nanoTime() - start) / 1e9;
-            double cpuSeconds = (process.getProcessCpuTime() - cpuStart) / 1e9;
-            System.out.println(count + " " + seconds + " " + cpuSeconds);
-        }
+        });
     }
 
     /** Every batch's checksum and every record's fields; of keys and values the sizes, their bytes are not copied. */

@@ -47,7 +47,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(measure, "WARM_UP_PASSES", 1)
 
 
-@pytest.mark.parametrize("prefix", ["deep-read-lz4", "headers", "deep-read-aiokafka-none", "dump-json"])
+@pytest.mark.parametrize("prefix", ["deep-read-lz4", "build-lz4", "headers", "deep-read-aiokafka-none", "dump-json"])
 def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--only", prefix, "--records", str(RECORDS), "--runs", "1"]) == 0
     output = capfd.readouterr()
@@ -61,7 +61,15 @@ def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.Captu
 def test_the_contract_has_these_names() -> None:
     names = {each.name for family in program.FAMILIES for each in family.workloads(RECORDS)}
     reads = {f"deep-read-{codec}" for codec in ("none", "lz4", "snappy", "zstd", "gzip")}
-    assert names >= reads | {"headers", "dump-json", "spark-rows-none", "spark-rows-lz4", "spark-counts", "cold-ls"}
+    builds = {f"build-{codec}" for codec in ("none", "lz4", "snappy", "zstd", "gzip")}
+    assert names >= reads | builds | {
+        "headers",
+        "dump-json",
+        "spark-rows-none",
+        "spark-rows-lz4",
+        "spark-counts",
+        "cold-ls",
+    }
 
 
 def test_an_unknown_name_is_a_wrong_command_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -80,6 +88,13 @@ def test_a_pass_may_go_by_before_each_run() -> None:
     ours = side(Pass(10, 1, 1), Pass(10, 100, 1), Pass(10, 2, 1))
     settling = replace(workload(ours, side(Pass(10, 1, 1))), settle=True)
     assert measure.measure(settling, 1).ours == [5.0]
+
+
+def test_sizes_are_compared_where_both_sides_made_something() -> None:
+    ours, theirs = side(Pass(10, 1, 1, 90)), side(Pass(10, 1, 1, 100))
+    line = measure.measure(workload(ours, theirs), 1).line()
+    assert (line["oursBytes"], line["theirsBytes"], line["sizeRatio"]) == (90, 100, 0.9)
+    assert "sizeRatio" not in measure.measure(workload(ours, side(Pass(10, 1, 1))), 1).line()
 
 
 def test_above_one_is_faster_in_seconds_too() -> None:

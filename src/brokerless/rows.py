@@ -8,7 +8,7 @@ what Kafka stores, or a null where a record must have something is refused with 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
@@ -178,28 +178,33 @@ def _headers(column: Column, refuse: _Refuse) -> Column:
 
 
 def _cast_headers(column: Column, refuse: _Refuse) -> Column:
-    type_ = column.type
-    allowed = "a list of structs with the fields key (string) and value (binary)"
-    inner = getattr(type_, "value_type", None)
-    if inner is None or pa.types.is_dictionary(type_):
-        refuse.type(type_, allowed)
-    if pa.types.is_map(type_):
+    type_, is_type = column.type, cast("Any", pa.types)
+    inner: Any = pa.null()
+    if is_type.is_map(type_):
         inner = pa.struct([("key", type_.key_type), ("value", type_.item_type)])
-    if not pa.types.is_struct(inner) or sorted(field.name for field in inner.fields) != ["key", "value"]:
-        refuse.type(type_, allowed)
-    if any(not _is_bytes(field.type) and not pa.types.is_null(field.type) for field in inner.fields):
-        refuse.type(type_, allowed)
-    nullable = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    elif any(getattr(is_type, f"is_{kind}")(type_) for kind in ("list", "large_list", "fixed_size_list", "list_view")):
+        inner = type_.value_type
+    fields = {field.name: field.type for field in inner.fields} if is_type.is_struct(inner) else {}
+    if sorted(fields) != ["key", "value"] or not all(
+        _is_bytes(each) or is_type.is_null(each) for each in fields.values()
+    ):
+        refuse.type(type_, "a list of structs with the fields key (string) and value (binary)")
+    column = column.cast(pa.list_(inner))
+    ends = arrow.ends(column)
+    pairs = column.values.slice(ends[0], ends[-1] - ends[0])
+    keys, values = pairs.field("key"), pairs.field("value").cast(pa.binary())
     try:
-        column = column.cast(nullable)
+        keys = keys.cast(pa.string())
     except pa.ArrowInvalid:
-        row = _first(column, lambda part: part.cast(nullable))
-        refuse.row(row, "a header's key is no UTF-8")
-    pairs = column.values
-    valid = None if not pairs.null_count else arrow.bits(arrow.is_valid(pairs))
-    fields = [arrow.column_of(HEADERS.value_type, len(pairs), [valid], [pairs.field("key"), pairs.field("value")])]
-    null = arrow.is_valid(column)
-    return arrow.column_of(HEADERS, len(column), [None if null.all() else arrow.bits(null), arrow.ends(column)], fields)
+        at = ends[0] + _first(keys, lambda part: part.cast(pa.string()))
+        refuse.row(int(np.searchsorted(ends, at, side="right")) - 1, "a header's key is no UTF-8")
+    structs = arrow.column_of(HEADERS.value_type, len(pairs), [_bits(pairs)], [keys, values])
+    return arrow.column_of(HEADERS, len(column), [_bits(column), ends - ends[0]], [structs])
+
+
+def _bits(column: Column) -> NDArray[np.uint8] | None:
+    """The bits of what is not null, from bit 0 on."""
+    return arrow.bits(arrow.is_valid(column)) if column.null_count else None
 
 
 def _first(column: Column, convert: Callable[[Column], object]) -> int:

@@ -1,0 +1,121 @@
+"""What an append is given, and what comes out of it: the topic's settings, what will be in the log, or a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+
+TimestampType = Literal["CreateTime", "LogAppendTime"]
+Origin = Literal["client", "coordinator", "replication"]
+"""Who appends (Kafka's ``AppendOrigin``): some things only clients must not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendConfig:
+    """A topic's settings that matter to produced batches. Defaults are 4.1.1's.
+
+    ``to_magic``: the format (``message.format.version``, until 3.9). ``codec``: ``compression.type``, "producer" to
+    keep what batches have; ``level``: its level, None for Kafka's default. ``compacted``: whether
+    ``cleanup.policy`` has "compact". The others are ``message.timestamp.type``, ``message.timestamp.before.max.ms``,
+    ``message.timestamp.after.max.ms`` and ``max.message.bytes``.
+    """
+
+    to_magic: int = layouts.MAGIC_V2
+    codec: str = "producer"
+    level: int | None = None
+    timestamp_type: TimestampType = "CreateTime"
+    timestamp_before_max_ms: int = 2**63 - 1
+    timestamp_after_max_ms: int = 3_600_000
+    compacted: bool = False
+    max_message_bytes: int = 1_048_588
+
+    def __post_init__(self) -> None:
+        if not layouts.MAGIC_V0 <= self.to_magic <= layouts.MAGIC_V2:
+            raise UsageError(f"there is no message format v{self.to_magic}; there are v0, v1 and v2")
+        if self.codec != "producer" and self.codec not in layouts.CODECS:
+            raise UsageError(f"there is no codec {self.codec!r}; there are producer, {', '.join(layouts.CODECS)}")
+        if self.level is not None and self.codec in ("producer", "none"):
+            raise UsageError("a level needs a codec; with compression.type producer, Kafka's default level is used")
+        if self.timestamp_type not in ("CreateTime", "LogAppendTime"):
+            raise UsageError(f"a timestamp type is CreateTime or LogAppendTime, not {self.timestamp_type!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a broker goes by in one append: the topic's settings, the offset of the first record, the leader epoch, the
+    time now (ms), who appends, and the bytes that a batch may inflate to."""
+
+    config: AppendConfig
+    first_offset: int
+    partition_leader_epoch: int
+    now_ms: int
+    origin: Origin
+    limit: int
+
+    @property
+    def to_magic(self) -> int:
+        return self.config.to_magic
+
+    @property
+    def is_append_time(self) -> bool:
+        return self.config.timestamp_type == "LogAppendTime"
+
+    def max_timestamp(self, timestamps: NDArray[np.int64]) -> int:
+        """What a batch with these has in its header, in ms; -1 for none."""
+        if self.is_append_time:
+            return self.now_ms
+        return max(layouts.NO_TIMESTAMP, int(timestamps.max())) if len(timestamps) else layouts.NO_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What goes into the log: ``buffer`` (uint8) has whole batches with the offsets from ``first_offset`` up to
+    ``next_offset``, and their leader epoch and timestamps.
+
+    ``max_timestamp``: ms, -1 for none. ``in_place``: only headers were changed; otherwise ``records_converted`` records
+    were written anew.
+    """
+
+    buffer: NDArray[np.uint8]
+    first_offset: int
+    next_offset: int
+    max_timestamp: int
+    in_place: bool
+    records_converted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why produced batches are not appended; none of them is.
+
+    ``error``: the exception that Kafka throws, without its package; ``cause``: the one inside a
+    ``RecordValidationException``, which is what a client gets to see. ``position``: of the batch that is to blame, in
+    bytes, where it is a single one. ``record_errors`` (int64): the records that are to blame, by their index in it.
+    """
+
+    error: str
+    message: str
+    position: int | None = None
+    cause: str | None = None
+    record_errors: NDArray[np.int64] | tuple[()] = ()
+
+    def __str__(self) -> str:
+        return f"{self.error}: {self.message}"
+
+
+class RefusedError(Exception):
+    """Carries a refusal up to whoever was asked to append; never further."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
+def refuse(error: str, message: str, position: int | None = None) -> NoReturn:
+    raise RefusedError(Refusal(error, message, position))

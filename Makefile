@@ -6,7 +6,7 @@ UV_VERSION := 0.13.8
 BIN := .venv/bin
 SOURCES := src tests benchmarks demo
 KERNELS := brokerless.format.decode, brokerless.format.encode, brokerless.format.checksum, brokerless.format.candidates, \
-    brokerless.format.frames, brokerless.format.skim, \
+    brokerless.format.frames, brokerless.log.placement, brokerless.format.skim, \
     brokerless.views.jsonl_kernels, brokerless.log.partitioner
 
 .DEFAULT_GOAL := help

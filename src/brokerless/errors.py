@@ -51,6 +51,18 @@ class UsageError(BrokerlessError):
     """A wrong argument or option; the message says what is allowed."""
 
 
+class UnwritableError(BrokerlessError):
+    """A path where nothing can be written: not permitted, no space left. What was whole before is whole."""
+
+
+class RefusedError(BrokerlessError):
+    """Batches that a log does not take. ``reason`` is what Kafka throws, such as ``OffsetsOutOfOrderException``."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class DamageError(BrokerlessError):
     """Raised where a caller asked to stop at the first damage; ``finding`` says where it is."""
 

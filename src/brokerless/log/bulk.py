@@ -1,0 +1,116 @@
+"""A new partition, written as a whole: it is there when it is complete, or not at all.
+
+Until then its directory has a name that a broker would delete at its start and that readers pass over:
+``TOPIC-N.<32 hex digits>-delete`` (``LocalLog.logDeleteDirName``, 4.1.1). The last step renames it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.log.atomic import rename, write_file
+from brokerless.log.config import LogConfig
+from brokerless.log.lock import NO_BROKER, has_partitions, lock_directory
+from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
+from brokerless.log.opening import DEFAULTS, begin, checked_name
+from brokerless.log.writer import Appended, LogWriter, unwritable
+
+_LONGEST_NAME = 255
+
+
+class PartitionOutput:
+    """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
+    takes away all that was written, unless :meth:`commit` was called.
+
+    The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        topic: str,
+        partition: int,
+        config: LogConfig = DEFAULTS,
+        *,
+        start_offset: int = 0,
+        topic_id: str | None = None,
+    ) -> None:
+        """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
+        broker takes the partition only if it knows the topic by this ID.
+
+        Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
+        name; UnwritableError where the disk fails.
+        """
+        self._log_directory = Path(directory)
+        self._topic, self._partition = topic, partition
+        self._target = self._log_directory / checked_name(topic, partition)
+        self._committed = False
+        with ExitStack() as stack, unwritable(self._log_directory):
+            stack.enter_context(lock_directory(self._log_directory, exclusive=False))
+            self._refuse_existing()
+            self._path = self._log_directory / unfinished_name(topic, partition)
+            contents = begin(self._path, start_offset, topic_id)
+            self._writer = LogWriter(self._path, config, contents, sync_rolled=False)
+            self._resources = stack.pop_all()
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets at least."""
+        return self._writer.log_end_offset
+
+    def append(self, buffer: NDArray[np.uint8]) -> Appended:
+        """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
+        return self._writer.append(buffer)
+
+    def commit(self) -> None:
+        """Syncs everything and gives the partition its name: from then on it is as after a broker's clean stop, and one
+        that starts on the log directory has nothing to recover.
+
+        Raises :class:`UsageError` if there is such a partition by now, and UnwritableError; then it is not there.
+        """
+        self._writer.close()
+        with unwritable(self._log_directory):
+            self._refuse_existing()
+            end = self._writer.log_end_offset
+            # Before the partition is there, nobody minds these lines; without them, a broker would follow all of it.
+            checkpoints = Checkpoints(end, None, end)
+            write_checkpoints(self._log_directory, self._topic, self._partition, checkpoints)
+            is_first = not has_partitions(self._log_directory)
+            rename(self._path, self._target)
+            self._committed = True
+            mark = self._log_directory / names.CLEAN_SHUTDOWN
+            if is_first and not mark.exists():
+                write_file(mark, NO_BROKER)
+        self._resources.close()
+
+    def abandon(self) -> None:
+        """Takes away what was written; nothing happens after :meth:`commit`."""
+        if not self._committed:
+            self._writer.abandon()
+            shutil.rmtree(self._path, ignore_errors=True)
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()
+
+    def _refuse_existing(self) -> None:
+        if self._target.exists():
+            raise UsageError(f"{self._target}: this partition exists already; it is not written to")
+
+
+def unfinished_name(topic: str, partition: int) -> str:
+    """The name of a partition's directory while it is being written; a long topic is cut, as Kafka does."""
+    suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
+    return topic[: _LONGEST_NAME - len(suffix)] + suffix

@@ -1,0 +1,54 @@
+"""The settings of a topic that decide how its log is written, under Kafka's names and with Kafka's defaults (4.1.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from brokerless.errors import UsageError
+
+_MAX_INT32 = 2**31 - 1
+_SMALLEST_INDEX = 24
+"""Bytes: two entries of a time index, one of which Kafka keeps free for the last entry of a segment."""
+
+CleanupPolicy = Literal["delete", "compact", "compact,delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Topic settings, as in ``LogConfig`` (4.1.1): ``segment_bytes`` is ``segment.bytes``, and so on.
+
+    Sizes in bytes, times in ms; -1 for a retention without bound. Kafka's random jitter of ``segment_ms`` is 0 by
+    default, and here always. Raises :class:`UsageError` for what Kafka would not take.
+    """
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * 24 * 60 * 60 * 1000
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    retention_bytes: int = -1
+    cleanup_policy: CleanupPolicy = "delete"
+
+    def __post_init__(self) -> None:
+        for name, value, least, most in (
+            # Below 14 there is no batch. Brokers from 4.0 on want 1 MiB or more; as a file, smaller is as good.
+            ("segment_bytes", self.segment_bytes, 14, _MAX_INT32),
+            ("segment_ms", self.segment_ms, 1, None),
+            ("segment_index_bytes", self.segment_index_bytes, _SMALLEST_INDEX, _MAX_INT32),
+            ("index_interval_bytes", self.index_interval_bytes, 0, _MAX_INT32),
+            ("retention_ms", self.retention_ms, -1, None),
+            ("retention_bytes", self.retention_bytes, -1, None),
+        ):
+            if value < least or (most is not None and value > most):
+                allowed = f"{least} or more" if most is None else f"{least} to {most}"
+                raise UsageError(f"{name}: {value} is not in what Kafka allows ({allowed})")
+        if self.cleanup_policy not in ("delete", "compact", "compact,delete"):
+            raise UsageError(
+                f"cleanup_policy: {self.cleanup_policy!r} is none of 'delete', 'compact', 'compact,delete'"
+            )
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention by time and bytes applies."""
+        return "delete" in self.cleanup_policy

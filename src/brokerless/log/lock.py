@@ -1,0 +1,118 @@
+"""The lock on a log directory: no broker runs on it while we write into it, and we do not while one runs.
+
+A broker holds an exclusive lock on ``.lock`` in each of its log directories (``LogManager.lockLogDirs``, 4.1.1; on
+POSIX, Java's file locks are those of ``fcntl``). Whoever only adds a partition here takes it shared, so that several
+processes can; whoever changes a partition that is there takes it exclusively. The file stays, as a broker leaves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.log.atomic import sync_directory, write_file
+
+NO_BROKER = b'{"version":0,"brokerEpoch":-1}'
+"""The mark of a clean stop (``.kafka_cleanshutdown``) where no broker was (``CleanShutdownFileHandler``, 4.1.1)."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A lock of this process on a log directory. Such locks belong to a process, and go with any of its descriptors.
+
+    ``was_clean``: the last stop was a clean one, and nobody has changed anything since.
+    """
+
+    process: int
+    descriptor: int
+    exclusive: bool = False
+    was_clean: bool = False
+    mark: bytes | None = None
+    holders: int = 0
+
+
+_held: dict[str, Held] = {}
+_guard = threading.Lock()
+
+
+@contextlib.contextmanager
+def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[Held]:
+    """Holds the lock on a log directory; within one process, any number of holders share it.
+
+    While it is held exclusively, the mark of a clean stop is away, so that a crash is known for one. It comes back when
+    the last holder goes, unless :func:`spoil` was called meanwhile; a log directory without partitions counts as clean.
+
+    Raises :class:`UsageError` if a broker, or another process that writes here, holds it; OSError if the directory
+    cannot be written.
+    """
+    name = os.path.realpath(path)
+    with _guard:
+        held = _take(name, exclusive)
+    try:
+        yield held
+    finally:
+        with _guard:
+            held.holders -= 1
+            if not held.holders:
+                try:
+                    if held.mark is not None:
+                        write_file(Path(name) / names.CLEAN_SHUTDOWN, held.mark)
+                finally:
+                    del _held[name]
+                    os.close(held.descriptor)
+
+
+def spoil(held: Held) -> None:
+    """Says that something was left in a state that has to be recovered."""
+    held.mark = None
+
+
+def has_partitions(path: Path) -> bool:
+    """Whether there are partitions in a log directory that a broker would load."""
+    found = (names.parse_partition_directory(each.name) for each in path.iterdir() if each.is_dir())
+    return any(each is not None and each.state in ("live", "future") for each in found)
+
+
+def _take(name: str, exclusive: bool) -> Held:
+    held = _held.get(name)
+    if held is None or held.process != os.getpid():  # a child process has its parent's memory, but not its locks
+        descriptor = os.open(Path(name) / names.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            _lock(name, descriptor, exclusive)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        held = _held[name] = Held(os.getpid(), descriptor)
+    elif exclusive and not held.exclusive:
+        _lock(name, held.descriptor, exclusive)
+    held.holders += 1
+    if exclusive and not held.exclusive:
+        held.exclusive = True
+        _take_mark_away(Path(name), held)
+    return held
+
+
+def _take_mark_away(directory: Path, held: Held) -> None:
+    mark = directory / names.CLEAN_SHUTDOWN
+    if mark.exists():
+        held.mark = mark.read_bytes()
+        mark.unlink()
+        sync_directory(directory)
+    elif not has_partitions(directory):
+        held.mark = NO_BROKER
+    held.was_clean = held.mark is not None
+
+
+def _lock(name: str, descriptor: int, exclusive: bool) -> None:
+    try:
+        fcntl.lockf(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        text = "a broker, or another process that writes, is running on this log directory"
+        raise UsageError(f"{name}: {text}; stop it first, or write elsewhere") from error

@@ -1,0 +1,74 @@
+"""One partition's lines in the checkpoints of its log directory: recovery point, log start offset, high watermark.
+
+The files are shared by all partitions of a log directory, so a change is read, merged and renamed under a lock that all
+processes that write here take (``flock`` on the directory itself: a broker's lock is another one, ``lock.py``).
+
+Sources: ``OffsetCheckpointFile``, ``LogManager.checkpointRecoveryOffsetsInDir`` and ``checkpointLogStartOffsetsInDir``,
+``ReplicaManager.checkpointHighWatermarks`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.log.atomic import write_file
+from brokerless.log.checkpoint_writers import offset_checkpoint
+from brokerless.log.checkpoints import load_offset_checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """What a log directory notes about one partition: offsets, None where there is no line."""
+
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+
+
+def read_checkpoints(log_directory: Path, topic: str, partition: int) -> Checkpoints:
+    """The lines of one partition. A file that Kafka could not read either counts as one without lines."""
+    return Checkpoints(
+        *(_load(log_directory / name).get((topic, partition)) for name in _FILES),
+    )
+
+
+def write_checkpoints(log_directory: Path, topic: str, partition: int, checkpoints: Checkpoints) -> None:
+    """Puts the lines of one partition into the files, and takes out those that are None. Other partitions' lines stay
+    as they are; a file that needs no change is not written.
+
+    Raises :class:`UsageError` if a file is not what Kafka writes, as merging would lose its lines; and OSError.
+    """
+    values = (checkpoints.recovery_point, checkpoints.log_start_offset, checkpoints.high_watermark)
+    descriptor = os.open(log_directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        for name, value in zip(_FILES, values, strict=True):
+            _merge(log_directory / name, {(topic, partition): value})
+    finally:
+        os.close(descriptor)
+
+
+_FILES = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT)
+
+
+def _load(path: Path) -> dict[tuple[str, int], int]:
+    return load_offset_checkpoint(str(path)).offsets if path.exists() else {}
+
+
+def _merge(path: Path, changes: Mapping[tuple[str, int], int | None]) -> None:
+    offsets: dict[tuple[str, int], int] = {}
+    if path.exists():
+        loaded = load_offset_checkpoint(str(path))
+        if loaded.findings:
+            raise UsageError(f"{loaded.findings[0]}; move the file away to have it written anew")
+        offsets = loaded.offsets
+    merged = {**offsets, **changes}
+    kept = {key: offset for key, offset in merged.items() if offset is not None}
+    if kept != offsets or not path.exists():
+        write_file(path, offset_checkpoint(kept))

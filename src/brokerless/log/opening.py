@@ -1,0 +1,123 @@
+"""Opening a partition's log to write to it: taking its log directory, and loading what is there as a broker does.
+
+Sources: ``LogManager.loadLog``, ``LogLoader.load``, ``UnifiedLog`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.log.atomic import sync_directory, write_file
+from brokerless.log.checkpoint_writers import partition_metadata, random_id
+from brokerless.log.config import LogConfig
+from brokerless.log.index_writers import SegmentState
+from brokerless.log.lock import Held, lock_directory, spoil
+from brokerless.log.offset_checkpoints import read_checkpoints, write_checkpoints
+from brokerless.log.producer_loading import Producers, load_producers
+from brokerless.log.producers import ProducerState, snapshots_out_of_range, stray_snapshots
+from brokerless.log.recovery import RecoveryPlan, apply_recovery, plan_recovery
+from brokerless.log.segment_files import list_files
+from brokerless.log.writer import Contents, LogWriter, now_ms, unwritable
+
+DEFAULTS = LogConfig()
+
+
+def open_log(
+    directory: str | Path,
+    topic: str,
+    partition: int,
+    config: LogConfig = DEFAULTS,
+    *,
+    start_offset: int = 0,
+    topic_id: str | None = None,
+) -> LogWriter:
+    """Opens a partition of a log directory for writing; after anything but a clean stop, it is recovered first.
+
+    If there is no such partition, it is made, and begins at ``start_offset``; ``topic_id`` (as ``partition.metadata``
+    has it) is random by default. The log directory is locked, as by a running broker, until the log is closed.
+
+    Raises :class:`UsageError` if a broker runs there, or for an impossible name; UnreadableError for what Kafka would
+    refuse to load; UnwritableError where the disk fails.
+    """
+    log_directory = Path(directory)
+    path = log_directory / checked_name(topic, partition)
+    with ExitStack() as stack, unwritable(log_directory):
+        held = stack.enter_context(lock_directory(log_directory, exclusive=True))
+        if path.is_dir():
+            checkpoints = read_checkpoints(log_directory, topic, partition)
+            plan = plan_recovery(path, config, checkpoints, now_ms(), clean=held.was_clean)
+            apply_recovery(plan)
+            contents = _load(plan, clean=held.was_clean)
+        else:
+            contents = begin(path, start_offset, topic_id)
+            sync_directory(log_directory)
+        closing = stack.pop_all()
+        return LogWriter(
+            path,
+            config,
+            contents,
+            lambda checkpoints: write_checkpoints(log_directory, topic, partition, checkpoints),
+            lambda is_sound: _release(closing, held, is_sound),
+        )
+
+
+def begin(path: Path, start_offset: int, topic_id: str | None) -> Contents:
+    """Makes a new partition's directory, empty but for its ``partition.metadata``. Raises OSError."""
+    if start_offset < 0:
+        raise UsageError(f"start_offset: {start_offset} is not an offset")
+    path.mkdir()
+    write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id or random_id()))
+    producers = Producers(ProducerState(start_offset), start_offset)
+    return Contents([], SegmentState(start_offset), start_offset, start_offset, start_offset, (), producers)
+
+
+def checked_name(topic: str, partition: int) -> str:
+    """The name of a partition's directory. Raises :class:`UsageError` if Kafka would not give it."""
+    name = names.partition_directory(topic, partition)
+    parsed = names.parse_partition_directory(name)
+    if parsed is None or (parsed.topic, parsed.partition, parsed.state) != (topic, partition, "live"):
+        allowed = "a topic has 1 to 249 letters, digits, dots, underscores and dashes"
+        raise UsageError(f"{name}: this is no name of a partition; {allowed}")
+    return name
+
+
+def _load(plan: RecoveryPlan, clean: bool) -> Contents:
+    """What is in a partition's directory after recovery. Snapshots are written and dropped as when Kafka loads it."""
+    directory, segments = plan.directory, list(plan.segments)
+    offsets = list_files(directory).offsets("producer-snapshot")
+    gone = {
+        *stray_snapshots(offsets, segments),
+        *snapshots_out_of_range(offsets, plan.log_start_offset, plan.log_end_offset),
+    }
+    _drop(directory, gone)
+    files = list_files(directory)
+    producers = load_producers(
+        files, segments, plan.log_start_offset, plan.log_end_offset, now_ms(), clean and not offsets
+    )
+    _drop(directory, {*producers.corrupt})
+    for offset, snapshot in producers.write.items():
+        write_file(directory / names.segment_file(offset, "producer-snapshot"), snapshot)
+    producers.write.clear()
+    return Contents(
+        segments,
+        plan.active,
+        plan.log_start_offset,
+        plan.recovery_point,
+        plan.log_end_offset,
+        plan.epochs,
+        producers,
+    )
+
+
+def _drop(directory: Path, snapshots: set[int]) -> None:
+    for offset in snapshots:
+        (directory / names.segment_file(offset, "producer-snapshot")).unlink(missing_ok=True)
+
+
+def _release(closing: ExitStack, held: Held, is_sound: bool) -> None:
+    if not is_sound:
+        spoil(held)
+    closing.close()

@@ -1,0 +1,121 @@
+"""The active segment of a log: its files are appended to, first the log, then what points into it.
+
+Source: ``LogSegment`` (4.1.1). Kafka maps its indexes and gives them their full size while they are in use; here they
+grow, so that they are at any moment what a closed segment has. Methods raise OSError; the files may then end within
+what was to be written, as after a crash, and recovery cuts that off.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.batches import Batches
+from brokerless.log import names
+from brokerless.log.config import LogConfig
+from brokerless.log.index_writers import Placement, SegmentState, limits_of
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+_MOST_AT_ONCE = 1 << 30
+"""Bytes in one call; Linux takes no more than 2 GiB."""
+
+
+class SegmentWriter:
+    """A segment that is appended to."""
+
+    def __init__(
+        self, directory: Path, state: SegmentState, config: LogConfig, transactions: int | None = None
+    ) -> None:
+        """Opens the segment's files, or makes them, and cuts them to what ``state`` says is in them. The transaction
+        index keeps its first ``transactions`` entries; all of them if that is None."""
+        self._directory = directory
+        self._created = _now()
+        self._placement = Placement(state, limits_of(config))
+        self._log = _open(self.path("log"), state.size)
+        self._offsets = _open(self.path("offset-index"), state.offset_entries * layouts.OFFSET_INDEX_ENTRY.itemsize)
+        self._times = _open(self.path("time-index"), state.time_entries * layouts.TIME_INDEX_ENTRY.itemsize)
+        self._transactions: int | None = None
+        if transactions is not None and self.path("transaction-index").exists():
+            size = transactions * layouts.TRANSACTION_INDEX_ENTRY.itemsize
+            self._transactions = _open(self.path("transaction-index"), size)
+
+    def path(self, kind: names.SegmentFileKind) -> Path:
+        return self._directory / names.segment_file(self.base_offset, kind)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Of the files that there are."""
+        kinds = ("log", "offset-index", "time-index", "transaction-index")
+        return [self.path(kind) for kind in kinds if kind != "transaction-index" or self._transactions is not None]
+
+    @property
+    def state(self) -> SegmentState:
+        return self._placement.state
+
+    @property
+    def base_offset(self) -> int:
+        return self._placement.base_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes in the log."""
+        return self._placement.size
+
+    def append(self, buffer: NDArray[np.uint8], batches: Batches, row: int) -> int:
+        """Appends the batches from ``row`` on up to the first one that needs a new segment, and returns its row.
+
+        ``batches`` lie one behind the other in ``buffer``.
+        """
+        placed = self._placement.place(batches, row, _now() - self._created)
+        if placed.end > row:
+            _write(self._log, buffer[int(batches.positions[row]) : int(batches.ends[placed.end - 1])])
+            _write(self._offsets, placed.offset_index)
+            _write(self._times, placed.time_index)
+        return placed.end
+
+    def append_aborted(self, entries: bytes) -> None:
+        """Appends to the transaction index, which is made with its first entry."""
+        if not entries:
+            return
+        if self._transactions is None:
+            self._transactions = os.open(self.path("transaction-index"), _FLAGS, 0o644)
+        _write(self._transactions, entries)
+
+    def finish(self) -> None:
+        """Makes the last entry of the time index, as before the segment is closed or left for a new one."""
+        _write(self._times, self._placement.finish())
+
+    def flush(self) -> None:
+        """Syncs the log, then its indexes (``LogSegment.flush``)."""
+        for descriptor in self._descriptors():
+            os.fsync(descriptor)
+
+    def close(self) -> None:
+        for descriptor in self._descriptors():
+            os.close(descriptor)
+
+    def _descriptors(self) -> list[int]:
+        of_all = (self._log, self._offsets, self._times, self._transactions)
+        return [descriptor for descriptor in of_all if descriptor is not None]
+
+
+def _open(path: Path, size: int) -> int:
+    descriptor = os.open(path, _FLAGS, 0o644)
+    if os.fstat(descriptor).st_size != size:
+        os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _write(descriptor: int, data: NDArray[np.uint8] | bytes) -> None:
+    view = memoryview(data.data if isinstance(data, np.ndarray) else data)
+    while len(view):
+        view = view[os.write(descriptor, view[:_MOST_AT_ONCE]) :]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -81,14 +81,14 @@ def check_append(
             before = known or Producer()
             updated = Producer(before.epoch, before.coordinator_epoch, before.timestamp, before.txn_first_offset)
             append = appends[producer_id] = _Append(before, updated)
+        updated = append.updated
+        if epoch < updated.epoch:
+            return _fenced(row, offset, epoch, updated.epoch)
         marker = next(markers) if is_control else None
         if isinstance(marker, NoMarker):
             return Refusal(marker.exception, row, offset, marker.message)
         if is_control and marker is None:
             continue
-        updated = append.updated
-        if epoch < updated.epoch:
-            return _fenced(row, offset, epoch, updated.epoch)
         if marker is not None:
             if marker.coordinator_epoch < updated.coordinator_epoch:
                 return _coordinator_fenced(row, offset, marker, updated)

@@ -3,7 +3,7 @@
 Offsets, timestamps, keys and values stay what they are. What a format cannot carry is left out and counted, see
 :data:`LOST`. A v2 batch or wrapper message becomes one batch or wrapper message, with all that its header says, unless
 a batch size is given; messages without a codec are packed into batches of Kafka's default size. What is in the format
-and codec that is asked for already is handed on as it is.
+and codec that is asked for already is handed on as it is, and not looked into.
 
 Sources: ``RecordsUtil.downConvert``, ``FileRecords.downConvert`` (3.9.1), KIP-98, KIP-534.
 """
@@ -88,8 +88,8 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """Whole batches, one after the other, and what was broken in those that they come from (then they are to be thrown
-    away)."""
+    """Whole batches, one after the other; or what was broken in those that they would come from, and then there are
+    some missing."""
 
     buffer: NDArray[np.uint8]
     damages: list[Damage] = field(default_factory=list[Damage])
@@ -148,15 +148,15 @@ class Converter:
         kept = _Kept(buffer, batches, np.flatnonzero(passed))
         rows = np.flatnonzero(~passed & ~dropped)
         for decoded in self._decode(buffer, batches.take(rows), base):
-            if not len(decoded.positions):
-                yield Converted(_NOTHING, decoded.damages)
-                continue
             places = np.searchsorted(batches.positions[rows], decoded.positions - base)
             group = group_of(decoded, batches, magic, codec, rows[places])
             damages = decoded.damages + group.damages(base)
+            if damages:
+                yield Converted(_NOTHING, damages)
+                continue
             last = int(rows[places[-1]])
             goes_on = last + 1 == len(batches) or not (passed[last + 1] or dropped[last + 1])
-            yield from self._convert_group(group, kept, goes_on, damages)
+            yield from self._convert_group(group, kept, goes_on)
         if kept.left:
             yield from self.flush()
             yield self._out(kept.until(len(batches)))
@@ -175,14 +175,14 @@ class Converter:
         if rest is not None:
             yield rest
 
-    def _convert_group(self, group: Group, kept: _Kept, goes_on: bool, damages: list[Damage]) -> Iterator[Converted]:
+    def _convert_group(self, group: Group, kept: _Kept, goes_on: bool) -> Iterator[Converted]:
         """``goes_on``: whether the next batch is converted as well."""
         self._count_rows(group)
         if self._fetched is not None:
             group = group.from_offset(self._fetched)
         if self._held is not None and data_size(self._held.columns) + data_size(group.columns) > MOST_BYTES:
             text = "the records of a batch would take more than 2 GiB"
-            damages = [*damages, Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)]
+            yield Converted(_NOTHING, [Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)])
         elif self._held is not None:
             group = joined_groups(self._held, group)
         self._held = None
@@ -194,12 +194,12 @@ class Converter:
             pieces += kept.until(int(self._held.ordinals[0]))
         elif len(group.ordinals):
             pieces += kept.until(int(group.ordinals[-1]) + 1)
-        yield self._out(pieces, damages)
+        yield self._out(pieces)
 
-    def _out(self, pieces: list[NDArray[np.uint8]], damages: list[Damage] | None = None) -> Converted:
+    def _out(self, pieces: list[NDArray[np.uint8]]) -> Converted:
         buffer = _concatenated(pieces)
         self.totals.bytes_out += len(buffer)
-        return Converted(buffer, damages or [])
+        return Converted(buffer)
 
     def _targets(self, batches: Batches) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
         """The format and codec that each batch is to have."""

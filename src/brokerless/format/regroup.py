@@ -95,12 +95,17 @@ class Group:
         return replace(self, ordinals=self.ordinals + by)
 
     def damages(self, base: int) -> list[Damage]:
-        """Batches within which offsets do not go up; ``base`` as in :meth:`Decoder.decode`."""
-        falls = np.diff(self.columns.offset[: self.columns.rows]) <= 0
+        """Batches within which offsets do not go up, or are none that a batch can have; ``base`` as in
+        :meth:`Decoder.decode`."""
+        offset = self.columns.offset[: self.columns.rows]
+        first, last = offset[self.firsts], offset[self.firsts + self.given - 1]
+        least = np.where(self.batches.is_legacy, np.maximum(first, 0), self.batches.entry_offset)
+        wrong = (first < least) | (last - least > _LARGEST_DELTA)
+        falls = offset[1:] <= offset[:-1]
         falls[self.firsts[1:] - 1] = False
-        sources = np.unique(self.source_of(np.flatnonzero(falls) + 1))
-        text = "the offsets of the batch's records do not go up"
-        positions, offsets = self.batches.positions[sources] + base, self.batches.entry_offset[sources]
+        wrong[self.source_of(np.flatnonzero(falls) + 1)] = True
+        text = "the offsets of the batch's records do not go up, or are too far from each other"
+        positions, offsets = self.batches.positions[wrong] + base, self.batches.entry_offset[wrong]
         return [
             Damage("record-invalid", position, offset, text)
             for position, offset in zip(positions.tolist(), offsets.tolist(), strict=True)
@@ -140,7 +145,8 @@ class Group:
 
     def headers(self, starts: Int64s) -> NDArray[np.void]:
         """Headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. What has just
-        the rows of one v2 batch gets its header."""
+        the rows of one v2 batch gets its header (but base timestamps of LogAppendTime are this time, as Kafka's builder
+        has it)."""
         headers = headers_of(self.columns, starts)
         if self.magic[0] < layouts.MAGIC_V2 or self.batches.is_legacy.all():
             return headers
@@ -168,6 +174,8 @@ class Group:
         )
         same = begins & ends & (first == last) & ~batches.is_legacy[first]
         headers[same] = batches.v2[first[same]]
+        is_append_time = (batches.timestamp_type[first] == layouts.LOG_APPEND_TIME) & ~batches.has_delete_horizon[first]
+        headers["base_timestamp"][is_append_time] = headers["max_timestamp"][is_append_time]
         return headers
 
 

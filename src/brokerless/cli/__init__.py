@@ -20,6 +20,7 @@ COMMANDS = {
     "cat": "records: as text, by a template, or as JSON Lines",
     "batches": "batch headers",
     "verify": "whether all is as it should be: checksums, structure, indexes",
+    "load": "records from Parquet or JSON Lines, into new partitions",
 }
 
 _LIST = "\n".join(f"  {name:9}{text}" for name, text in COMMANDS.items())

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from brokerless.cli.output import Output, progress
+from brokerless.cli.parser import count, size
+from brokerless.errors import UnreadableError
+from brokerless.views.table import format_bytes, format_number, table
+
+if TYPE_CHECKING:
+    from brokerless.jobs.load import LoadedPartition
+
+DESCRIPTION = """\
+Records from Parquet or JSON Lines become new partitions of a log directory, which a broker can serve.
+
+The columns (or members) are those of cat --json: value, and where there are any key, headers, topic, partition, offset,
+timestamp and timestampType. Offsets and timestamps that are given are kept, gaps as well; they have to rise within each
+partition. Without them, offsets are counted and the time is now. A record whose partition is not given goes where
+Kafka's producers would send its key. What file, batchPosition and sequence say is not written, and control records are
+left out.
+
+All partitions take their names at the end: after an error there is none of them. Existing partitions are never changed,
+and a directory on which a broker runs is refused.
+"""
+EXAMPLES = """\
+  brokerless load orders.parquet --to restored --topic orders --partitions 12 --codec zstd
+  brokerless load spark-output/ --to restored
+  brokerless cat /backup/orders-0 --json | brokerless load - --to restored --codec lz4
+  brokerless load events.jsonl --to restored --topic events --start-offset 1000 --dry-run
+"""
+_PATHS_HELP = (
+    "a Parquet file, a file of JSON Lines, or a directory of such files, local or a URL; - for JSON Lines from stdin"
+)
+_TOPIC_HELP = "the topic of all records, whatever their column says; needed where they have none"
+_PARTITIONS_HELP = "how many partitions the topic has, for records whose partition is not given (1)"
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_FORMATS = ("v0", "v1", "v2")
+_TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+_BYTES_HELP = "strings of JSON are UTF-8 (auto), or base64, as cat --bytes writes them"
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="FILE", help=_PATHS_HELP)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("-t", "--topic", metavar="NAME", help=_TOPIC_HELP)
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument("-p", "--partition", type=count, metavar="N", help="the partition of all records")
+    number.add_argument("--partitions", type=count, metavar="N", help=_PARTITIONS_HELP)
+    add("--codec", choices=_CODECS, default="none", help="compression.type of the batches (none)")
+    add(
+        "--level",
+        type=int,
+        metavar="N",
+        help="compression level, as compression.gzip.level and so on (Kafka's default)",
+    )
+    add("--format", choices=_FORMATS, default="v2", help="message format (v2)")
+    add("--batch-size", type=size, metavar="SIZE", help="batch.size of the producer (16KiB)")
+    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    add("--index-interval-bytes", type=size, metavar="SIZE", help="index.interval.bytes (4KiB)")
+    help_of_type = "message.timestamp.type, for records that do not say it (CreateTime)"
+    add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)
+    add("--timestamp", type=count, metavar="MS", help="of records that have none, in ms since 1970 (now)")
+    add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
+    add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
+    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+
+
+def run(options: Namespace) -> int:
+    from brokerless.batcher import BATCH_SIZE, BatchSettings
+    from brokerless.jobs.inputs import Inputs
+    from brokerless.jobs.load import Placement, load
+    from brokerless.log.config import LogConfig
+    from brokerless.rows import RowError
+
+    output = Output()
+    sizes = {"segment_bytes": options.segment_bytes, "index_interval_bytes": options.index_interval_bytes}
+    config = LogConfig(**{name: value for name, value in sizes.items() if value is not None})
+    settings = BatchSettings(
+        options.codec,
+        options.level,
+        options.batch_size or BATCH_SIZE,
+        _FORMATS.index(options.format),
+        options.timestamp_type,
+    )
+    placement = Placement(options.topic, options.partition, options.partitions, options.start_offset, options.timestamp)
+    inputs = Inputs(options.paths, options.bytes, sys.stdin.buffer)
+    with progress("records") as done:
+        try:
+            loaded = load(inputs, options.to, placement, settings, config, dry_run=options.dry_run, done=done)
+        except RowError as error:
+            raise UnreadableError(f"{inputs.place(error.row)}, {error.column}: {error.reason}") from error
+    if loaded.control_records:
+        output.say(f"{loaded.control_records} control records were left out")
+    if options.json:
+        output.objects(map(_as_dict, loaded.partitions))
+        return output.end()
+    names = ("partition", "records", "size", "offsets")
+    rows = [_cells(each) for each in loaded.partitions]
+    for line in table(names, rows, right=("records", "size")):
+        output.line(line)
+    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    records = sum(each.records for each in loaded.partitions)
+    output.line(f"{records:,} records in {len(loaded.partitions):,} partitions: {what}")
+    return output.end()
+
+
+def _cells(each: LoadedPartition) -> list[str]:
+    size, offsets = format_bytes(each.size_in_bytes), f"{each.first_offset}..{each.last_offset}"
+    return [f"{each.topic}-{each.partition}", format_number(each.records), size, offsets]
+
+
+def _as_dict(each: LoadedPartition) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "records": each.records,
+        "firstOffset": each.first_offset,
+        "lastOffset": each.last_offset,
+        "sizeInBytes": each.size_in_bytes,
+    }

@@ -1,0 +1,262 @@
+"""Arrow record batches -> partitions that a broker can serve, in one pass.
+
+Each step is by itself: rows are checked and given Kafka's types (``rows.py``), sent to partitions (``places.py``), cut
+into batches and encoded (``batcher.py``), written beside (``log/bulk.py``), and all partitions take their names at the
+end, or none does.
+
+:func:`load` is all of them, and what a benchmark should call.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless import arrow
+from brokerless.batcher import Batcher, BatchSettings
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.format.encode import Encoder, Ratio
+from brokerless.jobs.places import Placement, Placer
+from brokerless.log import names, storage
+from brokerless.log.bulk import PartitionOutput
+from brokerless.log.checkpoint_writers import random_id
+from brokerless.log.checkpoints import load_partition_metadata
+from brokerless.log.config import LogConfig
+from brokerless.log.lock import lock_directory
+from brokerless.log.opening import checked_name
+from brokerless.log.writer import unwritable
+from brokerless.rows import RowError, bounded, normalize
+
+Int64s = NDArray[np.int64]
+
+_GROUP = 16 << 20
+"""Bytes of rows that are sorted by partition at once."""
+_ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPartition:
+    """What was written of one partition: records, bytes of its log, its first and last offset."""
+
+    topic: str
+    partition: int
+    records: int
+    size_in_bytes: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was written. ``control_records``: how many rows were control records, which are not written."""
+
+    partitions: tuple[LoadedPartition, ...]
+    rows: int
+    control_records: int
+
+
+def load(
+    batches: Iterable[pa.RecordBatch],
+    directory: str,
+    placement: Placement | None = None,
+    settings: BatchSettings | None = None,
+    config: LogConfig | None = None,
+    *,
+    dry_run: bool = False,
+    done: Callable[[int], object] = lambda _: None,
+) -> Loaded:
+    """Writes record batches as new partitions of a log directory; all of them take their names when all is written.
+
+    ``batches``: any columns that :func:`rows.normalize` takes. Offsets that are given have to rise in each partition
+    and are kept, gaps as well, and so are timestamps. With ``dry_run`` all is done but writing. ``done`` is called with
+    the number of rows after each group.
+
+    Raises :class:`UsageError` for a setting that cannot be, a partition that is there, or a directory on which a broker
+    runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
+    """
+    with Loader(directory, placement or Placement(), settings or BatchSettings(), config, dry_run) as loader:
+        for batch in batches:
+            for part in bounded(batch):
+                loader.add(part)
+                done(part.num_rows)
+        return loader.commit()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A partition that is being written."""
+
+    batcher: Batcher
+    output: PartitionOutput | None
+    first_offset: int
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    """Rows that wait to be sorted by partition."""
+
+    rows: list[pa.RecordBatch] = field(default_factory=list[pa.RecordBatch])
+    places: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]])
+    numbers: list[Int64s] = field(default_factory=list[Int64s])
+    size: int = 0
+
+
+class Loader:
+    """Partitions that are being written; leaving it without :meth:`commit` leaves nothing."""
+
+    def __init__(
+        self,
+        directory: str,
+        placement: Placement,
+        settings: BatchSettings,
+        config: LogConfig | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        if storage.is_remote(directory):
+            raise UsageError(f"{directory}: only local log directories are written to; write there, and copy")
+        self._directory = Path(directory)
+        self._settings = settings
+        self._config = config or LogConfig()
+        self._dry_run = dry_run
+        self._encoder: Encoder = settings.encoder()
+        self._placer = Placer(placement, settings.batch_size)
+        self._start_offset = placement.start_offset
+        self._timestamp = int(time.time() * 1000) if placement.timestamp is None else placement.timestamp
+        self._topic_ids: dict[str, str] = {}
+        self._ratios: dict[str, Ratio] = {}
+        self._open: dict[int, _Open] = {}
+        self._group = _Group()
+        self._columns: list[str] | None = None
+        self._rows = 0
+        self._control_records = 0
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes rows in; what makes full batches is written, some of it later."""
+        first_row = self._rows
+        rows = normalize(batch, first_row)
+        self._rows += rows.num_rows
+        numbers = np.arange(first_row, self._rows)
+        if "isControl" in rows.schema.names:
+            is_control = arrow.flags(rows.column("isControl")).view(np.bool_)
+            if is_control.any():
+                rows = rows.filter(arrow.column_of_flags(~is_control))
+                numbers = numbers[~is_control]
+                self._control_records += int(is_control.sum())
+        if not rows.num_rows:
+            return
+        names = [name for name in _ROWS if name in rows.schema.names]
+        if self._columns is None:
+            self._columns = names
+        elif self._columns != names:
+            other = next(name for name in _ROWS if (name in names) != (name in self._columns))
+            raise RowError(int(numbers[0]), other, "is there in some parts of the input and not in others")
+        group = self._group
+        group.places.append(self._placer.place(rows, numbers))
+        group.rows.append(rows.select(names))
+        group.numbers.append(numbers)
+        group.size += rows.nbytes
+        if group.size >= _GROUP:
+            self._write_group()
+
+    def commit(self) -> Loaded:
+        """Writes what is left, and gives all partitions their names. Raises :class:`UsageError` if there is nothing."""
+        self._write_group()
+        for each in self._open.values():
+            self._append(each, each.batcher.finish())
+        for each in self._open.values():
+            if each.output is not None:
+                each.output.commit()
+        return Loaded(tuple(self._loaded()), self._rows, self._control_records)
+
+    def _loaded(self) -> Iterator[LoadedPartition]:
+        for (topic, partition), code in sorted(self._placer.codes.items()):
+            each = self._open[code]
+            yield LoadedPartition(
+                topic, partition, each.batcher.records, each.size, each.first_offset,
+                each.batcher.next_offset - 1,
+            )  # fmt: skip
+
+    def _write_group(self) -> None:
+        group, self._group = self._group, _Group()
+        if not group.rows:
+            return
+        rows = group.rows[0] if len(group.rows) == 1 else pa.concat_batches(group.rows)
+        places, numbers = np.concatenate(group.places), np.concatenate(group.numbers)
+        if (places == places[0]).all():
+            self._write(int(places[0]), rows, numbers)
+            return
+        order = np.argsort(places.astype(np.uint16) if places.max() < 1 << 16 else places, kind="stable")
+        places, numbers = places[order], numbers[order]
+        rows = rows.take(arrow.column_of_numbers(pa.int64(), order))
+        starts = np.flatnonzero(np.diff(places, prepend=-1))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True):
+            self._write(int(places[start]), rows.slice(start, end - start), numbers[start:end])
+
+    def _write(self, place: int, rows: pa.RecordBatch, numbers: Int64s) -> None:
+        if place not in self._open:
+            self._open[place] = self._begin(*self._placer.names[place], rows)
+        each = self._open[place]
+        self._append(each, each.batcher.add(rows, numbers))
+
+    def _begin(self, topic: str, partition: int, rows: pa.RecordBatch) -> _Open:
+        """``rows``: its first ones."""
+        first = rows.column("offset")[0].as_py() if "offset" in rows.schema.names else self._start_offset
+        ratio = self._ratios.setdefault(topic, Ratio())
+        batcher = Batcher(self._settings, self._encoder, ratio, self._start_offset, self._timestamp)
+        if self._dry_run:
+            check_new(self._directory, topic, partition)
+            return _Open(batcher, None, first)
+        if topic not in self._topic_ids:
+            self._topic_ids[topic] = topic_id(self._directory, topic) or random_id()
+        with unwritable(self._directory):
+            self._directory.mkdir(parents=True, exist_ok=True)
+        output = PartitionOutput(
+            self._directory, topic, partition, self._config, start_offset=first, topic_id=self._topic_ids[topic]
+        )
+        return _Open(batcher, self._stack.enter_context(output), first)
+
+    def _append(self, each: _Open, buffers: Iterator[NDArray[np.uint8]]) -> None:
+        for buffer in buffers:
+            if each.output is not None:
+                each.output.append(buffer)
+            each.size += len(buffer)
+
+
+def check_new(directory: Path, topic: str, partition: int) -> None:
+    """Raises :class:`UsageError` where a partition could not be written: it is there, or a broker runs there."""
+    path = directory / checked_name(topic, partition)
+    if path.exists():
+        raise UsageError(f"{path}: this partition exists already; it is not written to")
+    if (directory / names.LOCK).exists():
+        with lock_directory(directory, exclusive=False):
+            pass
+
+
+def topic_id(directory: Path, topic: str) -> str | None:
+    """The ID that a topic's partitions have in a log directory, in base64 as in ``partition.metadata``; None without
+    any."""
+    if not directory.is_dir():
+        return None
+    for each in sorted(directory.iterdir()):
+        found = names.parse_partition_directory(each.name)
+        if found is not None and found.topic == topic and found.state == "live":
+            with suppress(UnreadableError):
+                known = load_partition_metadata(str(each / names.PARTITION_METADATA)).topic_id
+                if known is not None:
+                    return known
+    return None

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
-SOURCES := src tests benchmarks demo
+SOURCES := src tests benchmarks demo scripts
 KERNELS := brokerless.format.decode, brokerless.format.encode, brokerless.format.checksum, brokerless.format.candidates, \
     brokerless.format.frames, brokerless.log.placement, brokerless.format.skim, \
     brokerless.views.jsonl_kernels, brokerless.log.partitioner

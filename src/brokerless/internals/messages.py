@@ -1,0 +1,310 @@
+"""Messages of Kafka's own protocol: bytes -> plain values under the names that Kafka's JSON gives them.
+
+What fields a message has is not written here but in ``messages.json``, which a script makes from Kafka's message
+definitions. This module only knows how fields of any type are laid out: plain and flexible versions (KIP-482), tagged
+fields, nullable ones. Values are those of Kafka's generated ``*JsonConverter`` classes (4.1.1): a ``uuid`` is URL-safe
+base64 without padding, ``bytes`` are base64, a tagged field is left out where it has its default.
+
+Bytes are claims here: nothing is allocated by a count before there are bytes to back it, and a message of more than
+``MOST_ELEMENTS`` array elements is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+MOST_ELEMENTS = 1 << 20
+"""Elements of all arrays of one message together; a Python object is some hundred times the byte that claims it."""
+
+ZERO_UUID = "A" * 22
+
+_LARGEST_STRING = 0x7FFF
+_NEWEST = 0x7FFF
+
+
+class UnreadableMessageError(Exception):
+    """Bytes that are no such message; the text says why. Whoever decodes catches it: it never leaves this package."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """``type``: such as ``int32`` or ``string``; ``struct`` has ``fields``; ``[]`` before it makes an array.
+
+    ``versions``, ``nullable`` and ``tagged`` are ranges of the message's versions. ``default`` is what a tagged field
+    has that is not there.
+    """
+
+    name: str
+    type: str
+    versions: range
+    nullable: range
+    tagged: range
+    tag: int | None
+    default: Any
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Message:
+    """One of Kafka's messages. ``api_key``: the type of a record; None for what is not a record of its own.
+    ``versions``: those that are known; ``flexible``: those with compact lengths and tagged fields."""
+
+    name: str
+    api_key: int | None
+    versions: range
+    flexible: range
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The known messages of one topic, by record type."""
+
+    keys: dict[int, Message]
+    values: dict[int, Message]
+
+
+@cache
+def messages(topic: str) -> Messages:
+    """The messages of an internal topic; none for other topics."""
+    kinds: dict[str, dict[int, Message]] = {"key": {}, "value": {}}
+    for each in _definitions():
+        if each["topic"] == topic:
+            kinds[each["kind"]][each["apiKey"]] = _message(each)
+    return Messages(kinds["key"], kinds["value"])
+
+
+@cache
+def message(name: str) -> Message:
+    """A message by its name."""
+    return next(_message(each) for each in _definitions() if each["name"] == name)
+
+
+def decode(message: Message, version: int, data: bytes, at: int = 0) -> tuple[dict[str, Any], int]:
+    """The fields of a message that begins at ``at``, and the position after it.
+
+    Raises :class:`UnreadableMessageError` for an unknown version, and where Kafka's generated reader throws.
+    """
+    if version not in message.versions:
+        known = f"{message.versions[0]} to {message.versions[-1]}"
+        raise UnreadableMessageError(f"{message.name} of version {version}; known are {known}")
+    cursor = Cursor(data, at)
+    return _reader(message, version)(cursor), cursor.at
+
+
+class Cursor:
+    """A place in bytes that moves as they are read. ``left``: how many array elements there may still be."""
+
+    __slots__ = ("at", "data", "left")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
+        self.left = MOST_ELEMENTS
+
+    def take(self, size: int) -> bytes:
+        start, end = self.at, self.at + size
+        if size < 0 or end > len(self.data):
+            raise UnreadableMessageError(f"{size} bytes at {start}, where only {len(self.data) - start} are left")
+        self.at = end
+        return self.data[start:end]
+
+    def integer(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big", signed=True)
+
+    def unsigned(self) -> int:
+        """An unsigned varint of at most 5 bytes, as the int32 that Kafka makes of it (``ByteUtils``)."""
+        value = 0
+        for shift in range(0, 35, 7):
+            byte = self.take(1)[0]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                value &= 0xFFFFFFFF
+                return value - (1 << 32) if value >> 31 else value
+        raise UnreadableMessageError(f"a varint of more than 5 bytes before {self.at}")
+
+
+Read = Callable[[Cursor], Any]
+
+
+@cache
+def _definitions() -> list[dict[str, Any]]:
+    return json.loads(Path(__file__).with_name("messages.json").read_bytes())["messages"]
+
+
+def _message(facts: dict[str, Any]) -> Message:
+    fields = tuple(map(_field, facts["fields"]))
+    known, flexible = _range(facts["validVersions"]), _range(facts["flexibleVersions"])
+    return Message(facts["name"], facts["apiKey"], known, flexible, fields)
+
+
+def _field(facts: dict[str, Any]) -> Field:
+    nullable, tagged = (_range(facts.get(key, "none")) for key in ("nullableVersions", "taggedVersions"))
+    fields = tuple(map(_field, facts.get("fields", ())))
+    default = facts["default"] if "default" in facts else _default(facts["type"], fields)
+    return Field(
+        facts["name"], facts["type"], _range(facts["versions"]), nullable, tagged, facts.get("tag"), default, fields
+    )
+
+
+def _range(text: str) -> range:
+    """``0-3``, ``2+``, ``1`` or ``none``."""
+    match = re.fullmatch(r"(\d+)(?:(\+)|-(\d+))?", text)
+    if match is None:
+        return range(0)
+    last = _NEWEST if match[2] else int(match[3] or match[1])
+    return range(int(match[1]), last + 1)
+
+
+def _default(type_: str, fields: tuple[Field, ...]) -> Any:
+    if type_.startswith("[]"):
+        return []
+    if type_ == "struct":
+        return {each.name: each.default for each in fields if not each.tagged}
+    return {"bool": False, "string": "", "bytes": "", "uuid": ZERO_UUID, "float64": 0.0}.get(type_, 0)
+
+
+@cache
+def _reader(message: Message, version: int) -> Read:
+    return _struct(message.fields, version, version in message.flexible)
+
+
+def _struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Read:
+    there = [each for each in fields if version in each.versions]
+    plain = [(each.name, _value(each, version, flexible)) for each in there if version not in each.tagged]
+    tagged = {each.tag: each for each in there if version in each.tagged}
+    tagged_reads = {tag: _value(each, version, True) for tag, each in tagged.items()}
+    elsewhere = {each.tag for each in fields if each.tag is not None} - tagged.keys()
+    order = [each.name for each in there]
+
+    def read(cursor: Cursor) -> dict[str, Any]:
+        found = {name: read_field(cursor) for name, read_field in plain}
+        if not flexible:
+            return found
+        for _ in range(cursor.unsigned()):
+            tag, size = cursor.unsigned(), cursor.unsigned()
+            if tag in elsewhere:
+                raise UnreadableMessageError(f"tag {tag}, which version {version} has not")
+            field = tagged.get(tag)
+            if field is None:
+                cursor.take(size)
+                continue
+            value = tagged_reads[tag](cursor)  # as Kafka does, whatever the size says
+            found[field.name] = value
+            if value == field.default:
+                del found[field.name]
+        return found if len(found) == len(plain) else {name: found[name] for name in order if name in found}
+
+    return read
+
+
+def _value(field: Field, version: int, flexible: bool) -> Read:
+    """Reads one field. A tagged one is always in the flexible form."""
+    nullable = version in field.nullable
+    if field.type == "struct":
+        struct = _struct(field.fields, version, flexible)
+        if not nullable:
+            return struct
+        is_tagged = version in field.tagged
+
+        def read_nullable(cursor: Cursor) -> Any:
+            null = cursor.unsigned() <= 0 if is_tagged else cursor.integer(1) < 0
+            return None if null else struct(cursor)
+
+        return read_nullable
+    if field.type.startswith("[]"):
+        return _array(field, version, flexible, nullable)
+    if field.type in ("string", "bytes"):
+        return _variable(field.name, field.type, flexible, nullable)
+    return _FIXED[field.type]
+
+
+def _array(field: Field, version: int, flexible: bool, nullable: bool) -> Read:
+    of = field.type[2:]
+    if of == "struct":
+        element = _struct(field.fields, version, flexible)
+    elif of in ("string", "bytes"):
+        element = _variable(field.name, of, flexible, False)
+    else:
+        element = _FIXED[of]
+    length = _length(field.name, 4, flexible, nullable)
+
+    def read(cursor: Cursor) -> list[Any] | None:
+        count = length(cursor)
+        if count < 0:
+            return None
+        cursor.left -= count
+        if count > len(cursor.data) - cursor.at or cursor.left < 0:
+            raise UnreadableMessageError(f"{count} elements of {field.name}, more than there can be")
+        return [element(cursor) for _ in range(count)]
+
+    return read
+
+
+def _variable(name: str, type_: str, flexible: bool, nullable: bool) -> Read:
+    is_text = type_ == "string"
+    length = _length(name, 2 if is_text else 4, flexible, nullable)
+
+    def read(cursor: Cursor) -> str | None:
+        size = length(cursor)
+        if size < 0:
+            return None
+        if is_text and size > _LARGEST_STRING:
+            raise UnreadableMessageError(f"{name} has {size} bytes, and a string has at most {_LARGEST_STRING}")
+        data = cursor.take(size)
+        return data.decode(errors="replace") if is_text else b64encode(data).decode()
+
+    return read
+
+
+def _length(name: str, size: int, flexible: bool, nullable: bool) -> Callable[[Cursor], int]:
+    def read(cursor: Cursor) -> int:
+        length = cursor.unsigned() - 1 if flexible else cursor.integer(size)
+        if length < 0 and not nullable:
+            raise UnreadableMessageError(f"{name} is null, which it cannot be")
+        return length
+
+    return read
+
+
+def _unsigned_integer(size: int) -> Read:
+    return lambda cursor: int.from_bytes(cursor.take(size), "big")
+
+
+def _integer(size: int) -> Read:
+    return lambda cursor: int.from_bytes(cursor.take(size), "big", signed=True)
+
+
+def _float64(cursor: Cursor) -> float | str:
+    """A number, or its name where JSON has no number for it."""
+    import numpy as np
+
+    value = float(np.frombuffer(cursor.take(8), ">f8")[0])
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _uuid(cursor: Cursor) -> str:
+    return urlsafe_b64encode(cursor.take(16)).decode().rstrip("=")
+
+
+_FIXED: dict[str, Read] = {
+    "bool": lambda cursor: cursor.take(1) != b"\0",
+    "int8": _integer(1),
+    "int16": _integer(2),
+    "uint16": _unsigned_integer(2),
+    "int32": _integer(4),
+    "uint32": _unsigned_integer(4),
+    "int64": _integer(8),
+    "float64": _float64,
+    "uuid": _uuid,
+}

@@ -1,0 +1,127 @@
+"""Records of Kafka's internal topics: key and value -> what Kafka's dump tool shows of them.
+
+Coordinators (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``) begin a key with the record's
+type and a value with its version, each an int16 (``CoordinatorRecordSerde``). KRaft's records have no key, and a value
+that begins with a frame version, type and version as unsigned varints (``MetadataRecordSerde``, KIP-631). Kafka 4.1.1.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from brokerless.internals.messages import Cursor, Message, UnreadableMessageError, decode, message, messages
+
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+CLUSTER_METADATA = "__cluster_metadata"
+TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, CLUSTER_METADATA)
+
+_FRAME_VERSION = 1
+_EMBEDDED = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
+
+
+@dataclass(frozen=True, slots=True)
+class InternalRecord:
+    """What a record says. ``type``: such as ``OFFSET_COMMIT`` or ``TOPIC_RECORD``, None if it is not known.
+
+    ``key`` and ``payload`` are as Kafka's dump tool prints them: ``{"type": "1", "data": {...}}`` and
+    ``{"version": "4", "data": {...}}``; of KRaft's, ``key`` is None and ``payload`` is
+    ``{"type": "TOPIC_RECORD", "version": 0, "data": {...}}``. What cannot be decoded is None, and ``problem`` says why,
+    as ``kind`` and ``message`` of a finding.
+    """
+
+    type: str | None
+    key: dict[str, Any] | None
+    payload: dict[str, Any] | None
+    problem: tuple[Problem, str] | None = None
+
+    @property
+    def key_data(self) -> dict[str, Any]:
+        return {} if self.key is None else self.key["data"]
+
+    @property
+    def data(self) -> dict[str, Any] | None:
+        """The payload's fields; None for a tombstone and for what cannot be decoded."""
+        return None if self.payload is None else self.payload["data"]
+
+
+Problem = Literal["record-type-unknown", "record-version-unknown", "record-unreadable"]
+
+
+def decode_record(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
+    """What a record of one of :data:`TOPICS` says; never raises for its bytes."""
+    return _decode_metadata(value) if topic == CLUSTER_METADATA else _decode_coordinator(topic, key, value)
+
+
+def _decode_coordinator(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
+    known = messages(topic)
+    if key is None:
+        return InternalRecord(None, None, None, ("record-unreadable", "a record without a key"))
+    try:
+        type_id = Cursor(key).integer(2)
+        if type_id not in known.keys:
+            return InternalRecord(None, None, None, ("record-type-unknown", f"a record of type {type_id}"))
+        name = type_name(known.keys[type_id].name.removesuffix("Key"))
+        key_json = {"type": str(type_id), "data": decode(known.keys[type_id], 0, key, 2)[0]}
+    except UnreadableMessageError as error:
+        return InternalRecord(None, None, None, ("record-unreadable", f"a key that cannot be read: {error}"))
+    if value is None:
+        return InternalRecord(name, key_json, None)
+    try:
+        version = Cursor(value).integer(2)
+        if version not in known.values[type_id].versions:
+            return InternalRecord(name, key_json, None, _unknown(known.values[type_id], version))
+        data, _ = decode(known.values[type_id], version, value, 2)
+    except UnreadableMessageError as error:
+        return InternalRecord(name, key_json, None, ("record-unreadable", f"a value that cannot be read: {error}"))
+    if name == "GROUP_METADATA":
+        _decode_embedded(data)
+    return InternalRecord(name, key_json, {"version": str(version), "data": data})
+
+
+def _decode_metadata(value: bytes | None) -> InternalRecord:
+    known = messages(CLUSTER_METADATA).values
+    name = None
+    try:
+        cursor = Cursor(value or b"")
+        frame, type_id, version = cursor.unsigned(), cursor.unsigned(), cursor.unsigned()
+        if frame != _FRAME_VERSION:
+            return InternalRecord(None, None, None, ("record-version-unknown", f"a record of frame version {frame}"))
+        if type_id not in known:
+            return InternalRecord(None, None, None, ("record-type-unknown", f"a record of type {type_id}"))
+        name = type_name(known[type_id].name)
+        if version not in known[type_id].versions:
+            return InternalRecord(name, None, None, _unknown(known[type_id], version))
+        data, end = decode(known[type_id], version, cursor.data, cursor.at)
+        if end < len(cursor.data):
+            raise UnreadableMessageError(f"{len(cursor.data) - end} bytes behind its end")
+    except UnreadableMessageError as error:
+        return InternalRecord(name, None, None, ("record-unreadable", f"a value that cannot be read: {error}"))
+    return InternalRecord(name, None, {"type": name, "version": version, "data": data})
+
+
+def _decode_embedded(data: dict[str, Any]) -> None:
+    """What the clients of a classic group said; left as bytes where it cannot be read, as Kafka's dump tool does."""
+    if data["protocolType"] != "consumer":
+        return
+    for member in data["members"]:
+        for field, name in _EMBEDDED.items():
+            said = b64decode(member[field])
+            try:
+                member[field] = decode(message(name), Cursor(said).integer(2), said, 2)[0]
+            except UnreadableMessageError:
+                continue
+
+
+def _unknown(message: Message, version: int) -> tuple[Problem, str]:
+    newest = message.versions[-1]
+    return "record-version-unknown", f"a record of {message.name}, version {version}; known are those up to {newest}"
+
+
+def type_name(name: str) -> str:
+    """``TopicRecord`` -> ``TOPIC_RECORD``, as ``MetadataRecordType`` and ``CoordinatorRecordType`` do."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()

@@ -12,7 +12,6 @@ Sources: ``ProducerStateManager``, ``ProducerAppendInfo``, ``ProducerStateEntry`
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -51,10 +50,6 @@ class BatchMetadata(NamedTuple):
         return first if first >= 0 else first + _MAX_INT32 + 1
 
 
-def _no_batches() -> deque[BatchMetadata]:
-    return deque(maxlen=KEPT_BATCHES)
-
-
 @dataclass(slots=True)
 class Producer:
     """A producer as a log knows it. ``txn_first_offset``: where its open transaction began; -1 without one."""
@@ -63,7 +58,7 @@ class Producer:
     coordinator_epoch: int = -1
     timestamp: int = layouts.NO_TIMESTAMP
     txn_first_offset: int = -1
-    batches: deque[BatchMetadata] = field(default_factory=_no_batches)
+    batches: list[BatchMetadata] = field(default_factory=list[BatchMetadata])
 
     @property
     def last_sequence(self) -> int:
@@ -75,6 +70,8 @@ class Producer:
             self.batches.clear()
             self.epoch = epoch
         self.batches.append(batch)
+        if len(self.batches) > KEPT_BATCHES:
+            del self.batches[0]
         self.timestamp = batch.timestamp
 
     def end_transaction(self, epoch: int, marker: Marker) -> None:

@@ -4,6 +4,7 @@ the same state to Kafka's own ``ProducerStateManager``, step by step."""
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -138,7 +139,12 @@ def test_batches_without_producers_move_the_end_only() -> None:
     ],
 )
 def test_what_stops_kafkas_recovery_stops_here_with_all_before_it_done(bad: bytes, exception: str) -> None:
-    state, update = follow(batch(0, 7, sequence=0, count=5, transactional=True), batch(5, count=5), bad, batch(11, 9))
+    written = [batch(0, 7, sequence=0, count=5, transactional=True), batch(5, count=5), bad, batch(11, 9)]
+    untouched, _ = follow(written[0])
+    before = untouched.snapshot()
+    state, update = follow(*written)
+    assert untouched.refusal(*parse(b"".join(written[1:]))) == replace(update.refused, row=1)
+    assert (untouched.snapshot(), untouched.end_offset, untouched.first_unstable_offset) == (before, 5, 0)
     assert update.completed == []
     assert update.refused is not None
     assert (update.refused.exception, update.refused.row, update.refused.offset) == (exception, 2, 10)

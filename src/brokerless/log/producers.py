@@ -13,7 +13,7 @@ Sources: ``ProducerStateManager``, ``ProducerAppendInfo``, ``ProducerStateEntry`
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -176,6 +176,12 @@ class ProducerState:
             producers[producer_id] = producer
         self.end_offset = int(batches.last_offset[-1]) + 1
         return Update(completed)
+
+    def refusal(self, batches: Batches, buffer: NDArray[np.uint8]) -> Refusal | None:
+        """What :meth:`update` would stop at; changes nothing."""
+        concerned = set(np.unique(batches.producer_id).tolist()) & self.producers.keys()
+        copies = {each: replace(self.producers[each], batches=self.producers[each].batches[:]) for each in concerned}
+        return ProducerState(self.end_offset, copies).update(batches, buffer).refused
 
     def _stop(self, batches: Batches, completed: list[CompletedTransaction], refused: Refusal) -> Update:
         if refused.row:

@@ -6,9 +6,6 @@ What a follower asks of the batches that its leader sends (``UnifiedLog.analyzeA
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +13,7 @@ from brokerless.errors import RefusedError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches, checksums_match, read_headers, walk
 from brokerless.log.config import LogConfig
-from brokerless.log.producers import KEPT_BATCHES, ProducerState
+from brokerless.log.producers import ProducerState
 
 
 def checked(buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, producers: ProducerState) -> Batches:
@@ -45,15 +42,7 @@ def checked(buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, p
             if reason == "OffsetsOutOfOrderException" and row == 0 and first[0] < log_end_offset:
                 reason = "UnexpectedAppendOffsetException"
             raise RefusedError(reason, f"batch {row}, offset {first[row]}: {text}")
-    _check_producers(buffer, batches, log_end_offset, producers)
-    return batches
-
-
-def _check_producers(buffer: NDArray[np.uint8], batches: Batches, log_end_offset: int, state: ProducerState) -> None:
-    """Follows the batches with copies of their producers, so that nothing is written if one is refused."""
-    concerned = set(np.unique(batches.producer_id).tolist()) & state.producers.keys()
-    known = ((key, state.producers[key]) for key in concerned)
-    copies = {key: replace(each, batches=deque(each.batches, KEPT_BATCHES)) for key, each in known}
-    refused = ProducerState(log_end_offset, copies).update(batches, buffer).refused
+    refused = producers.refusal(batches, buffer)
     if refused is not None:
         raise RefusedError(refused.exception, f"batch {refused.row}, offset {refused.offset}: {refused.message}")
+    return batches

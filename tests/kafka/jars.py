@@ -23,6 +23,8 @@ CACHE = Path(os.environ.get("BROKERLESS_KAFKA_CACHE", Path(__file__).parents[2] 
 """Holds a directory of jars for each version; set ``BROKERLESS_KAFKA_CACHE`` to share it between clones."""
 
 HELPERS = Path(__file__).parent / "java"
+HELPERS_OF_4 = Path(__file__).parent / "java-4"
+"""Programs that only 4.x can run: they use classes that 3.x has in Scala."""
 MODULES = """\
 <ivy-module version="2.0">
   <info organisation="brokerless" module="kafka-for-tests"/>
@@ -121,10 +123,16 @@ def compile_helpers(version: str = NEWEST, sources: Path = HELPERS) -> Path:
 
 
 def run(
-    main: str, *arguments: str, version: str = NEWEST, heap: str = "512m", stdin: bytes = b"", helper: bool = False
+    main: str,
+    *arguments: str,
+    version: str = NEWEST,
+    heap: str = "512m",
+    stdin: bytes = b"",
+    helper: bool = False,
+    sources: Path = HELPERS,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs a class of Kafka, or with ``helper`` one of ours in ``tests/kafka/java``; checks nothing."""
-    classes = compile_helpers(version) if helper else None
+    """Runs a class of Kafka, or with ``helper`` one of ours in ``sources``; checks nothing."""
+    classes = compile_helpers(version, sources) if helper else None
     line = command(main, *arguments, version=version, heap=heap, classes=classes)
     return subprocess.run(line, input=stdin, capture_output=True, timeout=300, check=False)
 

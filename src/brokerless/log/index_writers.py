@@ -21,7 +21,7 @@ from brokerless.log.indexes import OffsetIndex, TimeIndex, TransactionIndex
 
 Int64s = NDArray[np.int64]
 
-_UNBOUNDED = 1 << 62
+_UNBOUNDED = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)

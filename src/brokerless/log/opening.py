@@ -33,11 +33,13 @@ def open_log(
     *,
     start_offset: int = 0,
     topic_id: str | None = None,
+    at_ms: int | None = None,
 ) -> LogWriter:
     """Opens a partition of a log directory for writing; after anything but a clean stop, it is recovered first.
 
     If there is no such partition, it is made, and begins at ``start_offset``; ``topic_id`` (as ``partition.metadata``
-    has it) is random by default. The log directory is locked, as by a running broker, until the log is closed.
+    has it) is random by default. The log directory is locked, as by a running broker, until the log is closed. As when
+    a broker starts, producers are forgotten that were idle for a day ``at_ms`` (since the epoch; now by default).
 
     Raises :class:`UsageError` if a broker runs there, or for an impossible name; UnreadableError for what Kafka would
     refuse to load; UnwritableError where the disk fails.
@@ -48,9 +50,10 @@ def open_log(
         held = stack.enter_context(lock_directory(log_directory, exclusive=True))
         if path.is_dir():
             checkpoints = read_checkpoints(log_directory, topic, partition)
-            plan = plan_recovery(path, config, checkpoints, now_ms(), clean=held.was_clean)
+            at_ms = now_ms() if at_ms is None else at_ms
+            plan = plan_recovery(path, config, checkpoints, at_ms, clean=held.was_clean)
             apply_recovery(plan)
-            contents = _load(plan, clean=held.was_clean)
+            contents = _load(plan, at_ms, clean=held.was_clean)
         else:
             contents = begin(path, start_offset, topic_id)
             sync_directory(log_directory)
@@ -84,7 +87,7 @@ def checked_name(topic: str, partition: int) -> str:
     return name
 
 
-def _load(plan: RecoveryPlan, clean: bool) -> Contents:
+def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> Contents:
     """What is in a partition's directory after recovery. Snapshots are written and dropped as when Kafka loads it."""
     directory, segments = plan.directory, list(plan.segments)
     offsets = list_files(directory).offsets("producer-snapshot")
@@ -94,9 +97,8 @@ def _load(plan: RecoveryPlan, clean: bool) -> Contents:
     }
     _drop(directory, gone)
     files = list_files(directory)
-    producers = load_producers(
-        files, segments, plan.log_start_offset, plan.log_end_offset, now_ms(), clean and not offsets
-    )
+    limits = plan.log_start_offset, plan.log_end_offset
+    producers = load_producers(files, segments, *limits, at_ms, clean=clean)
     _drop(directory, {*producers.corrupt})
     for offset, snapshot in producers.write.items():
         write_file(directory / names.segment_file(offset, "producer-snapshot"), snapshot)

@@ -20,6 +20,7 @@ COMMANDS = {
     "cat": "records: as text, by a template, or as JSON Lines",
     "batches": "batch headers",
     "verify": "whether all is as it should be: checksums, structure, indexes",
+    "convert": "partitions in another format, codec or batch size, as new partitions",
     "load": "records from Parquet or JSON Lines, into new partitions",
 }
 

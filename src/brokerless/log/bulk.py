@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.atomic import rename, write_file
+from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
 from brokerless.log.config import LogConfig
+from brokerless.log.epochs import Epochs
 from brokerless.log.lock import NO_BROKER, has_partitions, lock_directory
 from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
 from brokerless.log.opening import DEFAULTS, begin, checked_name
@@ -54,6 +56,7 @@ class PartitionOutput:
         self._topic, self._partition = topic, partition
         self._target = self._log_directory / checked_name(topic, partition)
         self._committed = False
+        self._epochs: Epochs = ()
         with ExitStack() as stack, unwritable(self._log_directory):
             stack.enter_context(lock_directory(self._log_directory, exclusive=False))
             self._refuse_existing()
@@ -71,6 +74,14 @@ class PartitionOutput:
         """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
         return self._writer.append(buffer)
 
+    def finish(self, log_start_offset: int, log_end_offset: int, epochs: Epochs) -> None:
+        """What batches do not tell of a log that is written anew: the first offset that a reader gets, the offset that
+        the next record gets at least, and (unless there are none) the first offset of each leader epoch."""
+        if log_end_offset > self._writer.log_end_offset:
+            self._writer.roll(log_end_offset)
+        self._writer.delete_records_before(log_start_offset)
+        self._epochs = epochs
+
     def commit(self) -> None:
         """Syncs everything and gives the partition its name: from then on it is as after a broker's clean stop, and one
         that starts on the log directory has nothing to recover.
@@ -80,9 +91,12 @@ class PartitionOutput:
         self._writer.close()
         with unwritable(self._log_directory):
             self._refuse_existing()
+            if self._epochs:
+                write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
             end = self._writer.log_end_offset
             # Before the partition is there, nobody minds these lines; without them, a broker would follow all of it.
-            checkpoints = Checkpoints(end, None, end)
+            start = self._writer.log_start_offset
+            checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
             write_checkpoints(self._log_directory, self._topic, self._partition, checkpoints)
             is_first = not has_partitions(self._log_directory)
             rename(self._path, self._target)

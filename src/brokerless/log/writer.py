@@ -165,11 +165,12 @@ class LogWriter:
                 row = end
         return Appended(int(batches.entry_offset[0]), int(batches.last_offset[-1]), len(batches), len(buffer))
 
-    def roll(self) -> None:
-        """Begins a new segment, unless there is nothing in the active one."""
-        if self._active.size:
+    def roll(self, offset: int = 0) -> None:
+        """Begins a new segment, unless there is nothing in the active one. The log goes on at ``offset`` at least."""
+        if self._active.size or offset > self._log_end_offset:
             with self._writing():
-                self._roll(self._log_end_offset)
+                self._roll(offset)
+                self._log_end_offset = self._segments[-1]
 
     def flush(self) -> None:
         """Syncs everything that was appended: of each segment the log, then its indexes; then the recovery point."""

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from brokerless.cli.output import UNUSABLE, Output, progress
+from brokerless.cli.parser import add_max_batch_bytes, size
+from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.views.table import format_bytes, format_number, table
+
+if TYPE_CHECKING:
+    from brokerless.jobs.convert import Result, Task
+
+DESCRIPTION = """\
+Partitions in another message format or codec, or in batches of another size, as new partitions of a log directory that
+a broker can serve.
+
+Offsets, timestamps, keys and values never change, and topic IDs, leader epochs, log start and end offsets stay. What an
+older format cannot carry (headers, transactions, ...) is left out, counted and told. Without --batch-size, batches keep
+their boundaries and their headers; what is as asked for already is copied.
+
+Existing partitions are never changed. A partition with damage is not written: the damage is told, and the exit code
+is 1.
+"""
+EXAMPLES = """\
+  brokerless convert /var/lib/kafka --to converted --codec zstd --dry-run
+  brokerless convert /var/lib/kafka --to converted --codec zstd --level 12 --batch-size 128KiB
+  brokerless convert /backup/orders-0 --to old --format v1 --codec gzip --isolation read_committed
+"""
+_FORMATS = ("v0", "v1", "v2")
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("--format", choices=_FORMATS, help="message format (that of each batch)")
+    add("--codec", choices=_CODECS, help="compression.type of the batches (that of each batch; zstd, which the older "
+        "formats do not have, becomes gzip)")  # fmt: skip
+    help_of_level = "compression level, as compression.gzip.level and so on (Kafka's default)"
+    add("--level", type=int, metavar="N", help=help_of_level)
+    help_of_size = "pack records into batches as a producer with this batch.size does (batches stay as they are)"
+    add("--batch-size", type=size, metavar="SIZE", help=help_of_size)
+    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    levels = ("read_uncommitted", "read_committed")
+    add("--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided "
+        "transactions")  # fmt: skip
+    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.compression import DEFAULT_LIMIT
+    from brokerless.format.convert import Target
+    from brokerless.jobs.convert import Conversion, convert, plan
+    from brokerless.log.config import LogConfig
+
+    asked = (options.format, options.codec, options.batch_size, options.segment_bytes)
+    if all(each is None for each in asked):
+        raise UsageError("there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes")
+    magic = None if options.format is None else _FORMATS.index(options.format)
+    target = Target(magic, options.codec, options.level, options.batch_size)
+    config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    conversion = Conversion(target, config, options.isolation, limit, options.dry_run)
+    output = Output()
+    partitions = [
+        each.paths
+        for log in output.open(options.paths, options.include)
+        for each in output.chosen(log, options.topic, options.partition)
+    ]
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+    tasks = plan(partitions, options.to, conversion)
+    results: list[Result] = []
+    with progress("bytes", sum(task.size for task in tasks)) as done:
+        for result in convert(tasks, output.damage, done):
+            results.append(result)
+            if options.json:
+                output.objects([_as_dict(result)])
+    if not options.json:
+        _show(output, results, options)
+    return output.end()
+
+
+def _show(output: Output, results: list[Result], options: Namespace) -> None:
+    from brokerless.jobs.convert import LEFT_OUT
+
+    written = [each for each in results if not each.damages]
+    for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
+        output.line(line)
+    lost = [
+        [_name(each.task), format_number(count), LEFT_OUT[name]]
+        for each in written
+        for name, count in each.totals.lost.items()
+    ]
+    if lost:
+        output.line("")
+        for line in table(("partition", "count", "not carried over"), lost, right=("count",)):
+            output.line(line)
+    if options.isolation != "read_committed" and any(each.totals.lost["transactions"] for each in written):
+        output.say("aborted records are kept like all others, if there are any; --isolation read_committed drops them")
+    for each in results:
+        if each.damages:
+            path = each.task.source.path
+            output.say(f"{_name(each.task)} was not written, as it is damaged: see brokerless verify {path}")
+    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    before = sum(each.totals.bytes_in for each in written)
+    after = sum(each.totals.bytes_out for each in written)
+    output.line("")
+    output.line(f"{len(written):,} partitions, {format_bytes(before)} to {format_bytes(after)}: {what}")
+
+
+def _name(task: Task) -> str:
+    return names.partition_directory(task.topic, task.partition)
+
+
+def _cells(each: Result) -> list[str]:
+    totals = each.totals
+    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
+    counts = (totals.batches_in, totals.batches_out, totals.records_in, totals.records_out)
+    sizes = (totals.bytes_in, totals.bytes_out)
+    return [_name(each.task), offsets, *map(format_number, counts), *map(format_bytes, sizes)]
+
+
+def _as_dict(each: Result) -> dict[str, Any]:
+    task, totals = each.task, each.totals
+    is_written = not each.damages and not task.conversion.dry_run
+    return {
+        "topic": task.topic,
+        "partition": task.partition,
+        "source": task.source.path,
+        "target": str(Path(task.directory) / _name(task)) if is_written else None,
+        "startOffset": each.start_offset,
+        "endOffset": each.end_offset,
+        "batchesIn": totals.batches_in,
+        "batchesOut": totals.batches_out,
+        "recordsIn": totals.records_in,
+        "recordsOut": totals.records_out,
+        "bytesIn": totals.bytes_in,
+        "bytesOut": totals.bytes_out,
+        "lost": dict(totals.lost),
+        "damages": len(each.damages),
+    }

@@ -1,0 +1,251 @@
+"""Convert: partitions in another message format, codec or batch size, as new partitions of a log directory.
+
+A plan looks at all that can be wrong beforehand; a task for each partition reads it and writes it beside; a commit
+gives it its name. Topic IDs, leader epochs, log start and end offsets stay. A partition with damage is not committed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, RefusedError, UsageError
+from brokerless.format import layouts
+from brokerless.format.batches import Batches
+from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.format.convert import LOST, Converter, Target, Totals
+from brokerless.log import names
+from brokerless.log.bulk import PartitionOutput
+from brokerless.log.checkpoint_writers import random_id
+from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint, load_partition_metadata
+from brokerless.log.config import LogConfig
+from brokerless.log.directory import PartitionPath
+from brokerless.log.epochs import Epochs, epochs_of
+from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.segment import Report, check_checksums, open_segments, scan
+from brokerless.log.storage import File, StorageOptions, exists
+from brokerless.log.transactions import Transactions
+
+LEFT_OUT = LOST | {
+    "aborted": "records of aborted transactions",
+    "undecided": "records from the first open transaction on",
+}
+"""What may not be there any more, by the names under which it is counted."""
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How all partitions are converted. ``isolation``: read_committed leaves out what is aborted or not yet decided.
+    ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done but writing."""
+
+    target: Target = field(default_factory=Target)
+    config: LogConfig = field(default_factory=LogConfig)
+    isolation: Isolation = "read_uncommitted"
+    limit: int = DEFAULT_LIMIT
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One partition to convert into ``directory``."""
+
+    source: PartitionPath
+    topic: str
+    partition: int
+    directory: str
+    topic_id: str
+    conversion: Conversion
+    storage_options: StorageOptions | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(segment.log.size or 0 for segment in self.source.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one partition. ``totals.lost`` is by the names of :data:`LEFT_OUT`. Offsets are those of the log:
+    the first that a reader gets, and the one behind the last. ``damages`` kept it from being written."""
+
+    task: Task
+    totals: Totals
+    start_offset: int
+    end_offset: int
+    damages: tuple[Finding, ...]
+
+
+def plan(
+    partitions: Sequence[PartitionPath],
+    directory: str | os.PathLike[str],
+    conversion: Conversion,
+    storage_options: StorageOptions | None = None,
+) -> list[Task]:
+    """A task for each partition.
+
+    Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
+    known, or ``directory`` is in what is read.
+    """
+    to = os.fspath(directory)
+    if "://" in to:
+        raise UsageError(f"{to}: logs are written to local directories; give one, and copy it from there")
+    found: dict[str, PartitionPath] = {}
+    topic_ids: dict[str, str] = {}
+    tasks: list[Task] = []
+    for each in partitions:
+        if each.topic is None or each.partition is None:
+            raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory, as orders-0")
+        name = names.partition_directory(each.topic, each.partition)
+        if name in found:
+            raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")
+        found[name] = each
+        if "://" not in each.path and _is_within(to, each.path):
+            raise UsageError(f"{to} is within {each.path}, which is read; write to another directory")
+        if os.path.lexists(Path(to) / name):
+            raise UsageError(f"{Path(to) / name}: this partition exists already; write to another directory")
+        topic_id = _topic_id(each, storage_options) or topic_ids.get(each.topic) or random_id()
+        topic_ids[each.topic] = topic_id
+        tasks.append(Task(each, each.topic, each.partition, to, topic_id, conversion, storage_options))
+    return tasks
+
+
+def convert(tasks: Sequence[Task], report: Report, done: Callable[[int], object] = lambda _: None) -> Iterator[Result]:
+    """Runs tasks one by one, and commits those without damage. ``report`` is called with every finding, ``done`` with
+    the bytes that were read."""
+    for task in tasks:
+        with ExitStack() as stack:
+            output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
+            result = run(task, output, report, done)
+            if output is not None and not result.damages:
+                output.commit()
+        yield result
+
+
+def _begin(task: Task) -> PartitionOutput:
+    Path(task.directory).mkdir(parents=True, exist_ok=True)
+    return PartitionOutput(
+        task.directory,
+        task.topic,
+        task.partition,
+        task.conversion.config,
+        start_offset=_first_offset(task.source),
+        topic_id=task.topic_id,
+    )
+
+
+def run(task: Task, output: PartitionOutput | None, report: Report, done: Callable[[int], object]) -> Result:
+    """Reads a partition and writes it to ``output``, whose commit is left to the caller; None writes nothing."""
+    reading = _Reading(task, report)
+    converter = Converter(task.conversion.target, task.conversion.limit)
+    try:
+        for buffer in reading.buffers(converter, done):
+            if output is not None and len(buffer):
+                output.append(buffer)
+            if reading.damages:
+                break
+    except (RefusedError, UsageError) as error:
+        reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
+    start = min(_log_start_offset(task.source, task.storage_options), reading.end_offset)
+    epochs = _epochs(task)
+    if output is not None and not reading.damages:
+        output.finish(start, reading.end_offset, epochs)
+    converter.totals.lost.update(reading.left_out)
+    return Result(task, converter.totals, start, reading.end_offset, tuple(reading.damages))
+
+
+class _Reading:
+    """A partition that is read: where its log ends, what was left out, and its damage."""
+
+    def __init__(self, task: Task, report: Report) -> None:
+        self.damages: list[Finding] = []
+        self.left_out: Counter[str] = Counter()
+        self.end_offset = max((each.base_offset for each in task.source.segments), default=0)
+        self.path = task.source.path
+        self._task, self._report = task, report
+        self._transactions: Transactions | None = None
+        if task.conversion.isolation == "read_committed":
+            self._transactions = transactions_of(task.source, task.storage_options)
+
+    def tell(self, finding: Finding) -> None:
+        if finding.severity == "error" or finding.kind == "truncated-batch":
+            self.damages.append(finding)
+        self._report(finding)
+
+    def buffers(self, converter: Converter, done: Callable[[int], object]) -> Iterator[NDArray[np.uint8]]:
+        source, options = self._task.source, self._task.storage_options
+        for _, file in open_segments(source, self.tell, None, options):
+            yield from self._of_file(file, converter, done)
+            if self.damages:
+                return
+        for piece in converter.flush():
+            yield piece.buffer
+
+    def _of_file(self, file: File, converter: Converter, done: Callable[[int], object]) -> Iterator[NDArray[np.uint8]]:
+        for chunk in scan(file, self.tell):
+            check_checksums(chunk, file.path, self.tell)
+            if self.damages:
+                return
+            self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
+            for piece in converter.convert(chunk.buffer, self._chosen(chunk.batches), chunk.base):
+                yield piece.buffer
+                for damage in piece.damages:
+                    self.tell(damage_finding(file.path, damage))
+            done(int(chunk.batches.sizes.sum()))
+
+    def _chosen(self, batches: Batches) -> Batches:
+        """Without what read_committed leaves out."""
+        if self._transactions is None:
+            return batches
+        aborted = self._transactions.aborted(batches)
+        stable = self._transactions.last_stable_offset
+        undecided = np.zeros(len(batches), np.bool_) if stable is None else batches.last_offset >= stable
+        counts = np.where(batches.is_legacy, 1, batches.count)
+        for name, left_out in (("aborted", aborted & ~undecided), ("undecided", undecided)):
+            if left_out.any():
+                self.left_out[name] += int(counts[left_out].sum())
+        return batches if not (aborted | undecided).any() else batches.take(~(aborted | undecided))
+
+
+def _is_within(path: str, directory: str) -> bool:
+    inner, outer = Path(path).resolve(), Path(directory).resolve()
+    return inner == outer or outer in inner.parents
+
+
+def _first_offset(source: PartitionPath) -> int:
+    return source.segments[0].base_offset if source.segments else 0
+
+
+def _log_start_offset(source: PartitionPath, storage_options: StorageOptions | None) -> int:
+    """By the checkpoint of the log directory in which the partition is, if it is in one."""
+    first = _first_offset(source)
+    parent = source.path.rpartition("/")[0] if "://" in source.path else str(Path(source.path).resolve().parent)
+    path = f"{parent}/{names.LOG_START_OFFSET_CHECKPOINT}"
+    if not exists(path, storage_options):
+        return first
+    noted = load_offset_checkpoint(path, storage_options).offsets
+    return max(first, noted.get((source.topic or "", source.partition or 0), first))
+
+
+def _topic_id(source: PartitionPath, storage_options: StorageOptions | None) -> str | None:
+    if source.partition_metadata is None:
+        return None
+    return load_partition_metadata(source.partition_metadata.path, storage_options).topic_id
+
+
+def _epochs(task: Task) -> Epochs:
+    """Leader epochs as the source notes them; the older formats have none."""
+    checkpoint = task.source.leader_epoch_checkpoint
+    magic = task.conversion.target.magic
+    if checkpoint is None or (magic is not None and magic < layouts.MAGIC_V2):
+        return ()
+    return epochs_of(load_leader_epochs(checkpoint.path, task.storage_options))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.kafka.broker import KafkaBroker
 
-from benchmarks.data import CODECS, events
+from benchmarks.data import CACHE, CODECS, events
 from benchmarks.jvm import command
 
 DEFAULTS = {"num.network.threads": "3", "num.io.threads": "8"}
@@ -39,6 +40,20 @@ def serving(records: int) -> Iterator[KafkaBroker]:
         broker.stop()
 
 
+@contextlib.contextmanager
+def empty(topic: str) -> Iterator[KafkaBroker]:
+    """A broker with nothing but an empty topic; its oldest segments go while new ones are written."""
+    directory = Path(tempfile.mkdtemp(dir=CACHE))
+    broker = KafkaBroker(directory, DEFAULTS | {"log.retention.bytes": "1", "log.retention.check.interval.ms": "2000"})
+    try:
+        start(broker)
+        broker.create_topic(topic)
+        yield broker
+    finally:
+        broker.stop()
+        shutil.rmtree(directory)
+
+
 def put_segment(source: Path, partition: Path) -> None:
     """Puts a segment in the place of a stopped broker's empty one; without indexes, its next start makes them."""
     for file in partition.iterdir():
@@ -50,6 +65,7 @@ def put_segment(source: Path, partition: Path) -> None:
 
 def start(broker: KafkaBroker) -> None:
     """Starts it with all of Java's compilers, unlike in tests."""
+    broker.format()
     with broker.output.open("ab") as output:
         line = command("kafka.Kafka", str(broker.properties))
         broker.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -34,3 +35,26 @@ def events(records: int = RECORDS) -> Path:
 def segment(codec: str, records: int = RECORDS) -> Path:
     """The one segment file of a codec's partition."""
     return events(records) / f"events-{codec}-0" / "00000000000000000000.log"
+
+
+def tables(records: int = RECORDS) -> Path:
+    """A directory with the same records as ``events.arrow`` (Arrow IPC) and ``events.parquet`` (Arrow's defaults); made
+    once."""
+
+    def write(target: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        import brokerless
+
+        batches = iter(brokerless.open(str(segment("none", records))).records(["timestamp", "key", "value"]))
+        first = next(batches)
+        with (
+            pq.ParquetWriter(target / "events.parquet", first.schema) as parquet,
+            pa.ipc.new_file(str(target / "events.arrow"), first.schema) as arrow,
+        ):
+            for batch in itertools.chain([first], batches):
+                parquet.write_batch(batch)
+                arrow.write_batch(batch)
+
+    return made_once(CACHE / f"tables-{events(records).name}", write)

@@ -13,7 +13,7 @@ import benchmarks.__main__ as program
 import pytest
 from benchmarks.measure import BenchmarkError, Pass, Result, Side, Workload
 
-from benchmarks import data, measure
+from benchmarks import data, loading, measure
 from tests.kafka import jars
 from tests.require import require
 
@@ -47,7 +47,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(measure, "WARM_UP_PASSES", 1)
 
 
-@pytest.mark.parametrize("prefix", ["deep-read-lz4", "build-lz4", "headers", "deep-read-aiokafka-none", "dump-json"])
+@pytest.mark.parametrize(
+    "prefix", ["deep-read-lz4", "build-lz4", "headers", "deep-read-aiokafka-none", "dump-json", "load-parquet"]
+)
 def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--only", prefix, "--records", str(RECORDS), "--runs", "1"]) == 0
     output = capfd.readouterr()
@@ -56,6 +58,12 @@ def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.Captu
     assert line["ratio"] == pytest.approx(line["ours"] / line["theirs"], rel=0.01)
     assert {"anchor", "unit", "clock", "oursRuns", "theirsRuns"} < line.keys()
     assert prefix in output.err
+
+
+def test_what_is_loaded_is_the_data_set(small: None, tmp_path: Path) -> None:
+    for load in (loading.load_arrow, loading.load_parquet):
+        assert load(str(data.tables(RECORDS)), str(tmp_path / "log")) == RECORDS
+    assert len(list((tmp_path / "log").glob(f"{loading.TOPIC}-*/*.log"))) == 2
 
 
 def test_the_contract_has_these_names() -> None:

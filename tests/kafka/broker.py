@@ -81,12 +81,16 @@ class KafkaBroker:
     def __exit__(self, type_: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.stop()
 
-    def start(self) -> None:
-        """Starts it, on an empty directory or on what an earlier run left, and waits until clients are served."""
+    def format(self) -> None:
+        """Makes an empty directory one of a broker; does nothing if it is one."""
         if not (self.log_dir / "meta.properties").exists():
             cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             arguments = ("format", f"--cluster-id={cluster_id}", "--config", str(self.properties))
             check(run("kafka.tools.StorageTool", *arguments, version=self.version))
+
+    def start(self) -> None:
+        """Starts it, on an empty directory or on what an earlier run left, and waits until clients are served."""
+        self.format()
         with self.output.open("ab") as output:
             line = command("kafka.Kafka", str(self.properties), version=self.version)
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)

@@ -1,0 +1,80 @@
+"""Putting records into a topic: written as a partition's files, beside a producer that sends them to a broker."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from tests.kafka.jars import NEWEST
+
+from benchmarks import data
+from benchmarks.broker import empty
+from benchmarks.jvm import command
+from benchmarks.measure import Pass, Workload, python, warm_process
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TOPIC = "events"
+BATCH_SIZE = 64 << 10
+PRODUCER = {
+    "acks": "1",
+    "enable.idempotence": "false",
+    "batch.size": str(BATCH_SIZE),
+    "buffer.memory": str(128 << 20),
+    "max.request.size": str(4 << 20),
+}
+"""All else is the producer's default; with ``acks=all`` it is no faster, and compressing takes longer than sending."""
+
+numbers = itertools.count()
+
+
+def workloads(records: int) -> Iterator[Workload]:
+    yield against_producer("load", "load_arrow", records)
+    yield against_producer("load-parquet", "load_parquet", records)
+
+
+def against_producer(name: str, function: str, records: int) -> Workload:
+    @contextlib.contextmanager
+    def ours() -> Iterator[Callable[[], Pass]]:
+        with (
+            tempfile.TemporaryDirectory(dir=data.CACHE) as directory,
+            warm_process(python(f"{__name__}:{function}", str(data.tables(records)), directory)) as run,
+        ):
+            yield run
+
+    @contextlib.contextmanager
+    def theirs() -> Iterator[Callable[[], Pass]]:
+        with empty(TOPIC) as broker:
+            settings = {"bootstrap.servers": broker.bootstrap, **PRODUCER}
+            arguments = [f"{setting}={value}" for setting, value in settings.items()]
+            line = command("SendRecords", str(data.segment("none", records)), TOPIC, *arguments, heap="2g")
+            with warm_process(line) as run:
+                yield run
+
+    return Workload(name, "records/s", ours, f"kafka-java producer {NEWEST}", theirs, runs=3, cores=2)
+
+
+def load_arrow(path: str, directory: str) -> int:
+    import pyarrow as pa
+
+    with pa.memory_map(f"{path}/events.arrow") as file:
+        reader = pa.ipc.open_file(file)
+        return written((reader.get_batch(number) for number in range(reader.num_record_batches)), directory)
+
+
+def load_parquet(path: str, directory: str) -> int:
+    from brokerless.jobs.inputs import Inputs
+
+    return written(Inputs([f"{path}/events.parquet"]), directory)
+
+
+def written(batches: Iterable[pa.RecordBatch], directory: str) -> int:
+    """How many records are a new partition, all of it on disk."""
+    from brokerless.batcher import BatchSettings
+    from brokerless.jobs.load import Placement, load
+
+    return load(batches, directory, Placement(TOPIC, next(numbers)), BatchSettings(batch_size=BATCH_SIZE)).rows

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -166,7 +167,7 @@ def _reasons(files: Files, recovery_point: int, clean: bool) -> dict[int, Reason
     """Which segments are recovered, by base offset, in order."""
     segments = files.offsets("log")
     reasons: dict[int, Reason] = {}
-    for base, following in zip(segments, [*segments[1:], None], strict=True):
+    for base, following in zip_longest(segments, segments[1:]):
         is_unflushed = following is None or following > recovery_point
         if not files.has(base, "offset-index"):
             reasons[base] = "index-missing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerless.batcher import Batcher, BatchSettings
+from brokerless.batcher import Batcher, BatchSettings, Cut, encode, observe
 from brokerless.errors import UsageError
 from brokerless.format.batches import Batches, read_headers, walk
 from brokerless.format.encode import Ratio
@@ -24,18 +25,24 @@ def rows(count: int, **columns: Any) -> pa.RecordBatch:
 
 
 def batcher(start_offset: int = 0, timestamp: int = 5, ratio: Ratio | None = None, **settings: Any) -> Batcher:
-    chosen = BatchSettings(**settings)
-    return Batcher(chosen, chosen.encoder(), ratio or Ratio(), start_offset, timestamp)
+    return Batcher(BatchSettings(**settings), ratio or Ratio(), start_offset, timestamp)
 
 
 def take(batcher: Batcher, *parts: pa.RecordBatch) -> bytes:
     """All bytes of the parts' batches."""
-    buffers: list[Any] = []
-    number = 0
+    encoder, buffers, number = batcher.settings.encoder(), list[bytes](), 0
+
+    def encoded(cuts: Iterator[Cut]) -> None:
+        for cut in cuts:
+            done = encode(encoder, cut)
+            observe(batcher.ratio, done, batcher.settings)
+            buffers.append(bytes(done.buffer))
+
     for part in parts:
-        buffers += batcher.add(part, np.arange(number, number + part.num_rows))
+        encoded(batcher.add(part, np.arange(number, number + part.num_rows)))
         number += part.num_rows
-    return b"".join(bytes(buffer) for buffer in [*buffers, *batcher.finish()])
+    encoded(batcher.finish())
+    return b"".join(buffers)
 
 
 def batches(data: bytes) -> Batches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from brokerless import arrow
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import walk
+from brokerless.format.columns import Columns
 from brokerless.format.encode import Encoder, Ratio, cut, headers_of
 from brokerless.rows import RowError
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
@@ -22,8 +24,9 @@ Int64s = NDArray[np.int64]
 
 BATCH_SIZE = 16384
 """The default of the producer's ``batch.size``."""
-_AT_ONCE = 64
-"""Compressed batches between two looks at how well they compress; the estimate moves little with each of them."""
+_AT_ONCE = 32
+"""Batches that are cut and encoded at once, if they are compressed: between two looks at the estimate of that."""
+_AT_ONCE_PLAIN = 256
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 _SCHEMA = pa.schema([RECORDS.field(name) for name in _COLUMNS])
 _OVERHEADS = (layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4, layouts.BATCH_V2_SIZE)
@@ -64,23 +67,49 @@ class BatchSettings:
         return next(number for number, name in TIMESTAMP_TYPES.items() if name == self.message_timestamp_type)
 
 
+class Cut(NamedTuple):
+    """Rows of a partition that are whole batches: what :meth:`Encoder.encode` takes."""
+
+    columns: Columns
+    starts: Int64s
+    headers: NDArray[np.void]
+
+
+class Encoded(NamedTuple):
+    """The bytes of batches, one after the other, and how large the records of each are before they are compressed."""
+
+    buffer: NDArray[np.uint8]
+    uncompressed: Int64s
+
+
+def encode(encoder: Encoder, cut: Cut) -> Encoded:
+    buffer = encoder.encode(cut.columns, cut.starts, cut.headers)
+    return Encoded(buffer, encoder.uncompressed)
+
+
+def observe(ratio: Ratio, encoded: Encoded, settings: BatchSettings) -> None:
+    """Corrects the estimate by how well these batches were compressed, if they were."""
+    if settings.compression_type == "none":
+        return
+    sizes = np.diff(walk(encoded.buffer).positions, append=len(encoded.buffer)) - _OVERHEADS[settings.message_format]
+    for size, uncompressed in zip(sizes.tolist(), encoded.uncompressed.tolist(), strict=True):
+        ratio.update(size, uncompressed)
+
+
 class Batcher:
-    """Takes the rows of one partition in their order, and gives the bytes of its batches.
+    """Takes the rows of one partition in their order, and gives those that are whole batches.
 
     What is left of a batch that is not full waits for more rows, so batches are the same however rows come, but for the
-    estimate of how well they compress. ``encoder``, and ``ratio`` of the partition's topic, may be shared by batchers
-    of one thread. ``start_offset``: of the first record, where offsets are not given; ``timestamp`` (ms): of records
-    without one.
+    estimate of how well they compress. ``ratio``: that estimate, shared by the partitions of a topic; who encodes
+    corrects it (:func:`observe`), and each cut looks at it. ``start_offset``: of the first record, where there are no
+    offsets; ``timestamp`` (ms): of records without one.
     """
 
-    def __init__(
-        self, settings: BatchSettings, encoder: Encoder, ratio: Ratio, start_offset: int, timestamp: int
-    ) -> None:
+    def __init__(self, settings: BatchSettings, ratio: Ratio, start_offset: int, timestamp: int) -> None:
         self.records = 0
         self.next_offset = start_offset
-        self._settings = settings
-        self._encoder = encoder
-        self._ratio = None if settings.compression_type == "none" else ratio
+        self.settings = settings
+        self.ratio = ratio
         self._timestamp = timestamp
         self._left: pa.RecordBatch | None = None
 
@@ -88,8 +117,8 @@ class Batcher:
     def waiting_bytes(self) -> int:
         return 0 if self._left is None else self._left.nbytes
 
-    def add(self, rows: pa.RecordBatch, numbers: Int64s) -> Iterator[NDArray[np.uint8]]:
-        """The bytes of those batches that are full now. ``rows``: as :func:`rows.normalize` gives them, at least one;
+    def add(self, rows: pa.RecordBatch, numbers: Int64s) -> Iterator[Cut]:
+        """Those batches that are full now, some at a time. ``rows``: as :func:`rows.normalize` gives them, one or more;
         ``numbers``: the number of each in the input, shape ``(len(rows),)``, for errors.
 
         Raises :class:`RowError` if offsets do not rise, or the format cannot hold what a row has.
@@ -99,13 +128,13 @@ class Batcher:
         if self._left is not None:
             batch = pa.concat_batches([self._left, batch])
             self._left = None
-        yield from self._encode(batch, is_last=False)
+        yield from self._cut(batch, is_last=False)
 
-    def finish(self) -> Iterator[NDArray[np.uint8]]:
-        """The bytes of the last batch, if there is one."""
+    def finish(self) -> Iterator[Cut]:
+        """The last batch, if there is one."""
         left, self._left = self._left, None
         if left is not None:
-            yield from self._encode(left, is_last=True)
+            yield from self._cut(left, is_last=True)
 
     def _complete(self, rows: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
         """With all columns, offsets and timestamps given out where there are none."""
@@ -121,7 +150,7 @@ class Batcher:
                 )
             offset = arrow.column_of_numbers(pa.int64(), np.arange(self.next_offset, self.next_offset + count))
             self.next_offset += count
-        magic = self._settings.message_format
+        magic = self.settings.message_format
         if "timestamp" in names:
             timestamp = rows.column("timestamp")
             if magic == layouts.MAGIC_V0:
@@ -132,7 +161,7 @@ class Batcher:
         if "timestampType" in names:
             timestamp_type = rows.column("timestampType")
         else:
-            types = np.full(count, self._settings.timestamp_type, np.int32)
+            types = np.full(count, self.settings.timestamp_type, np.int32)
             timestamp_type = arrow.column_of_numbers(pa.int32(), types)
         if magic < layouts.MAGIC_V2:
             ends = arrow.ends(rows.column("headers"))
@@ -153,32 +182,24 @@ class Batcher:
                 )
             raise RowError(int(numbers[at]), "offset", reason)
 
-    def _encode(self, batch: pa.RecordBatch, is_last: bool) -> Iterator[NDArray[np.uint8]]:
+    def _cut(self, batch: pa.RecordBatch, is_last: bool) -> Iterator[Cut]:
         columns = columns_of(batch)
         breaks = _breaks(columns.timestamp_type, columns.timestamp)
-        settings, ratio = self._settings, self._ratio
+        settings = self.settings
         first = 0
         while first < batch.num_rows:
-            estimate, most = (None, None) if ratio is None else (float(ratio.estimate), _AT_ONCE)
+            is_plain = settings.compression_type == "none"
+            estimate, most = (None, _AT_ONCE_PLAIN) if is_plain else (float(self.ratio.estimate), _AT_ONCE)
             starts = cut(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)
             if not is_last and starts[-1] == batch.num_rows:
                 starts = starts[:-1]  # the last one may not be full
             if len(starts) < 2:
                 break
-            buffer = self._encoder.encode(columns, starts, headers_of(columns, starts))
-            if ratio is not None:
-                self._observe(ratio, buffer)
             first = int(starts[-1])
-            yield buffer
+            yield Cut(columns, starts, headers_of(columns, starts))
         if first < batch.num_rows:
             # Copied, so that a few rows do not keep all others in memory.
             self._left = batch.take(arrow.column_of_numbers(pa.int64(), np.arange(first, batch.num_rows)))
-
-    def _observe(self, ratio: Ratio, buffer: NDArray[np.uint8]) -> None:
-        overhead = _OVERHEADS[self._settings.message_format]
-        sizes = np.diff(walk(buffer).positions, append=len(buffer)) - overhead
-        for size, uncompressed in zip(sizes.tolist(), self._encoder.uncompressed.tolist(), strict=True):
-            ratio.update(size, uncompressed)
 
 
 def _breaks(types: NDArray[np.int8], timestamps: Int64s) -> NDArray[np.bool_] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -42,7 +43,16 @@ class Inputs:
         self._rows = 0
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the place."""
+        """Reads ahead in a thread. Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the
+        place."""
+        batches = self._read()
+        with ThreadPoolExecutor(1, "brokerless-read") as reader:
+            ahead = reader.submit(next, batches, None)
+            while (batch := ahead.result()) is not None:
+                ahead = reader.submit(next, batches, None)
+                yield batch
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
         for path in self._paths:
             if path == STDIN:
                 assert self._stdin is not None
@@ -120,7 +130,8 @@ def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
     import pyarrow.parquet as pq
 
     try:
-        source = pa.PythonFile(_Stream(file), mode="r")
+        # A local file is read as it is, not mapped, and without Python's lock.
+        source = pa.PythonFile(_Stream(file), mode="r") if storage.is_remote(path) else pa.OSFile(storage.local(path))
         metadata = pq.read_metadata(source)
         schema = metadata.schema.to_arrow_schema()
         check_columns(schema)
@@ -130,7 +141,8 @@ def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
         source.seek(0)
         with closing(pq.ParquetFile(source, **options)) as parquet:
             names = [name for name in schema.names if name not in IGNORED]
-            yield from parquet.iter_batches(max(1, min(_ROWS, _BYTES // max(widest, 1))), columns=names)
+            rows = max(1, min(_ROWS, _BYTES // max(widest, 1)))
+            yield from parquet.iter_batches(rows, columns=names, use_threads=False)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:

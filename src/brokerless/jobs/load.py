@@ -9,18 +9,23 @@ end, or none does.
 
 from __future__ import annotations
 
+import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
-from brokerless.batcher import Batcher, BatchSettings
+from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, encode, observe
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.format.encode import Encoder, Ratio
 from brokerless.jobs.places import Placement, Placer
@@ -38,6 +43,8 @@ Int64s = NDArray[np.int64]
 
 _GROUP = 16 << 20
 """Bytes of rows that are sorted by partition at once."""
+_WAITING = 4
+"""Pieces of a few batches that are encoded at once; always as many, so that output does not depend on the machine."""
 _ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 
 
@@ -126,7 +133,6 @@ class Loader:
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run
-        self._encoder: Encoder = settings.encoder()
         self._placer = Placer(placement, settings.batch_size)
         self._start_offset = placement.start_offset
         self._timestamp = int(time.time() * 1000) if placement.timestamp is None else placement.timestamp
@@ -138,8 +144,10 @@ class Loader:
         self._rows = 0
         self._control_records = 0
         self._stack = ExitStack()
+        self._encoders = self._stack.enter_context(Encoders(settings))
+        self._waiting: deque[tuple[_Open, Future[Encoded]]] = deque()
 
-    def __enter__(self) -> Loader:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -178,6 +186,8 @@ class Loader:
         self._write_group()
         for each in self._open.values():
             self._append(each, each.batcher.finish())
+        while self._waiting:
+            self._write_oldest()
         for each in self._open.values():
             if each.output is not None:
                 each.output.commit()
@@ -217,7 +227,7 @@ class Loader:
         """``rows``: its first ones."""
         first = rows.column("offset")[0].as_py() if "offset" in rows.schema.names else self._start_offset
         ratio = self._ratios.setdefault(topic, Ratio())
-        batcher = Batcher(self._settings, self._encoder, ratio, self._start_offset, self._timestamp)
+        batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
         if self._dry_run:
             check_new(self._directory, topic, partition)
             return _Open(batcher, None, first)
@@ -230,11 +240,46 @@ class Loader:
         )
         return _Open(batcher, self._stack.enter_context(output), first)
 
-    def _append(self, each: _Open, buffers: Iterator[NDArray[np.uint8]]) -> None:
-        for buffer in buffers:
-            if each.output is not None:
-                each.output.append(buffer)
-            each.size += len(buffer)
+    def _append(self, each: _Open, cuts: Iterator[Cut]) -> None:
+        for cut in cuts:
+            self._waiting.append((each, self._encoders.submit(cut)))
+            if len(self._waiting) > _WAITING:
+                self._write_oldest()
+
+    def _write_oldest(self) -> None:
+        each, future = self._waiting.popleft()
+        encoded = future.result()
+        observe(each.batcher.ratio, encoded, self._settings)
+        if each.output is not None:
+            each.output.append(encoded.buffer)
+        each.size += len(encoded.buffer)
+
+
+class Encoders:
+    """Encodes in as many threads as this process has processors, a few at most."""
+
+    def __init__(self, settings: BatchSettings) -> None:
+        threads = min(len(os.sched_getaffinity(0)), _WAITING) if hasattr(os, "sched_getaffinity") else 2
+        self._free: SimpleQueue[Encoder] = SimpleQueue()
+        for _ in range(threads):
+            self._free.put(settings.encoder())
+        self._pool = ThreadPoolExecutor(threads, "brokerless-encode")
+
+    def submit(self, cut: Cut) -> Future[Encoded]:
+        return self._pool.submit(self._encode, cut)
+
+    def _encode(self, cut: Cut) -> Encoded:
+        encoder = self._free.get()
+        try:
+            return encode(encoder, cut)
+        finally:
+            self._free.put(encoder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
 def check_new(directory: Path, topic: str, partition: int) -> None:

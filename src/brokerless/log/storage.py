@@ -161,7 +161,7 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
             return RemoteFile(path, fs.open(inner, "rb", cache_type="none"), int(info["size"]), fs)
     with _unreadable(path, OSError, ValueError):
         # A pipe without a writer would keep a blocking open waiting for ever.
-        descriptor = os.open(_local(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        descriptor = os.open(local(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
             mode = os.fstat(descriptor).st_mode
             if stat.S_ISDIR(mode):
@@ -187,7 +187,7 @@ def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = N
 def list_directory(path: str, storage_options: StorageOptions | None = None) -> list[Entry]:
     """What is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable directory."""
     if not is_remote(path):
-        with _unreadable(path, OSError, ValueError), os.scandir(_local(path)) as found:
+        with _unreadable(path, OSError, ValueError), os.scandir(local(path)) as found:
             return sorted((_local_entry(path, each) for each in found), key=lambda entry: entry.name)
     with _unreadable(path, Exception):
         fs, inner = _file_system(path, storage_options)
@@ -208,7 +208,7 @@ def is_directory(path: str, storage_options: StorageOptions | None = None) -> bo
     """Whether there is a directory; False as well where there is nothing or nothing that may be asked."""
     if not is_remote(path):
         with suppress(OSError, ValueError):
-            return stat.S_ISDIR(os.stat(_local(path)).st_mode)  # noqa: PTH116 - paths are strings here
+            return stat.S_ISDIR(os.stat(local(path)).st_mode)  # noqa: PTH116 - paths are strings here
         return False
     with _unreadable(path, Exception):
         fs, inner = _file_system(path, storage_options)
@@ -219,7 +219,7 @@ def exists(path: str, storage_options: StorageOptions | None = None) -> bool:
     """Whether there is a file or directory."""
     if not is_remote(path):
         with suppress(OSError, ValueError):
-            os.stat(_local(path))  # noqa: PTH116 - paths are strings here
+            os.stat(local(path))  # noqa: PTH116 - paths are strings here
             return True
         return False
     with _unreadable(path, Exception):
@@ -241,7 +241,7 @@ def expand(path: str, storage_options: StorageOptions | None = None) -> list[str
             protocol = first.partition("://")[0]
             matches = sorted("::".join([f"{protocol}://{str(each).lstrip('/')}", *rest]) for each in fs.glob(inner))
     else:
-        matches = sorted(glob.glob(_local(path)))  # noqa: PTH207 - paths are strings here
+        matches = sorted(glob.glob(local(path)))  # noqa: PTH207 - paths are strings here
     if not matches:
         raise UnreadableError(f"{path}: no path matches this pattern")
     return matches
@@ -262,7 +262,7 @@ def directory_name(path: str) -> str:
     if is_remote(path):
         part = next((part for part in path.split("::") if "://" in part), path)
         return part.rstrip("/").rpartition("/")[2]
-    return os.path.basename(os.path.abspath(_local(path)))  # noqa: PTH100, PTH119 - links keep their own name
+    return os.path.basename(os.path.abspath(local(path)))  # noqa: PTH100, PTH119 - links keep their own name
 
 
 def is_remote(path: str) -> bool:
@@ -270,7 +270,8 @@ def is_remote(path: str) -> bool:
     return _URL.match(path) is not None and (_FILE_URL.match(path) is None or "::" in path)
 
 
-def _local(path: str) -> str:
+def local(path: str) -> str:
+    """A path of this machine as its system knows it: without ``file:``."""
     return _FILE_URL.sub("", path, count=1)
 
 

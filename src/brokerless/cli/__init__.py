@@ -22,9 +22,10 @@ COMMANDS = {
     "verify": "whether all is as it should be: checksums, structure, indexes",
     "convert": "partitions in another format, codec or batch size, as new partitions",
     "load": "records from Parquet or JSON Lines, into new partitions",
+    "internals": "what Kafka's own topics say: committed offsets, groups, transactional ids, the cluster's metadata",
 }
 
-_LIST = "\n".join(f"  {name:9}{text}" for name, text in COMMANDS.items())
+_LIST = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
 HELP = f"""\
 usage: brokerless COMMAND [OPTIONS] PATH...
 

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from brokerless.cli.output import Output
+from brokerless.errors import UnreadableError, UsageError
+
+if TYPE_CHECKING:
+    from brokerless.logs import Log, Partition
+
+DESCRIPTION = """\
+What Kafka's own topics say: committed offsets and groups (__consumer_offsets), transactional ids (__transaction_state),
+topics, partitions, configs, brokers and more (__cluster_metadata, its log and its snapshots).
+
+It is the state that the records add up to; --history gives the records themselves, decoded as Kafka's dump tool decodes
+them. A record of a type or version that is not known is told on stderr, and --history gives its bytes. What the last
+records of __cluster_metadata say may not have been committed by the quorum: its files do not tell.
+
+The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
+"""
+EXAMPLES = """\
+  brokerless internals /var/lib/kafka
+  brokerless internals /var/lib/kafka --table offsets --table groups
+  brokerless internals /var/lib/kafka --table partitions --json | jq 'select(.leader == -1)'
+  brokerless internals /var/lib/kafka/__consumer_offsets-7 --history --json | jq .payload
+"""
+TABLES = (
+    "offsets",
+    "groups",
+    "members",
+    "transactionalIds",
+    "topics",
+    "partitions",
+    "configs",
+    "brokers",
+    "controllers",
+    "features",
+    "quotas",
+    "acls",
+    "producerIds",
+)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--table",
+        action="append",
+        default=[],
+        choices=TABLES,
+        metavar="NAME",
+        help=f"only this table of the state; may be given again. There are {', '.join(TABLES)}",
+    )
+    parser.add_argument("--history", action="store_true", help="every record, in the order of the logs")
+
+
+def run(options: Namespace) -> int:
+    if options.history and options.table:
+        raise UsageError("--table is of the state, and --history gives records; give one of them")
+    output = Output()
+    above = ""
+    for log in output.open(options.paths, options.include):
+        partitions = _internal(log, output.chosen(log, options.topic, options.partition), output)
+        if not partitions:
+            continue
+        if len(options.paths) > 1 and not options.json:
+            output.line(f"{above}{log.path}:")
+        above = "\n"
+        try:
+            if options.history:
+                _history(partitions, options, output)
+            else:
+                _state(partitions, options, output)
+        except UnreadableError as error:
+            output.unreadable(error)
+    return output.end()
+
+
+def _internal(log: Log, partitions: Sequence[Partition], output: Output) -> list[Partition]:
+    from brokerless.internals.entries import internal_topic
+    from brokerless.internals.records import TOPICS
+
+    found = [each for each in partitions if internal_topic(each) is not None]
+    if partitions and not found:
+        output.unreadable(UnreadableError(f"{log.path}: no internal topic is here, which are {', '.join(TOPICS)}"))
+    return found
+
+
+def _state(partitions: Sequence[Partition], options: Namespace, output: Output) -> None:
+    from brokerless.internals.tables import state_rows
+    from brokerless.views.internals import state_lines
+
+    above = ""
+    for name, rows in state_rows(partitions, options.table or TABLES, output.damage).items():
+        if options.json:
+            output.objects({"table": name, **row} for row in rows)
+        elif rows or options.table:
+            output.line(f"{above}{name}:")
+            above = "\n"
+            for line in state_lines(name, rows):
+                output.line(f"  {line}")
+
+
+def _history(partitions: Sequence[Partition], options: Namespace, output: Output) -> None:
+    from brokerless.internals.tables import history_rows
+    from brokerless.views.internals import history_json, history_line
+
+    for row in history_rows(partitions, output.damage):
+        if options.json:
+            output.objects([history_json(row)])
+        else:
+            output.line(history_line(row))

@@ -1,0 +1,261 @@
+"""What ``__cluster_metadata`` says now: the newest snapshot, and the records of the log after it, applied in order.
+
+A record either tells all of a thing (``PARTITION_RECORD``) or what changed (``PARTITION_CHANGE_RECORD``). Records of a
+metadata transaction (KIP-868) count once it ends, and never if it is aborted. A log's last records may not have been
+committed by the quorum: the files do not say. Sources: ``MetadataDelta`` and the deltas of its parts,
+``MetadataBatchLoader``, ``PartitionRegistration`` (4.1.1); KIP-630 for snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokerless.errors import Finding
+from brokerless.format.control import decode_control
+from brokerless.internals.entries import decode_entry, read_entries
+from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
+from brokerless.log import names
+from brokerless.log.storage import Entry as File
+from brokerless.logs import OnDamage, Partition, open
+
+Row = dict[str, Any]
+
+RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
+"""``ConfigResource.Type``."""
+
+_NO_LEADER_CHANGE = -2
+_NO_CHANGE = -1
+_CHANGED_LISTS = (
+    "replicas",
+    "isr",
+    "removingReplicas",
+    "addingReplicas",
+    "directories",
+    "eligibleLeaderReplicas",
+    "lastKnownElr",
+)
+_FENCE, _UNFENCE = 1, -1
+_TOPIC = 2
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The things of a cluster, each as its record gave them, by what tells them apart; filled by :func:`apply`."""
+
+    topics: dict[str, str] = field(default_factory=dict[str, str])
+    """Names by topic id."""
+    partitions: dict[str, dict[int, Row]] = field(default_factory=dict[str, dict[int, Row]])
+    """By topic id and number."""
+    configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict[tuple[int, str], dict[str, str]])
+    """By resource type and name."""
+    brokers: dict[int, Row] = field(default_factory=dict[int, Row])
+    controllers: dict[int, Row] = field(default_factory=dict[int, Row])
+    features: dict[str, int] = field(default_factory=dict[str, int])
+    quotas: dict[tuple[Any, ...], Row] = field(default_factory=dict[tuple[Any, ...], Row])
+    acls: dict[str, Row] = field(default_factory=dict[str, Row])
+    producer_ids: Row | None = None
+
+
+def read_cluster(partition: Partition, on_damage: OnDamage) -> Cluster:
+    """The state that a partition's snapshots and log add up to; of a lone file, what it holds."""
+    snapshot, start_offset = _newest_snapshot(partition, on_damage)
+    cluster = Cluster()
+    if snapshot is not None:
+        _replay(cluster, snapshot, None, on_damage)
+    first = partition.start_offset
+    if partition.topic is not None and first is not None and first > (start_offset or 0):
+        text = "records before the log's first one are missing, and no snapshot has them"
+        found = partition.segment_paths[0].log.path
+        on_damage(Finding("warning", "metadata-gap", found, None, first, text, str(start_offset or 0), str(first)))
+    _replay(cluster, partition, start_offset, on_damage)
+    return cluster
+
+
+def _newest_snapshot(partition: Partition, on_damage: OnDamage) -> tuple[Partition | None, int | None]:
+    """The newest snapshot that is whole, and the first offset that is not in it."""
+    for file in reversed(partition.paths.snapshots):
+        name = names.parse_segment_file(file.name)
+        assert name is not None
+        (snapshot,) = open(file.path, storage_options=partition.storage_options).partitions
+        if _is_whole(snapshot):
+            return snapshot, name.offset
+        on_damage(_not_whole(file))
+    return None, None
+
+
+def _is_whole(snapshot: Partition) -> bool:
+    """Whether a snapshot ends with its footer, and all before it can be read."""
+    damage: list[Finding] = []
+    last: tuple[bytes | None, bytes | None] | None = None
+    for batch in snapshot.records(["key", "value", "isControl"], control=True, on_damage=damage.append):
+        row = batch.slice(batch.num_rows - 1).to_pylist()[0]
+        last = (row["key"], row["value"]) if row["isControl"] else None
+    control = None if last is None else decode_control(*last)
+    return control is not None and control.type == "SNAPSHOT_FOOTER" and not damage
+
+
+def _not_whole(file: File) -> Finding:
+    text = "a snapshot that is damaged, or ends before its footer; an older one or the log is read in its place"
+    return Finding("warning", "snapshot-not-whole", file.path, None, None, text)
+
+
+def _replay(cluster: Cluster, partition: Partition, start_offset: int | None, on_damage: OnDamage) -> None:
+    undecided: list[InternalRecord] | None = None
+    for entry in read_entries(partition, CLUSTER_METADATA, on_damage, start_offset):
+        record = decode_entry(entry, CLUSTER_METADATA, on_damage)
+        match record.type:
+            case "BEGIN_TRANSACTION_RECORD":
+                undecided = []
+            case "ABORT_TRANSACTION_RECORD":
+                undecided = None
+            case "END_TRANSACTION_RECORD":
+                for each in undecided or ():
+                    apply(cluster, each)
+                undecided = None
+            case _ if undecided is not None:
+                undecided.append(record)
+            case _:
+                apply(cluster, record)
+
+
+def apply(cluster: Cluster, record: InternalRecord) -> None:
+    """Does what one record says. What is not known here, or says something of a thing that is not there, is passed
+    over."""
+    data = record.data
+    if data is None:
+        return
+    match record.type:
+        case "TOPIC_RECORD":
+            cluster.topics[data["topicId"]] = data["name"]
+        case "REMOVE_TOPIC_RECORD":
+            _remove_topic(cluster, data["topicId"])
+        case "PARTITION_RECORD":
+            cluster.partitions.setdefault(data["topicId"], {})[data["partitionId"]] = dict(data)
+        case "PARTITION_CHANGE_RECORD":
+            _change_partition(cluster.partitions.get(data["topicId"], {}).get(data["partitionId"]), data)
+        case "CLEAR_ELR_RECORD":
+            _clear_elr(cluster, data["topicName"])
+        case "CONFIG_RECORD":
+            configs = cluster.configs.setdefault((data["resourceType"], data["resourceName"]), {})
+            configs.pop(data["name"], None)
+            if data["value"] is not None:
+                configs[data["name"]] = data["value"]
+        case "FEATURE_LEVEL_RECORD":
+            cluster.features.pop(data["name"], None)
+            if data["featureLevel"]:
+                cluster.features[data["name"]] = data["featureLevel"]
+        case "PRODUCER_IDS_RECORD":
+            cluster.producer_ids = data
+        case "CLIENT_QUOTA_RECORD":
+            _change_quota(cluster, data)
+        case "ACCESS_CONTROL_ENTRY_RECORD":
+            cluster.acls[data["id"]] = data
+        case "REMOVE_ACCESS_CONTROL_ENTRY_RECORD":
+            cluster.acls.pop(data["id"], None)
+        case _:
+            _apply_to_nodes(cluster, record.type, data)
+
+
+def _apply_to_nodes(cluster: Cluster, type_: str | None, data: Row) -> None:
+    match type_:
+        case "REGISTER_BROKER_RECORD":
+            cluster.brokers[data["brokerId"]] = {"inControlledShutdown": False, "logDirs": [], **data}
+        case "UNREGISTER_BROKER_RECORD":
+            cluster.brokers.pop(data["brokerId"], None)
+        case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
+            if data["id"] in cluster.brokers:
+                cluster.brokers[data["id"]]["fenced"] = type_ == "FENCE_BROKER_RECORD"
+        case "BROKER_REGISTRATION_CHANGE_RECORD":
+            broker = cluster.brokers.get(data["brokerId"], {})
+            if broker and data.get("fenced", 0) in (_FENCE, _UNFENCE):
+                broker["fenced"] = data["fenced"] == _FENCE
+            if broker and data.get("inControlledShutdown"):
+                broker["inControlledShutdown"] = True
+            if broker and data.get("logDirs"):
+                broker["logDirs"] = data["logDirs"]
+        case "REGISTER_CONTROLLER_RECORD":
+            cluster.controllers[data["controllerId"]] = data
+        case _:
+            return
+
+
+def _remove_topic(cluster: Cluster, topic_id: str) -> None:
+    name = cluster.topics.pop(topic_id, None)
+    cluster.partitions.pop(topic_id, None)
+    if name is not None:
+        cluster.configs.pop((_TOPIC, name), None)
+
+
+def _change_quota(cluster: Cluster, data: Row) -> None:
+    entities = (
+        (each["entityType"], each["entityName"] is not None, each["entityName"] or "") for each in data["entity"]
+    )
+    key = tuple(sorted(entities)), data["key"]
+    cluster.quotas.pop(key, None)
+    if not data["remove"]:
+        cluster.quotas[key] = {name: data[name] for name in ("entity", "key", "value")}
+
+
+def _change_partition(partition: Row | None, change: Row) -> None:
+    if partition is None:
+        return
+    for name in _CHANGED_LISTS:
+        if change.get(name) is not None:
+            partition[name] = change[name]
+    if change.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
+        partition["leader"] = change["leader"]
+        partition["leaderEpoch"] += 1
+    if change.get("leaderRecoveryState", _NO_CHANGE) != _NO_CHANGE:
+        partition["leaderRecoveryState"] = change["leaderRecoveryState"]
+    partition["partitionEpoch"] += 1
+
+
+def _clear_elr(cluster: Cluster, topic: str) -> None:
+    """Of one topic, or of all where it has no name."""
+    for topic_id, partitions in cluster.partitions.items():
+        if topic and cluster.topics.get(topic_id) != topic:
+            continue
+        for partition in partitions.values():
+            if partition.get("eligibleLeaderReplicas") or partition.get("lastKnownElr"):
+                _change_partition(partition, {"eligibleLeaderReplicas": [], "lastKnownElr": []})
+
+
+def cluster_rows(cluster: Cluster) -> dict[str, list[Row]]:
+    """The rows of the tables of a cluster."""
+    topics = sorted((name, topic_id) for topic_id, name in cluster.topics.items())
+    return {
+        "topics": [
+            {"topic": name, "topicId": topic_id, "partitions": len(cluster.partitions.get(topic_id, ()))}
+            for name, topic_id in topics
+        ],
+        "partitions": list(_partition_rows(cluster)),
+        "configs": list(_config_rows(cluster)),
+        "brokers": [cluster.brokers[each] for each in sorted(cluster.brokers)],
+        "controllers": [cluster.controllers[each] for each in sorted(cluster.controllers)],
+        "features": [{"name": name, "featureLevel": level} for name, level in sorted(cluster.features.items())],
+        "quotas": [cluster.quotas[each] for each in sorted(cluster.quotas)],
+        "acls": [cluster.acls[each] for each in sorted(cluster.acls)],
+        "producerIds": [] if cluster.producer_ids is None else [cluster.producer_ids],
+    }
+
+
+def _partition_rows(cluster: Cluster) -> Iterator[Row]:
+    for topic, topic_id in sorted((cluster.topics.get(topic_id, ""), topic_id) for topic_id in cluster.partitions):
+        for number, row in sorted(cluster.partitions[topic_id].items()):
+            yield {
+                "topic": topic or None,
+                "topicId": topic_id,
+                "partition": number,
+                **{name: row[name] for name in ("leader", "leaderEpoch", "partitionEpoch")},
+                "leaderRecoveryState": row.get("leaderRecoveryState", 0),
+                **{name: row.get(name) or [] for name in _CHANGED_LISTS},
+            }
+
+
+def _config_rows(cluster: Cluster) -> Iterator[Row]:
+    for (type_, resource), configs in sorted(cluster.configs.items()):
+        resource_type = RESOURCE_TYPES.get(type_, str(type_))
+        for name, value in sorted(configs.items()):
+            yield {"resourceType": resource_type, "resourceName": resource, "name": name, "value": value}

@@ -1,0 +1,115 @@
+"""The records of an internal topic's partition, each with what became of its transaction; the last one of each key.
+
+Consumers commit offsets within transactions as well. A group coordinator takes those when their transaction commits,
+and the order of several for one key is that of their offsets in the log (``OffsetMetadataManager``, 4.1.1): so what
+counts is the last one that is not aborted and not open.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from brokerless.arrow import integers
+from brokerless.errors import Finding
+from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
+from brokerless.log import names
+from brokerless.log.partition import transactions_of
+from brokerless.log.storage import directory_name, is_remote
+from brokerless.log.transactions import State
+from brokerless.logs import OnDamage, Partition
+
+_COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record. ``timestamp`` in ms; ``transaction``: what became of the transaction that it is of, None without one;
+    ``file`` and ``position`` are those of its batch."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    transaction: State | None
+    file: str
+    position: int
+
+
+def internal_topic(partition: Partition) -> str | None:
+    """Which internal topic's partition this is, None for any other. A lone file is what its directory's name says, and
+    a KRaft snapshot is of ``__cluster_metadata``."""
+    topic = partition.topic
+    if topic is None:
+        name = directory_name(partition.path)
+        if name.endswith(".checkpoint"):
+            return CLUSTER_METADATA
+        above = partition.path.rpartition("/")[0] if is_remote(partition.path) else f"{partition.path}/.."
+        named = names.parse_partition_directory(directory_name(above))
+        topic = None if named is None else named.topic
+    return topic if topic in TOPICS else None
+
+
+def read_entries(
+    partition: Partition, topic: str, on_damage: OnDamage, start_offset: int | None = None
+) -> Iterator[Entry]:
+    """All records but control records, in the order of the log."""
+    states = _transaction_states(partition) if topic == CONSUMER_OFFSETS else {}
+    for batch in partition.records(_COLUMNS, start_offset=start_offset, on_damage=on_damage):
+        file: str = batch.column("file")[0].as_py()
+        of_file = states.get(file, {})
+        keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+        numbers = (integers(batch.column(name)) for name in ("offset", "timestamp", "batchPosition"))
+        for key, value, offset, timestamp, position in zip(keys, values, *numbers, strict=True):
+            yield Entry(offset, timestamp, key, value, of_file.get(position), file, position)
+
+
+def decode_entry(entry: Entry, topic: str, on_damage: OnDamage) -> InternalRecord:
+    """What a record says. One that cannot be decoded is a finding: a warning, since its bytes are as they were
+    written."""
+    record = decode_record(topic, entry.key, entry.value)
+    if record.problem is not None:
+        kind, message = record.problem
+        on_damage(Finding("warning", kind, entry.file, entry.position, entry.offset, message))
+    return record
+
+
+def last_by_key(partition: Partition, topic: str, on_damage: OnDamage) -> list[Entry]:
+    """For each key the last record that counts, in the order of the log; keys whose last one is a tombstone are left
+    out."""
+    last: dict[bytes | None, Entry] = {}
+    for entry in read_entries(partition, topic, on_damage):
+        if entry.transaction in ("aborted", "open"):
+            continue
+        last.pop(entry.key, None)
+        if entry.value is not None:
+            last[entry.key] = entry
+    return list(last.values())
+
+
+def _transaction_states(partition: Partition) -> dict[str, dict[int, State]]:
+    """What became of the transaction of each transactional batch, by file and position."""
+    spans: dict[int, list[tuple[int, int, State]]] = {}
+    for each in transactions_of(partition.paths, partition.storage_options).all:
+        if each.first_offset is not None:
+            spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset, each.state))
+    found: dict[str, dict[int, State]] = {}
+    if not spans:
+        return found
+    for of_producer in spans.values():
+        of_producer.sort()
+    columns = ["position", "producerId", "baseOffset", "isTransactional", "isControl"]
+    for batch in partition.batches(["file", *columns], on_damage=lambda _: None):
+        values = (batch.column(name).to_pylist() for name in columns)
+        for position, producer_id, offset, is_transactional, is_control in zip(*values, strict=True):
+            if is_transactional and not is_control:
+                state = _state(spans.get(producer_id, []), offset)
+                found.setdefault(batch.column("file")[0].as_py(), {})[position] = state
+    return found
+
+
+def _state(spans: list[tuple[int, int, State]], offset: int) -> State:
+    """Of a producer's transactions, which follow one another: the state of the one that has an offset."""
+    at = bisect_right(spans, offset, key=lambda span: span[0])
+    return spans[at - 1][2] if at and offset <= spans[at - 1][1] else "open"

@@ -1,0 +1,166 @@
+"""The Arrow schemas of the tables that are made of Kafka's internal topics.
+
+Names are those of Kafka's records. Timestamps are milliseconds since the epoch, null where Kafka has none.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from brokerless.schemas import NAME, TIMESTAMP
+
+_IDS = pa.list_(pa.int32())
+_NAMES = pa.list_(pa.string())
+_ENDPOINTS = pa.list_(
+    pa.struct({"name": pa.string(), "host": pa.string(), "port": pa.int32(), "securityProtocol": pa.int16()})
+)
+_FEATURES = pa.list_(
+    pa.struct({"name": pa.string(), "minSupportedVersion": pa.int16(), "maxSupportedVersion": pa.int16()})
+)
+_ASSIGNMENT = pa.list_(pa.struct({"topic": pa.string(), "topicId": pa.string(), "partitions": _IDS}))
+HISTORY = pa.schema(
+    {
+        "topic": NAME,
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": TIMESTAMP,
+        "type": NAME,
+        "key": pa.string(),
+        "payload": pa.string(),
+        "keyBytes": pa.binary(),
+        "payloadBytes": pa.binary(),
+        "transaction": NAME,
+        "file": NAME,
+        "batchPosition": pa.int64(),
+    }
+)
+"""A record of an internal topic. ``key`` and ``payload`` are the JSON that Kafka's dump tool prints; what cannot be
+decoded is in ``keyBytes`` and ``payloadBytes``, which are null for all others. ``transaction``: ``committed``,
+``aborted`` or ``open`` for offsets that were committed within a transaction."""
+
+STATE = {
+    "offsets": pa.schema(
+        {
+            "group": pa.string(),
+            "topic": pa.string(),
+            "partition": pa.int32(),
+            "offset": pa.int64(),
+            "leaderEpoch": pa.int32(),
+            "metadata": pa.string(),
+            "commitTimestamp": TIMESTAMP,
+            "expireTimestamp": TIMESTAMP,
+            "topicId": pa.string(),
+            "recordOffset": pa.int64(),
+        }
+    ),
+    "groups": pa.schema(
+        {
+            "group": pa.string(),
+            "type": pa.string(),
+            "epoch": pa.int32(),
+            "assignmentEpoch": pa.int32(),
+            "protocolType": pa.string(),
+            "protocol": pa.string(),
+            "leader": pa.string(),
+            "currentStateTimestamp": TIMESTAMP,
+            "members": pa.int64(),
+        }
+    ),
+    "members": pa.schema(
+        {
+            "group": pa.string(),
+            "memberId": pa.string(),
+            "groupInstanceId": pa.string(),
+            "rackId": pa.string(),
+            "clientId": pa.string(),
+            "clientHost": pa.string(),
+            "epoch": pa.int32(),
+            "subscribedTopicNames": _NAMES,
+            "subscribedTopicRegex": pa.string(),
+            "assignment": _ASSIGNMENT,
+        }
+    ),
+    "transactionalIds": pa.schema(
+        {
+            "transactionalId": pa.string(),
+            "state": pa.string(),
+            "producerId": pa.int64(),
+            "producerEpoch": pa.int16(),
+            "previousProducerId": pa.int64(),
+            "nextProducerId": pa.int64(),
+            "nextProducerEpoch": pa.int16(),
+            "transactionTimeoutMs": pa.int32(),
+            "transactionPartitions": pa.list_(pa.struct({"topic": pa.string(), "partitionIds": _IDS})),
+            "transactionStartTimestamp": TIMESTAMP,
+            "transactionLastUpdateTimestamp": TIMESTAMP,
+            "clientTransactionVersion": pa.int16(),
+            "recordOffset": pa.int64(),
+        }
+    ),
+    "topics": pa.schema({"topic": pa.string(), "topicId": pa.string(), "partitions": pa.int32()}),
+    "partitions": pa.schema(
+        {
+            "topic": pa.string(),
+            "topicId": pa.string(),
+            "partition": pa.int32(),
+            "leader": pa.int32(),
+            "leaderEpoch": pa.int32(),
+            "partitionEpoch": pa.int32(),
+            "leaderRecoveryState": pa.int8(),
+            "replicas": _IDS,
+            "isr": _IDS,
+            "removingReplicas": _IDS,
+            "addingReplicas": _IDS,
+            "directories": _NAMES,
+            "eligibleLeaderReplicas": _IDS,
+            "lastKnownElr": _IDS,
+        }
+    ),
+    "configs": pa.schema(
+        {"resourceType": pa.string(), "resourceName": pa.string(), "name": pa.string(), "value": pa.string()}
+    ),
+    "brokers": pa.schema(
+        {
+            "brokerId": pa.int32(),
+            "brokerEpoch": pa.int64(),
+            "incarnationId": pa.string(),
+            "rack": pa.string(),
+            "fenced": pa.bool_(),
+            "inControlledShutdown": pa.bool_(),
+            "endPoints": _ENDPOINTS,
+            "features": _FEATURES,
+            "logDirs": _NAMES,
+        }
+    ),
+    "controllers": pa.schema(
+        {
+            "controllerId": pa.int32(),
+            "incarnationId": pa.string(),
+            "endPoints": _ENDPOINTS,
+            "features": _FEATURES,
+        }
+    ),
+    "features": pa.schema({"name": pa.string(), "featureLevel": pa.int16()}),
+    "quotas": pa.schema(
+        {
+            "entity": pa.list_(pa.struct({"entityType": pa.string(), "entityName": pa.string()})),
+            "key": pa.string(),
+            "value": pa.float64(),
+        }
+    ),
+    "acls": pa.schema(
+        {
+            "id": pa.string(),
+            "resourceType": pa.int8(),
+            "resourceName": pa.string(),
+            "patternType": pa.int8(),
+            "principal": pa.string(),
+            "host": pa.string(),
+            "operation": pa.int8(),
+            "permissionType": pa.int8(),
+        }
+    ),
+    "producerIds": pa.schema({"brokerId": pa.int32(), "brokerEpoch": pa.int64(), "nextProducerId": pa.int64()}),
+}
+"""The tables of what internal topics say now, by name. Names are those of Kafka's records; -1 is none where Kafka has
+it so, and a timestamp that is none is null."""

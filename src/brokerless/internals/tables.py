@@ -1,0 +1,138 @@
+"""Kafka's internal topics as tables: what they say now, and all that they ever said.
+
+>>> import brokerless
+>>> from brokerless import internals
+>>> tables = internals.state(brokerless.open("/var/lib/kafka").partitions)
+>>> tables["offsets"].num_rows
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.errors import UsageError
+from brokerless.internals.cluster import cluster_rows, read_cluster
+from brokerless.internals.entries import Entry, decode_entry, internal_topic, last_by_key, read_entries
+from brokerless.internals.groups import group_rows
+from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE, InternalRecord
+from brokerless.internals.schemas import HISTORY, STATE
+from brokerless.internals.transactional_ids import transactional_id_rows
+from brokerless.logs import OnDamage, Partition, raise_errors
+
+Row = dict[str, Any]
+
+CLUSTER = STATE.keys() - {"offsets", "groups", "members", "transactionalIds"}
+
+_ROWS = 4096
+_SORTED = {
+    "offsets": ("group", "topic", "partition"),
+    "groups": ("group",),
+    "members": ("group", "memberId"),
+    "transactionalIds": ("transactionalId",),
+}
+"""Tables of topics with several partitions, and what they are sorted by."""
+
+
+def state(
+    partitions: Iterable[Partition], tables: Collection[str] = tuple(STATE), *, on_damage: OnDamage | None = None
+) -> dict[str, pa.Table]:
+    """What the internal topics among some partitions say now: the ``tables`` that are asked for, by name; their schemas
+    are :data:`schemas.STATE`.
+
+    Give the partitions of one broker, or one replica of each: what is in two of them is in the tables twice.
+    ``on_damage`` is called with each :class:`Finding`, and reading goes on; without it, the first error is raised as
+    :class:`DamageError`. Records of an unknown type or version are warnings, and change nothing. Raises
+    :class:`UsageError` for a table that there is not.
+    """
+    unknown = sorted(set(tables) - STATE.keys())
+    if unknown:
+        raise UsageError(f"there is no table {unknown[0]!r}; there are {', '.join(STATE)}")
+    rows = state_rows(partitions, tables, on_damage or raise_errors)
+    return {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
+
+
+def history(partitions: Iterable[Partition], *, on_damage: OnDamage | None = None) -> Iterator[pa.RecordBatch]:
+    """Each record of the internal topics among some partitions, in the order of their logs, decoded (schema
+    :data:`schemas.HISTORY`). Control records, and what is only in a KRaft snapshot, are left out.
+
+    ``on_damage`` as in :func:`state`; a record that cannot be decoded is given as bytes.
+    """
+    rows = history_rows(partitions, on_damage or raise_errors)
+    while part := list(islice(rows, _ROWS)):
+        yield pa.RecordBatch.from_pylist([_history_columns(row) for row in part], HISTORY)
+
+
+def state_rows(partitions: Iterable[Partition], tables: Collection[str], on_damage: OnDamage) -> dict[str, list[Row]]:
+    """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read."""
+    rows: dict[str, list[Row]] = {name: [] for name in STATE if name in tables}
+    for partition in partitions:
+        for name, found in _partition_rows(partition, rows.keys(), on_damage).items():
+            if name in rows:
+                rows[name] += ({column: row.get(column) for column in STATE[name].names} for row in found)
+    for name in rows.keys() & _SORTED.keys():
+        rows[name].sort(key=itemgetter(*_SORTED[name]))
+    return rows
+
+
+def _partition_rows(partition: Partition, tables: Collection[str], on_damage: OnDamage) -> dict[str, list[Row]]:
+    topic = internal_topic(partition)
+    if topic == CONSUMER_OFFSETS and not {"offsets", "groups", "members"}.isdisjoint(tables):
+        return group_rows(_last_records(partition, topic, on_damage))
+    if topic == TRANSACTION_STATE and "transactionalIds" in tables:
+        return {"transactionalIds": transactional_id_rows(_last_records(partition, topic, on_damage))}
+    if topic == CLUSTER_METADATA and not CLUSTER.isdisjoint(tables):
+        return cluster_rows(read_cluster(partition, on_damage))
+    return {}
+
+
+def _last_records(partition: Partition, topic: str, on_damage: OnDamage) -> Iterator[tuple[Entry, InternalRecord]]:
+    for entry in last_by_key(partition, topic, on_damage):
+        yield entry, decode_entry(entry, topic, on_damage)
+
+
+def history_rows(partitions: Iterable[Partition], on_damage: OnDamage) -> Iterator[Row]:
+    """The rows of :func:`history`, timestamps in ms; ``key`` and ``payload`` are what was decoded, or else bytes."""
+    for partition in partitions:
+        topic = internal_topic(partition)
+        if topic is None:
+            continue
+        for entry in read_entries(partition, topic, on_damage):
+            record = decode_entry(entry, topic, on_damage)
+            yield {
+                "topic": topic,
+                "partition": partition.partition,
+                "offset": entry.offset,
+                "timestamp": entry.timestamp,
+                "type": record.type,
+                "key": entry.key if record.key is None else record.key,
+                "payload": entry.value if record.payload is None else record.payload,
+                "transaction": entry.transaction,
+                "file": entry.file,
+                "batchPosition": entry.position,
+            }
+
+
+def _history_columns(row: Row) -> Row:
+    columns = dict(row)
+    for name in ("key", "payload"):
+        is_bytes = isinstance(row[name], bytes)
+        columns[name] = None if is_bytes or row[name] is None else _dumps(row[name])
+        columns[f"{name}Bytes"] = row[name] if is_bytes else None
+    return columns
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:
+    for field in schema:
+        if pa.types.is_floating(field.type):  # JSON has names for numbers such as NaN
+            rows = [{**row, field.name: float(row[field.name])} for row in rows]
+    return pa.Table.from_pylist(rows, schema)

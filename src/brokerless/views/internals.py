@@ -1,0 +1,92 @@
+"""What Kafka's internal topics say, for people and as JSON."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from brokerless.printable import show
+from brokerless.views.jsonl import dumps
+from brokerless.views.table import NOTHING, table
+from brokerless.views.text import escape, format_times
+
+Row = Mapping[str, Any]
+
+_COLUMNS = {
+    "offsets": ("group", "topic", "partition", "offset", "leaderEpoch", "commitTimestamp", "metadata"),
+    "groups": ("group", "type", "epoch", "protocolType", "protocol", "members"),
+    "members": ("group", "memberId", "clientId", "clientHost", "epoch", "assignment"),
+    "transactionalIds": (
+        "transactionalId", "state", "producerId", "producerEpoch", "transactionLastUpdateTimestamp",
+        "transactionPartitions",
+    ),
+    "topics": ("topic", "topicId", "partitions"),
+    "partitions": ("topic", "partition", "leader", "leaderEpoch", "replicas", "isr", "eligibleLeaderReplicas"),
+    "configs": ("resourceType", "resourceName", "name", "value"),
+    "brokers": ("brokerId", "brokerEpoch", "rack", "fenced", "endPoints"),
+    "controllers": ("controllerId", "endPoints"),
+    "features": ("name", "featureLevel"),
+    "quotas": ("entity", "key", "value"),
+    "acls": ("resourceType", "resourceName", "patternType", "principal", "host", "operation", "permissionType"),
+    "producerIds": ("brokerId", "brokerEpoch", "nextProducerId"),
+}  # fmt: skip
+"""What people see of each table; JSON has all."""
+
+_NUMBERS = {
+    "partition", "offset", "leaderEpoch", "epoch", "members", "producerId", "producerEpoch", "partitions", "leader",
+    "brokerId", "brokerEpoch", "controllerId", "featureLevel", "nextProducerId",
+}  # fmt: skip
+
+
+def state_lines(name: str, rows: Iterable[Row]) -> Iterator[str]:
+    """A table of the state (see ``internals.schemas.STATE``), aligned."""
+    columns = _COLUMNS[name]
+    return table(columns, [[_cell(column, row[column]) for column in columns] for row in rows], tuple(_NUMBERS))
+
+
+def history_line(row: Row) -> str:
+    """A record: its partition if that is known, offset, time, type, key and payload with tabs between, and what became
+    of its transaction."""
+    partition = row["partition"]
+    place = [] if partition is None else [f"{row['topic']}-{partition}"]
+    cells = [*place, str(row["offset"]), format_times([row["timestamp"]])[0], row["type"] or NOTHING]
+    cells += [_said(row["key"]), _said(row["payload"])]
+    return "\t".join([*cells, *([row["transaction"]] if row["transaction"] else [])])
+
+
+def history_json(row: Row) -> Row:
+    """A record for JSON: bytes that could not be decoded are base64."""
+
+    def as_json(value: Any) -> Any:
+        return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
+
+    return {**row, "key": as_json(row["key"]), "payload": as_json(row["payload"])}
+
+
+def _said(value: dict[str, Any] | bytes | None) -> str:
+    if isinstance(value, dict):
+        return dumps(value["data"])
+    return escape(value)
+
+
+def _cell(column: str, value: Any) -> str:
+    if column.endswith("Timestamp"):
+        return format_times([value], "s")[0]
+    if value is None or value == []:
+        return NOTHING
+    if column == "endPoints":
+        return ",".join(show(f"{each['name']}://{each['host']}:{each['port']}") for each in value)
+    if column == "entity":
+        return ",".join(show(f"{each['entityType']}={each['entityName'] or '<default>'}") for each in value)
+    if column in ("assignment", "transactionPartitions"):
+        return " ".join(show(_assigned(each)) for each in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return show(",".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
+def _assigned(each: Row) -> str:
+    """``orders:0,1``; a topic that is known by its id only has that."""
+    numbers = each["partitions"] if "partitions" in each else each["partitionIds"]
+    return f"{each['topic'] or each['topicId']}:{','.join(map(str, numbers))}"

@@ -17,7 +17,7 @@ import numpy as np
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.checksum import crc32c_ranges
-from brokerless.format.compressor import bound, compressor
+from brokerless.format.compressor import compressor
 from brokerless.format.encode import Ratio
 
 DEFAULT_BATCH_SIZE = 16384
@@ -163,12 +163,9 @@ class Builder:
         written = len(self._buffer) - self._header_size
         payload = self._buffer
         if self._compress:
-            payload = bytearray(self._header_size + bound(written))
-            room = memoryview(payload)[self._header_size :]
-            size = self._compress(memoryview(self._buffer)[self._header_size :], room)
-            room.release()
-            del payload[self._header_size + size :]
-            self.ratio.update(size, written)
+            compressed = self._compress(memoryview(self._buffer)[self._header_size :])
+            payload = self._buffer[: self._header_size] + compressed
+            self.ratio.update(len(compressed), written)
         if self.magic == layouts.MAGIC_V2:
             self._write_header(payload)
         elif self._compress:

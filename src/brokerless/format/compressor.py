@@ -27,16 +27,11 @@ _SNAPPY_HEADER = b"\x82SNAPPY\x00" + (1).to_bytes(4, "big") * 2
 _LZ4_DESCRIPTOR = b"\x04\x22\x4d\x18" + bytes([0x60, 0x40])
 _LZ4_HIGHEST = 12
 """The library's largest level; Kafka's names up to 17 mean the same."""
+_LZ4_END = bytes(4)
 _STORED = 1 << 31
 _snappy_codec = pa.Codec("snappy")
 
-Compress = Callable[[memoryview, memoryview], int]
-"""Compresses a payload to the beginning of some room, :func:`bound` of its size; returns the bytes that it takes."""
-
-
-def bound(size: int) -> int:
-    """Bytes that ``size`` bytes take at most, compressed by any of the codecs."""
-    return size + size // 6 + 64 * (size // _SNAPPY_BLOCK + 2)
+Compress = Callable[[memoryview], bytes | bytearray]
 
 
 def compressor(codec: str, magic: int = layouts.MAGIC_V2, level: int | None = None) -> Compress:
@@ -75,23 +70,15 @@ def _level(codec: str, level: int | None) -> int:
 
 
 def _gzip(level: int) -> Compress:
-    def compress(payload: memoryview, room: memoryview) -> int:
-        data = deflate.gzip_compress(payload, level)
-        room[: len(data)] = data
-        return len(data)
-
-    return compress
+    return lambda payload: deflate.gzip_compress(payload, level)
 
 
-def _snappy(payload: memoryview, room: memoryview) -> int:
-    room[:16] = _SNAPPY_HEADER
-    at = 16
+def _snappy(payload: memoryview) -> bytes:
+    pieces = [_SNAPPY_HEADER]
     for start in range(0, len(payload), _SNAPPY_BLOCK):
         data = _snappy_codec.compress(payload[start : start + _SNAPPY_BLOCK], asbytes=True)
-        room[at : at + 4] = len(data).to_bytes(4, "big")
-        room[at + 4 : at + 4 + len(data)] = data
-        at += 4 + len(data)
-    return at
+        pieces += (len(data).to_bytes(4, "big"), data)
+    return b"".join(pieces)
 
 
 def _lz4(level: int, magic: int) -> Compress:
@@ -102,30 +89,20 @@ def _lz4(level: int, magic: int) -> Compress:
     if level != LEVELS["lz4"][2]:
         how = {"mode": "high_compression", "compression": min(level, _LZ4_HIGHEST)}
 
-    def compress(payload: memoryview, room: memoryview) -> int:
-        room[: len(header)] = header
-        at = len(header)
+    def compress(payload: memoryview) -> bytes:
+        pieces: list[bytes | memoryview] = [header]
         for start in range(0, len(payload), _LZ4_BLOCK):
             block = payload[start : start + _LZ4_BLOCK]
             data = lz4.block.compress(block, store_size=False, **how)
-            size, word = len(data), len(data)
-            if size >= len(block):
-                data, size, word = block, len(block), len(block) | _STORED
-            room[at : at + 4] = word.to_bytes(4, "little")
-            room[at + 4 : at + 4 + size] = data
-            at += 4 + size
-        room[at : at + 4] = b"\0\0\0\0"
-        return at + 4
+            if len(data) < len(block):
+                pieces += (len(data).to_bytes(4, "little"), data)
+            else:
+                pieces += ((len(block) | _STORED).to_bytes(4, "little"), block)
+        pieces.append(_LZ4_END)
+        return b"".join(pieces)
 
     return compress
 
 
 def _zstd(level: int) -> Compress:
-    context = zstandard.ZstdCompressor(level=level, write_checksum=False)
-
-    def compress(payload: memoryview, room: memoryview) -> int:
-        data = context.compress(payload)
-        room[: len(data)] = data
-        return len(data)
-
-    return compress
+    return zstandard.ZstdCompressor(level=level, write_checksum=False).compress

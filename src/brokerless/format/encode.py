@@ -20,7 +20,7 @@ from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.checksum import crc32_ranges, crc32c_ranges
 from brokerless.format.columns import Columns, block
-from brokerless.format.compressor import bound, compressor
+from brokerless.format.compressor import compressor
 from brokerless.format.record_writers import cut_rows, size_messages, size_records, write_messages, write_records
 
 Int64s = NDArray[np.int64]
@@ -231,32 +231,29 @@ class Encoder:
         return buffer[:end]
 
     def _compressed(self, sizes: Int64s, header_size: int, write: Any) -> tuple[NDArray[np.uint8], Int64s, Int64s, int]:
-        """Batches with room for their headers and compressed payloads: the buffer, their positions, the payloads'
-        sizes, and where the last one ends. ``write(first, last, places, scratch)`` writes the payloads of some."""
+        """Batches with compressed payloads behind the places of their headers: the buffer, their positions, the
+        payloads' sizes, and where the last one ends. ``write(first, last, places, scratch)`` writes the payloads of
+        some, of so many bytes, before they are compressed."""
         assert self._compress is not None
         compress = self._compress
-        rooms = [bound(size) if size else 0 for size in sizes.tolist()]
-        buffer = block(sum(rooms) + header_size * len(rooms) + _SLACK, np.uint8)
-        view = buffer.data
-        positions, payloads = np.empty(len(sizes), np.int64), np.empty(len(sizes), np.int64)
         groups = np.flatnonzero(np.diff(np.cumsum(sizes) // _GROUP, prepend=-1))
-        at = 0
         scratch = block(0, np.uint8)
+        compressed: list[bytes | bytearray] = []
         for first, last in pairwise([*groups.tolist(), len(sizes)]):
             places, total = _places(sizes[first:last])
             if total + _SLACK > len(scratch):
                 scratch = block(total + _SLACK, np.uint8)
             write(first, last, places, scratch)
             plain = scratch.data
-            row = first
             for start, size in zip(places.tolist(), sizes[first:last].tolist(), strict=True):
-                positions[row] = at
-                at += header_size
-                taken = compress(plain[start : start + size], view[at : at + rooms[row]]) if size else 0
-                payloads[row] = taken
-                at += taken
-                row += 1
-        return buffer, positions, payloads, at
+                compressed.append(compress(plain[start : start + size]) if size else b"")
+        payloads = np.array([len(data) for data in compressed], np.int64)
+        positions, end = _places(payloads + header_size)
+        buffer = block(end + _SLACK, np.uint8)
+        view = buffer.data
+        for start, data in zip((positions + header_size).tolist(), compressed, strict=True):
+            view[start : start + len(data)] = data
+        return buffer, positions, payloads, end
 
 
 def _places(sizes: Int64s) -> tuple[Int64s, int]:

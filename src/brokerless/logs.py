@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, 
 from brokerless.log.names import PartitionState
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
+
+if TYPE_CHECKING:
+    from brokerless.jobs.convert import Result
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
@@ -198,6 +201,40 @@ class Partition:
 
         return verify_partition(self.paths, self.storage_options, DEFAULT_LIMIT if limit is None else limit)
 
+    def convert(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        format: int | None = None,
+        codec: str | None = None,
+        level: int | None = None,
+        batch_size: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+        on_damage: OnDamage | None = None,
+    ) -> Result:
+        """Writes the partition anew, as part of the log directory ``to``; see :mod:`brokerless.jobs.convert`.
+
+        ``format``: 0, 1 or 2; ``codec``, ``level`` and ``batch_size`` as Kafka's ``compression.type``,
+        ``compression.gzip.level`` and so on, and ``batch.size``; each stays what it is if it is not given. Offsets,
+        timestamps, keys and values never change; what a format cannot carry is counted in ``totals.lost`` of what is
+        returned. ``isolation="read_committed"`` leaves out what a consumer would not get.
+
+        A damaged partition is not written: the first error is raised as :class:`DamageError`, or with ``on_damage``
+        all damage is told, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
+        partition that exists.
+        """
+        log = Log(LogDirectory(self.path, "partition", (self.paths,)), self.storage_options)
+        (result,) = log.convert(
+            to,
+            format=format,
+            codec=codec,
+            level=level,
+            batch_size=batch_size,
+            isolation=isolation,
+            on_damage=on_damage,
+        )
+        return result
+
     def offset_for_timestamp(self, timestamp: Time) -> int | None:
         """The offset of the first record whose timestamp is at least this (``KafkaConsumer.offsetsForTimes``)."""
         from brokerless.log.seek import offset_for_timestamp
@@ -292,6 +329,25 @@ class Log:
     def transactions(self) -> pa.Table:
         """As :meth:`Partition.transactions`, of all partitions."""
         return pa.concat_tables([table_of([], TRANSACTIONS), *(each.transactions() for each in self.partitions)])
+
+    def convert(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        format: int | None = None,
+        codec: str | None = None,
+        level: int | None = None,
+        batch_size: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+        on_damage: OnDamage | None = None,
+    ) -> list[Result]:
+        """As :meth:`Partition.convert`, of all partitions; nothing is begun unless all of them can be written."""
+        from brokerless.format.convert import Target
+        from brokerless.jobs.convert import Conversion, convert, plan, raise_damage
+
+        conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation)
+        tasks = plan(self.directory.partitions, to, conversion, self.storage_options)
+        return list(convert(tasks, on_damage or raise_damage))
 
     def verify(self, *, limit: int | None = None) -> Iterator[Finding]:
         """As :meth:`Partition.verify`, of all partitions."""

@@ -13,7 +13,7 @@ from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import consume
 
 import brokerless
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import DamageError, Finding, UsageError
 from brokerless.format.convert import Target
 from brokerless.jobs.convert import Conversion, Result, Task, convert, plan
 from brokerless.log.checkpoints import load_leader_epochs, load_partition_metadata
@@ -199,3 +199,23 @@ def test_a_task_is_a_value(tmp_path: Path) -> None:
     (task,) = plan(paths(broker_data("clean") / "txn-0"), tmp_path, Conversion(Target(1)))
     assert isinstance(task, Task)
     assert pickle.loads(pickle.dumps(task)) == task
+
+
+def test_the_library_converts_a_partition_or_a_log(tmp_path: Path) -> None:
+    log = brokerless.open(broker_data("old-formats"))
+    result = log.partitions[-1].convert(tmp_path / "one", format=2, codec="zstd", level=1)
+    assert result.totals.records_out == result.totals.records_in > 0
+    assert len(log.convert(tmp_path / "all", format=2)) == len(log.partitions)
+    assert len(brokerless.open(tmp_path / "all").partitions) == len(log.partitions)
+
+
+def test_the_library_raises_damage_unless_it_is_to_be_told(tmp_path: Path) -> None:
+    source = shutil.copytree(broker_data("clean") / "txn-0", tmp_path / "txn-0")
+    last = max(source.glob("*.log"))
+    last.write_bytes(last.read_bytes()[:-1])
+    partition = brokerless.open(source).partitions[0]
+    with pytest.raises(DamageError, match="ends within a batch"):
+        partition.convert(tmp_path / "to", codec="gzip")
+    findings: list[Finding] = []
+    assert partition.convert(tmp_path / "to", codec="gzip", on_damage=findings.append).damages == tuple(findings)
+    assert not list((tmp_path / "to").glob("txn*"))

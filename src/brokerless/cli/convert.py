@@ -112,7 +112,8 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     before = sum(each.totals.bytes_in for each in written)
     after = sum(each.totals.bytes_out for each in written)
     output.line("")
-    output.line(f"{len(written):,} partitions, {format_bytes(before)} to {format_bytes(after)}: {what}")
+    partitions = "1 partition" if len(written) == 1 else f"{len(written):,} partitions"
+    output.line(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
 def _name(task: Task) -> str:

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, RefusedError, UsageError
+from brokerless.errors import DamageError, Finding, RefusedError, UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
@@ -177,7 +177,7 @@ class _Reading:
             self._transactions = transactions_of(task.source, task.storage_options)
 
     def tell(self, finding: Finding) -> None:
-        if finding.severity == "error" or finding.kind == "truncated-batch":
+        if _is_damage(finding):
             self.damages.append(finding)
         self._report(finding)
 
@@ -214,6 +214,16 @@ class _Reading:
             if left_out.any():
                 self.left_out[name] += int(counts[left_out].sum())
         return batches if not (aborted | undecided).any() else batches.take(~(aborted | undecided))
+
+
+def raise_damage(finding: Finding) -> None:
+    """A report that raises :class:`DamageError` for what keeps a partition from being written."""
+    if _is_damage(finding):
+        raise DamageError(finding)
+
+
+def _is_damage(finding: Finding) -> bool:
+    return finding.severity == "error" or finding.kind == "truncated-batch"
 
 
 def _is_within(path: str, directory: str) -> bool:

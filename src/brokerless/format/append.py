@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.appending import AppendConfig, Appended, Origin, Refusal
 from brokerless.format.batches import Batches, checksums_match
@@ -17,6 +18,9 @@ from brokerless.format.produced import find_batches
 from brokerless.format.validate import validate
 
 __all__ = ["AppendConfig", "Appended", "Refusal", "append"]
+
+_BASE_OFFSET, _NO_HEADER, _TOO_LARGE, _CORRUPT, _UNKNOWN_CODEC = 1, 2, 3, 4, 5
+_LARGEST = 2**31 - 1
 
 
 def append(
@@ -32,52 +36,50 @@ def append(
 
     ``buffer`` (uint8): one v2 batch, one wrapper message, or any number of messages; it is not changed. A cut-off batch
     at its end is dropped. ``now_ms``: the broker's time, in ms. ``limit``: bytes that a batch may inflate to; past it,
-    it is refused with ``RecordTooLargeException``.
+    it is refused with ``RecordTooLargeException``. Raises :class:`UsageError` for 2 GiB or more.
     """
+    if len(buffer) > _LARGEST:
+        raise UsageError(f"{len(buffer)} bytes at once: a produce request is smaller than 2 GiB")
     batches, broken = find_batches(buffer)
-    refusal = _analyze(buffer, batches, config, origin) or broken
-    if refusal is not None:
-        return refusal
+    wrong = look_at(buffer, batches, config, origin)
+    if wrong.any():
+        return _refusal(batches, int(np.argmax(wrong != 0)), wrong, config)
+    if broken is not None:
+        return broken
     if not len(batches):
         return Appended(np.empty(0, np.uint8), first_offset, first_offset, layouts.NO_TIMESTAMP, True, 0)
     appended = validate(buffer, config, first_offset, partition_leader_epoch, now_ms, origin, limit)
     if isinstance(appended, Appended) and not appended.in_place:
         written, _ = find_batches(appended.buffer)
-        return _first_too_large(written, config) or appended
+        wrong = np.where(written.sizes > config.max_message_bytes, _TOO_LARGE, np.int8(0))
+        if wrong.any():
+            return _refusal(written, int(np.argmax(wrong != 0)), wrong, config)
     return appended
 
 
-def _analyze(buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin) -> Refusal | None:
-    """The refusal of the first batch that is wrong."""
+def look_at(buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin) -> NDArray[np.int8]:
+    """For each batch 0, or what is wrong with it at first sight."""
     is_v2 = ~batches.is_legacy
-    based = is_v2 & (batches.entry_offset != 0) & (origin == "client")
-    headless = is_v2 & (batches.sizes < layouts.position_of(layouts.BATCH_V2, "base_timestamp"))
-    too_large = batches.sizes > config.max_message_bytes
-    corrupt = ~checksums_match(buffer, batches)
-    unknown = batches.codec >= len(layouts.CODECS)
-    rows = np.flatnonzero(based | headless | too_large | corrupt | unknown)
-    if not len(rows):
-        return None
-    row = int(rows[0])
-    position = int(batches.positions[row])
-    if based[row]:
-        offset = int(batches.entry_offset[row])
-        return Refusal("InvalidRecordException", f"a producer's batch begins at offset 0, not at {offset}", position)
-    if headless[row]:
-        message = f"a batch of {int(batches.sizes[row])} bytes cannot hold its header"
-        return Refusal("IndexOutOfBoundsException", message, position)
-    if too_large[row]:
-        return _first_too_large(batches.take(slice(row, row + 1)), config)
-    if corrupt[row]:
-        return Refusal("CorruptRecordException", "the checksum does not match", position)
-    codec = int(batches.codec[row])
-    return Refusal("IllegalArgumentException", f"unknown compression type id {codec}", position)
+    wrong = np.zeros(len(batches), np.int8)
+    wrong[batches.codec >= len(layouts.CODECS)] = _UNKNOWN_CODEC
+    wrong[~checksums_match(buffer, batches)] = _CORRUPT
+    wrong[batches.sizes > config.max_message_bytes] = _TOO_LARGE
+    wrong[is_v2 & (batches.sizes < layouts.position_of(layouts.BATCH_V2, "base_timestamp"))] = _NO_HEADER
+    if origin == "client":
+        wrong[is_v2 & (batches.entry_offset != 0)] = _BASE_OFFSET
+    return wrong
 
 
-def _first_too_large(batches: Batches, config: AppendConfig) -> Refusal | None:
-    rows = np.flatnonzero(batches.sizes > config.max_message_bytes)
-    if not len(rows):
-        return None
-    size, position = int(batches.sizes[rows[0]]), int(batches.positions[rows[0]])
-    message = f"a batch of {size} bytes, where max.message.bytes is {config.max_message_bytes}"
-    return Refusal("RecordTooLargeException", message, position)
+def _refusal(batches: Batches, row: int, wrong: NDArray[np.int8], config: AppendConfig) -> Refusal:
+    size, offset, codec = int(batches.sizes[row]), int(batches.entry_offset[row]), int(batches.codec[row])
+    error, message = {
+        _BASE_OFFSET: ("InvalidRecordException", f"a producer's batch begins at offset 0, not at {offset}"),
+        _NO_HEADER: ("IndexOutOfBoundsException", f"a batch of {size} bytes cannot hold its header"),
+        _TOO_LARGE: (
+            "RecordTooLargeException",
+            f"a batch of {size} bytes, where max.message.bytes is {config.max_message_bytes}",
+        ),
+        _CORRUPT: ("CorruptRecordException", "the checksum does not match"),
+        _UNKNOWN_CODEC: ("IllegalArgumentException", f"unknown compression type id {codec}"),
+    }[int(wrong[row])]
+    return Refusal(error, message, int(batches.positions[row]))

@@ -68,21 +68,21 @@ def _set_messages(
     buffer: NDArray[np.uint8], messages: Batches, offsets: Int64s, timestamps: Int64s, terms: Terms
 ) -> NDArray[np.uint8]:
     buffer = buffer[: int(messages.ends[-1])].copy()
-    _put(buffer, messages.positions, offsets.astype(">i8"))
+    put(buffer, messages.positions, offsets.astype(">i8"))
     if terms.to_magic == layouts.MAGIC_V0:
         return buffer
     kept = (messages.timestamp_type == terms.is_append_time) & (messages.max_timestamp == timestamps)
     rows = np.flatnonzero(~kept)
     positions, checksums = messages.positions[rows], np.empty(len(rows), np.uint32)
     attributes = messages.codec[rows] | np.int8(layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time)
-    _put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "attributes"), attributes)
-    _put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "timestamp"), timestamps[rows].astype(">i8"))
+    put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "attributes"), attributes)
+    put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "timestamp"), timestamps[rows].astype(">i8"))
     crc32_ranges(buffer, positions + layouts.MESSAGE_CRC_START, messages.ends[rows], checksums)
-    _put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "crc"), checksums.astype(">u4"))
+    put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "crc"), checksums.astype(">u4"))
     return buffer
 
 
-def _put(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -> None:
+def put(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -> None:
     """Writes items of a fixed size at any positions."""
     size = items.dtype.itemsize
     buffer[positions[:, np.newaxis] + np.arange(size)] = items.view(np.uint8).reshape(-1, size)
@@ -115,7 +115,7 @@ def write_anew(columns: Columns, first: Batches, codec: int, terms: Terms) -> Ap
         return Appended(np.empty(0, np.uint8), first_offset, first_offset, timestamp, False, 0)
     columns.offset[:count] = first_offset + np.arange(count)
     if to_magic == layouts.MAGIC_V2:
-        _through_java_strings(columns)
+        through_java_strings(columns)
     transactional = layouts.TRANSACTIONAL_BIT * bool(batch.is_transactional[0])
     header = np.zeros(1, layouts.BATCH_V2)
     header["base_offset"], header["last_offset_delta"], header["count"] = first_offset, count - 1, count
@@ -142,7 +142,7 @@ def _check_producer(batch: Batches, to_magic: int) -> None:
         refuse("IllegalArgumentException", f"v{to_magic} has no producer ids")
 
 
-def _through_java_strings(columns: Columns) -> None:
+def through_java_strings(columns: Columns) -> None:
     """Header keys become Java's strings where Kafka writes records anew, so what is no UTF-8 is replaced in them."""
     count = int(columns.used[3])
     ends, data = columns.header_key_ends, columns.header_key_data

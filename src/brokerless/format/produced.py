@@ -25,11 +25,14 @@ from brokerless.format.decode import MOST_HEADERS, wrapper_values
 from brokerless.format.messages import decode_messages
 from brokerless.format.records import decode_batches
 from brokerless.format.skim import ENDED, skim_records
+from brokerless.format.varint import MAX_VARINT_SIZE
 
 Int64s = NDArray[np.int64]
 
 _ZSTD = layouts.CODECS.index("zstd")
 _LARGEST = 2**31 - 1
+_MOST_INFLATED = 1 << 30
+"""Bytes of one batch; what is in columns counts in 32 bits."""
 
 
 CUT, TOO_LONG = 1, 2
@@ -83,43 +86,66 @@ def check_header(batch: Batches) -> None:
 def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, limit: int) -> Records:
     """The records of one v2 batch, read to the last byte as Kafka does where it may write them anew."""
     check_header(batch)
-    count, codec, at = int(batch.count[0]), int(batch.codec[0]), int(batch.positions[0])
+    codec, at = int(batch.codec[0]), int(batch.positions[0])
     source, starts, ends, error = _payload(buffer, batch, limit)
-    if count < 0:
-        refuse("InvalidRecordException", f"a count of {count} records", at)
-    if count == 0:
-        return Records(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_), allocate(0, 0, 0))
-    room = int(ends[0] - starts[0])
-    rows, headers = min(count, room // layouts.RECORD_OVERHEAD_V2 + 1), 1 << 10
-    wanted = np.full(3, contents, np.uint8)
+    if int(batch.count[0]) < 0:
+        refuse("InvalidRecordException", f"a count of {int(batch.count[0])} records", at)
     incomplete = np.full(1, error is not None, np.uint8)
-    given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
-    stopped_at, resume = np.zeros(1, np.int64), np.zeros(4, np.int64)
-    while True:
-        columns = allocate(rows, room if contents else 0, headers if contents else 0)
-        resume[:] = 0
-        after = decode_batches(
-            source, 0, starts, ends, batch.count, batch.entry_offset, _base_timestamps(batch), batch.timestamp_type,
-            batch.base_sequence, incomplete, wanted, *columns.arrays(), given, status, stopped_at, resume,
-        )  # fmt: skip
-        if after == 1:
-            break
-        if int(resume[3]) > MOST_HEADERS:
-            refuse("RecordTooLargeException", f"a record with {int(resume[3])} headers", at)
-        headers = 4 * max(headers, int(resume[3]))
-    code, left = int(status[0]), int(ends[0] - stopped_at[0])
+    read = decode_all(source, starts, ends, batch, incomplete, contents)
+    code, left = int(read.status[0]), int(ends[0] - read.stopped_at[0])
     if code:
         message = reasons.REASONS[code][1]
         # Where the bytes end too soon because their decompression failed, that is what Kafka throws.
-        ended = code == reasons.LENGTH_PAST_END or (code == reasons.LENGTH_INVALID and left < 5)
+        ended = code == reasons.LENGTH_PAST_END or (code == reasons.LENGTH_INVALID and left < MAX_VARINT_SIZE)
         if error is not None and (ended or (code == reasons.BYTES_LEFT and left == 0)):
             refuse("KafkaException", f"the payload does not decompress: {error}", at)
-        if not codec and code == reasons.LENGTH_INVALID and left >= 5:
+        if not codec and code == reasons.LENGTH_INVALID and left >= MAX_VARINT_SIZE:
             refuse("IllegalArgumentException", message, at)
         refuse("InvalidRecordException", message, at)
+    return read.records
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The records of ``n`` batches: batch ``i`` gave the rows ``row_ends[i]`` to ``row_ends[i + 1]``, and stopped at
+    ``stopped_at[i]`` (int64) for a reason ``status[i]`` (int8) of :mod:`columns`, or 0 if it is whole."""
+
+    records: Records
+    row_ends: Int64s
+    status: NDArray[np.int8]
+    stopped_at: Int64s
+
+
+def decode_all(
+    source: NDArray[np.uint8],
+    starts: Int64s,
+    ends: Int64s,
+    batches: Batches,
+    incomplete: NDArray[np.uint8],
+    contents: bool,
+) -> Read:
+    """Reads the records at ``source[starts[i]:ends[i]]`` of v2 batches; ``incomplete``: those that broke off."""
+    rooms = ends - starts
+    rows = int(np.minimum(np.maximum(batches.count, 0), rooms // layouts.RECORD_OVERHEAD_V2 + 1).sum())
+    data, headers, wanted = int(rooms.sum()) * contents, contents << 10, np.full(3, contents, np.uint8)
+    given, status = np.zeros(len(batches), np.int32), np.zeros(len(batches), np.int8)
+    stopped_at = np.zeros(len(batches), np.int64)
+    while True:
+        columns, resume = allocate(rows, data, headers), np.zeros(4, np.int64)
+        after = decode_batches(
+            source, 0, starts, ends, batches.count, batches.entry_offset, _base_timestamps(batches),
+            batches.timestamp_type, batches.base_sequence, incomplete, wanted, *columns.arrays(),
+            given, status, stopped_at, resume,
+        )  # fmt: skip
+        if after == len(batches):
+            break
+        if int(resume[3]) > MOST_HEADERS:
+            refuse("RecordTooLargeException", f"a record with {int(resume[3])} headers", int(batches.positions[after]))
+        headers = 4 * max(headers, int(resume[3]))
     rows = columns.rows
     key_null = columns.key_null[:rows].view(np.bool_)
-    return Records(columns.offset[:rows], columns.timestamp[:rows], key_null, columns if contents else None)
+    records = Records(columns.offset[:rows], columns.timestamp[:rows], key_null, columns if contents else None)
+    return Read(records, np.cumsum([0, *given.tolist()]), status, stopped_at)
 
 
 def skim(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Records:
@@ -130,22 +156,31 @@ def skim(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Records:
     source, starts, ends, error = _payload(buffer, batch, limit)
     if count < 0:
         refuse("InvalidRecordException", f"a count of {count} records", at)
-    rows = min(count, int(ends[0] - starts[0]) // layouts.RECORD_OVERHEAD_V2)
-    offset, timestamp = block(rows, np.int64), block(rows, np.int64)
-    key_null, row_ends, status = block(rows, np.uint8), np.zeros(2, np.int64), np.zeros(1, np.int8)
+    read = skim_all(source, starts, ends, batch)
+    if error is not None and read.status[0] in (0, ENDED):
+        refuse("KafkaException", f"the payload does not decompress: {error}", at)
+    if read.status[0]:
+        refuse("InvalidRecordException", "the records are malformed, or not as many as the header declares", at)
+    return read.records
+
+
+def skim_all(source: NDArray[np.uint8], starts: Int64s, ends: Int64s, batches: Batches) -> Read:
+    """Steps over the records at ``source[starts[i]:ends[i]]`` of v2 batches; a status is one of :mod:`skim`."""
+    rows = int(np.minimum(np.maximum(batches.count, 0), (ends - starts) // layouts.RECORD_OVERHEAD_V2).sum())
+    offset, timestamp, key_null = block(rows, np.int64), block(rows, np.int64), block(rows, np.uint8)
+    row_ends, status = np.zeros(len(batches) + 1, np.int64), np.zeros(len(batches), np.int8)
     skim_records(
-        source, starts, ends, batch.count, batch.entry_offset, _base_timestamps(batch), batch.timestamp_type,
+        source, starts, ends, batches.count, batches.entry_offset, _base_timestamps(batches), batches.timestamp_type,
         offset, timestamp, key_null, row_ends, status,
     )  # fmt: skip
-    if error is not None and status[0] in (0, ENDED):
-        refuse("KafkaException", f"the payload does not decompress: {error}", at)
-    if status[0]:
-        refuse("InvalidRecordException", "the records are malformed, or not as many as the header declares", at)
-    return Records(offset, timestamp, key_null.view(np.bool_))
+    rows = int(row_ends[-1])
+    records = Records(offset[:rows], timestamp[:rows], key_null[:rows].view(np.bool_))
+    return Read(records, row_ends, status, np.empty(0, np.int64))
 
 
-def _base_timestamps(batch: Batches) -> Int64s:
-    return np.where(batch.timestamp_type == layouts.LOG_APPEND_TIME, batch.max_timestamp, batch.base_timestamp)
+def _base_timestamps(batches: Batches) -> Int64s:
+    is_append_time = batches.timestamp_type == layouts.LOG_APPEND_TIME
+    return np.where(is_append_time, batches.max_timestamp, batches.base_timestamp)
 
 
 def _payload(
@@ -170,7 +205,7 @@ def _payload(
 def _inflate(
     codec: int, magic: int, payload: memoryview, limit: int, position: int
 ) -> tuple[NDArray[np.uint8], Int64s, Int64s, CodecError | None]:
-    inflater = Inflater(limit)
+    inflater = Inflater(min(limit, _MOST_INFLATED))
     start, end, error = inflater.inflate(codec, magic, payload)
     if isinstance(error, LimitError):
         refuse("RecordTooLargeException", str(error), position)

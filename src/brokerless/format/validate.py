@@ -84,7 +84,7 @@ def _assign_plain(buffer: NDArray[np.uint8], batches: Batches, broken: Refusal |
         return assign_messages(buffer, batches, terms)
     _check_batch(batches, terms)
     records = read_records(buffer, batches, False, terms.limit)
-    _refuse_wrong(_errors(records, batches.timestamp_type, terms), batches)
+    _refuse_wrong(record_errors(records, batches.timestamp_type, terms), batches)
     return assign_batch(buffer, batches, records.timestamp, terms)
 
 
@@ -103,7 +103,7 @@ def _convert_plain(buffer: NDArray[np.uint8], batches: Batches, broken: Refusal 
     columns = contents[0]
     rows = columns.rows
     records = Records(columns.offset[:rows], columns.timestamp[:rows], columns.key_null[:rows].view(np.bool_))
-    wrong = _errors(records, batches.timestamp_type, terms)
+    wrong = record_errors(records, batches.timestamp_type, terms)
     # Records are written while they are checked, up to the first one that is wrong.
     check_writable(columns, int(np.argmax(wrong != 0)) if wrong.any() else rows, terms.to_magic)
     _refuse_wrong(wrong, batches)
@@ -126,7 +126,7 @@ def _compressed_batch(buffer: NDArray[np.uint8], batch: Batches, source: int, ta
     _check_batch(batch, terms)
     is_kept = source == target and terms.to_magic == layouts.MAGIC_V2
     records = skim(buffer, batch, terms.limit) if is_kept else read_records(buffer, batch, True, terms.limit)
-    _refuse_wrong(_errors(records, batch.timestamp_type, terms), batch)
+    _refuse_wrong(record_errors(records, batch.timestamp_type, terms), batch)
     is_kept = is_kept or (source == 0 and bool(batch.is_control[0]))  # markers are not compressed
     if is_kept and (terms.to_magic == layouts.MAGIC_V0 or _counts_from_0(records)):
         return assign_batch(buffer, batch, records.timestamp, terms)
@@ -146,7 +146,7 @@ def _wrapper(buffer: NDArray[np.uint8], wrapper: Batches, target: int, terms: Te
     checksums = np.empty(len(messages), np.uint32)
     crc32_ranges(inner.buffer, messages.positions + layouts.MESSAGE_CRC_START, messages.ends, checksums)
     is_corrupt = ~is_foreign & (checksums != messages.legacy["crc"])
-    wrong = _errors(records, wrapper.timestamp_type, terms, is_foreign)
+    wrong = record_errors(records, wrapper.timestamp_type, terms, is_foreign)
     fields = _unreadable(inner.buffer, messages, wrong, terms)
     stops = np.flatnonzero((codecs != 0) | is_corrupt | (fields != 0))
     if len(stops):
@@ -226,7 +226,7 @@ def _check_messages(
     others = np.flatnonzero(batches.magic != batches.magic[0])
     messages = batches.take(slice(0, int(others[0]) if len(others) else len(batches)))
     records = of_messages(messages)
-    wrong = _errors(records, messages.timestamp_type, terms)
+    wrong = record_errors(records, messages.timestamp_type, terms)
     is_negative = (records.timestamp < layouts.NO_TIMESTAMP) & is_written
     fields = _unreadable(buffer, messages, wrong, terms)
     stops = np.flatnonzero((wrong != 0) | (fields != 0) | is_negative)
@@ -246,7 +246,7 @@ def _check_messages(
         raise RefusedError(broken)
 
 
-def _errors(
+def record_errors(
     records: Records, batch_type: NDArray[np.int8], terms: Terms, is_foreign: NDArray[np.bool_] | None = None
 ) -> NDArray[np.int8]:
     """``LogValidator.validateRecord``: for each record 0, or why it is refused. ``batch_type``: the timestamp type of

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output, progress
 from brokerless.cli.parser import count, size
@@ -10,6 +10,8 @@ from brokerless.errors import UnreadableError
 from brokerless.views.table import format_bytes, format_number, table
 
 if TYPE_CHECKING:
+    from io import BufferedReader
+
     from brokerless.jobs.load import LoadedPartition
 
 DESCRIPTION = """\
@@ -89,7 +91,7 @@ def run(options: Namespace) -> int:
         options.timestamp_type,
     )
     placement = Placement(options.topic, options.partition, options.partitions, options.start_offset, options.timestamp)
-    inputs = Inputs(options.paths, options.bytes, sys.stdin.buffer)
+    inputs = Inputs(options.paths, options.bytes, cast("BufferedReader", sys.stdin.buffer))
     with progress("records") as done:
         try:
             loaded = load(inputs, options.to, placement, settings, config, dry_run=options.dry_run, done=done)

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import storage
@@ -34,7 +34,7 @@ class Inputs:
     ``paths``: files, or directories of them such as Spark writes, local or URLs; ``-`` is ``stdin`` (JSON Lines).
     """
 
-    def __init__(self, paths: Sequence[str], mode: BytesMode = "auto", stdin: BinaryIO | None = None) -> None:
+    def __init__(self, paths: Sequence[str], mode: BytesMode = "auto", stdin: io.BufferedReader | None = None) -> None:
         self._paths = [file for path in paths for file in ([path] if path == STDIN else _files(path))]
         self._mode: BytesMode = mode
         self._stdin = stdin
@@ -56,6 +56,8 @@ class Inputs:
         for path in self._paths:
             if path == STDIN:
                 assert self._stdin is not None
+                if self._stdin.peek(4)[:4] == _PARQUET_MAGIC:
+                    raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
                 yield from self._count("stdin", self._lines("stdin", self._stdin), is_lines=True)
                 continue
             with storage.open_file(path) as file:

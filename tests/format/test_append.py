@@ -169,7 +169,7 @@ def compare(found: Appended | Refusal, theirs: dict[str, Any], about: Request) -
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.1.1"])
 def test_log_validator_says_the_same(version: str, kafka_jars: Path) -> None:
-    asking = requests(int(version[0]), 1500)
+    asking = requests(int(version[0]), 1000)
     happened: Counter[str] = Counter()
     for request, theirs in zip(asking, asked("Validate", [r.as_json() for r in asking], version=version), strict=True):
         config = AppendConfig(
@@ -178,10 +178,10 @@ def test_log_validator_says_the_same(version: str, kafka_jars: Path) -> None:
         )  # fmt: skip
         rest = request.first_offset, request.epoch, request.now, request.origin
         happened[compare(validate(array(request.data), config, *rest), theirs, request)] += 1
-    assert happened["in place"] > 250
-    assert happened["anew"] > 250
+    assert happened["in place"] > 150
+    assert happened["anew"] > 150
     for error in REFUSALS:
-        assert happened[error] >= 3, happened
+        assert happened[error] >= 2, happened
 
 
 REFUSALS = (
@@ -218,14 +218,12 @@ def test_a_leader_writes_and_refuses_the_same(kafka_jars: Path, tmp_path: Path) 
             "max.message.bytes": str(max_message_bytes),
         }
 
-    answers = asked(
-        "AppendAsLeader",
-        [r.as_json() | {"settings": topic(r, size)} for r, size in zip(asking, largest, strict=True)],
-        str(tmp_path),
-        sources=jars.HELPERS_OF_4,
-    )
+    texts = [r.as_json() | {"settings": topic(r, size)} for r, size in zip(asking, largest, strict=True)]
+    unusual = [Request(a_batch([timestamp]), "none", "producer", 2) for timestamp in BY_DEFAULT]
+    texts += [request.as_json() | {"settings": {}} for request in unusual]
+    answers = asked("AppendAsLeader", texts, str(tmp_path), sources=jars.HELPERS_OF_4)
     happened: Counter[str] = Counter()
-    for request, size, theirs in zip(asking, largest, answers, strict=True):
+    for request, size, theirs in zip(asking, largest, answers, strict=False):
         if "epoch entry" in theirs.get("message", ""):  # the leader epoch cache is none of this module's business
             continue
         config = AppendConfig(
@@ -235,22 +233,16 @@ def test_a_leader_writes_and_refuses_the_same(kafka_jars: Path, tmp_path: Path) 
         happened[compare(append(array(request.data), config, *rest), theirs, request)] += 1
     for what in ("in place", "anew", "RecordTooLargeException", "CorruptRecordException", "InvalidRecordException"):
         assert happened[what] >= 10, happened
+    for request, what, theirs in zip(unusual, BY_DEFAULT.values(), answers[len(asking) :], strict=True):
+        assert compare(append(array(request.data), AppendConfig(), 0, 0, NOW), theirs, request) == what
 
 
-def test_defaults_are_those_of_a_topic_that_nobody_configured(kafka_jars: Path, tmp_path: Path) -> None:
-    late = [NOW + 3_600_000, NOW + 3_600_001, NOW - 10**12]
-    asking = [Request(a_batch([timestamp]), "none", "producer", 2) for timestamp in late]
-    answers = asked(
-        "AppendAsLeader",
-        [request.as_json() | {"settings": {}} for request in asking],
-        str(tmp_path),
-        sources=jars.HELPERS_OF_4,
-    )
-    happened = [
-        compare(append(array(request.data), AppendConfig(), 0, 0, NOW), theirs, request)
-        for request, theirs in zip(asking, answers, strict=True)
-    ]
-    assert happened == ["in place", "RecordValidationException", "in place"]
+BY_DEFAULT = {
+    NOW + 3_600_000: "in place",
+    NOW + 3_600_001: "RecordValidationException",
+    NOW - 10**12: "in place",
+}
+"""What happens to records with these timestamps in a topic that nobody has configured."""
 
 
 def a_batch(timestamps: Sequence[int] = (NOW,), codec: str = "none", value: bytes = b"value", **fields: int) -> bytes:
@@ -373,10 +365,13 @@ def test_a_level_is_used_for_the_topics_codec() -> None:
     assert sizes[1] < sizes[0]
 
 
-def test_a_batch_larger_than_any_chunk_is_written_anew_whole() -> None:
-    count = 140_000
-    records = b"".join(twin.write_record(None, b"%d" % number, [(b"h", None)] * 2, number) for number in range(count))
-    fields = {"base_timestamp": NOW, "max_timestamp": NOW, "last_offset_delta": count - 1, "count": count}
+def test_large_values_and_many_headers_are_written_anew_whole() -> None:
+    many = [(b"h%d" % number, None) for number in range(9000)]
+    records = b"".join(
+        twin.write_record(None, value, headers, number)
+        for number, (value, headers) in enumerate(((bytes(9 << 20), []), (b"", many), (bytes(9 << 20), many[:3])))
+    )
+    fields = {"base_timestamp": NOW, "max_timestamp": NOW, "last_offset_delta": 2, "count": 3}
     data = twin.write_batch(twin.COMPRESS["gzip"](records), attributes=1, **fields)
     found = appended(data, AppendConfig(codec="none", max_message_bytes=1 << 30), first_offset=1)
     fields |= {"base_offset": 1, "partition_leader_epoch": 7}
@@ -402,7 +397,7 @@ rows = st.lists(
     by_append_time=st.booleans(),
     first_offset=st.integers(0, 2**40),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_keys_values_headers_and_their_order_stay_and_offsets_are_consecutive(
     rows: list[Any],
     magic: int,

@@ -24,7 +24,7 @@ from brokerless.format.batches import Batches, read_headers, walk
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoded, Decoder, look_into_wrappers
 from brokerless.format.encode import Encoder, Ratio, cut
-from brokerless.format.parts import MOST_BYTES, data_size
+from brokerless.format.parts import MOST_BYTES, concatenated, data_size
 from brokerless.format.regroup import Group, group_of, joined_groups
 
 Int64s = NDArray[np.int64]
@@ -120,7 +120,7 @@ def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit
     damages = [damage for piece in pieces for damage in piece.damages]
     if not totals.converted:  # one batch cut off by the end of the answer, or nothing to convert
         return DownConverted(buffer, 0, totals, damages)
-    return DownConverted(_concatenated([piece.buffer for piece in pieces]), totals.converted, totals, damages)
+    return DownConverted(concatenated([piece.buffer for piece in pieces]), totals.converted, totals, damages)
 
 
 class Converter:
@@ -197,7 +197,7 @@ class Converter:
         yield self._out(pieces)
 
     def _out(self, pieces: list[NDArray[np.uint8]]) -> Converted:
-        buffer = _concatenated(pieces)
+        buffer = concatenated(pieces)
         self.totals.bytes_out += len(buffer)
         return Converted(buffer)
 
@@ -285,8 +285,8 @@ class Converter:
                 starts = np.append(run.firsts, rows)
                 is_open = is_open and not run.is_complete
             else:
-                estimate = float(ratio.estimate) if codec else None
-                starts = cut(run.columns, size, estimate, breaks, magic, at, _ROUND)
+                estimate, most = (float(ratio.estimate), _ROUND) if codec else (None, None)
+                starts = cut(run.columns, size, estimate, breaks, magic, at, most)
             at = int(starts[-1])
             if is_open and at == rows and not alone:
                 starts = starts[:-1]
@@ -356,12 +356,6 @@ def _payloads(data: NDArray[np.uint8]) -> list[int]:
     batches = read_headers(data, walk(data).positions)
     wrapper = np.where(batches.magic == layouts.MAGIC_V0, layouts.MESSAGE_V0.itemsize, layouts.MESSAGE_V1.itemsize) + 4
     return (batches.sizes - np.where(batches.is_legacy, wrapper, layouts.BATCH_V2_SIZE)).tolist()
-
-
-def _concatenated(pieces: list[NDArray[np.uint8]]) -> NDArray[np.uint8]:
-    if len(pieces) == 1:
-        return pieces[0]
-    return np.concatenate(pieces) if pieces else _NOTHING
 
 
 _NOTHING = np.empty(0, np.uint8)

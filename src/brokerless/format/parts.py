@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.columns import Columns
+from brokerless.format.columns import Columns, block
 
 Bytes = tuple[NDArray[np.int32], NDArray[np.uint8]]
 
@@ -92,8 +92,15 @@ def joined(parts: Sequence[Columns]) -> Columns:
     )
 
 
+def concatenated(pieces: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+    """Bytes one after the other, in memory of Arrow's pool: fresh pages would cost more than the copy."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return np.concatenate(pieces, out=block(sum(map(len, pieces)), np.uint8)) if pieces else np.empty(0, np.uint8)
+
+
 def _join(parts: list[Bytes]) -> Bytes:
-    data = np.concatenate([data[ends[0] : ends[-1]] for ends, data in parts])
+    data = concatenated([data[ends[0] : ends[-1]] for ends, data in parts])
     return _ends([ends for ends, _ in parts]), data
 
 

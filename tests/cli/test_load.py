@@ -76,7 +76,7 @@ def test_parquet_is_loaded_file_after_file(run: Run, tmp_path: Path) -> None:
     result = run("load", directory, parquet(tmp_path / "last.parquet", 1), "--to", tmp_path / "new", *options)
     assert (result.exit_code, result.err) == (0, "")
     assert result.lines[1].split() == ["t-0", "3,001", *result.lines[1].split()[2:4], "40..3040"]
-    assert result.lines[-1] == f"3,001 records in 1 partitions: written to {tmp_path / 'new'}"
+    assert result.lines[-1] == f"3,001 records in 1 partition: written to {tmp_path / 'new'}"
     assert len(list((tmp_path / "new" / "t-0").glob("*.log"))) > 1
     (batch,) = [
         pa.concat_batches(brokerless.open(tmp_path / "new").partition("t", 0).records(["offset", "timestamp", "value"]))
@@ -150,7 +150,7 @@ def test_append_time_is_marked_where_the_topic_has_it(run: Run, tmp_path: Path) 
 def test_a_dry_run_writes_nothing_and_says_what_it_would(run: Run, tmp_path: Path) -> None:
     path = parquet(tmp_path / "f.parquet")
     dry = run("load", path, "--to", tmp_path / "new", "-t", "t", "--dry-run")
-    assert (dry.exit_code, dry.lines[-1]) == (0, "1,000 records in 1 partitions: nothing was written, as in a dry run")
+    assert (dry.exit_code, dry.lines[-1]) == (0, "1,000 records in 1 partition: nothing was written, as in a dry run")
     assert not (tmp_path / "new").exists()
     wet = run("load", path, "--to", tmp_path / "new", "-t", "t")
     assert wet.lines[:-1] == dry.lines[:-1]

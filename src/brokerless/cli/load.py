@@ -107,8 +107,8 @@ def run(options: Namespace) -> int:
     for line in table(names, rows, right=("records", "size")):
         output.line(line)
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
-    records = sum(each.records for each in loaded.partitions)
-    output.line(f"{records:,} records in {len(loaded.partitions):,} partitions: {what}")
+    records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
+    output.line(f"{records:,} records in {partitions:,} partition{'s' if partitions != 1 else ''}: {what}")
     return output.end()
 
 

@@ -35,8 +35,9 @@ def append(
     """What a broker whose log ends at ``first_offset`` would write of produced batches, or why it would refuse them.
 
     ``buffer`` (uint8): one v2 batch, one wrapper message, or any number of messages; it is not changed. A cut-off batch
-    at its end is dropped. ``now_ms``: the broker's time, in ms. ``limit``: bytes that a batch may inflate to; past it,
-    it is refused with ``RecordTooLargeException``. Raises :class:`UsageError` for 2 GiB or more.
+    at its end is dropped. ``now_ms``: the broker's time, in ms. ``limit``: bytes that a batch may inflate to (and some
+    times as many of memory); past it, it is refused with ``RecordTooLargeException``. Raises :class:`UsageError` for
+    2 GiB or more, and for a level that the topic's codec does not have.
     """
     if len(buffer) > _LARGEST:
         raise UsageError(f"{len(buffer)} bytes at once: a produce request is smaller than 2 GiB")

@@ -243,6 +243,9 @@ def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> Inner:
     size = int.from_bytes(left[8:12].tobytes(), "big", signed=True)
     if len(left) >= layouts.LOG_ENTRY_SIZE and size < layouts.MESSAGE_V0_OVERHEAD:
         refuse("CorruptRecordException", reasons.REASONS[reasons.MESSAGE_TOO_SMALL][1], at)
+    if len(left) >= layouts.LOG_ENTRY_SIZE and size >= _MOST_INFLATED:
+        # Kafka allocates a message before it reads it, and finds out only then that it is cut off.
+        refuse("OutOfMemoryError", reasons.REASONS[reasons.MESSAGE_TOO_LARGE][1], at)
     if error is not None:
         refuse("KafkaException", f"the wrapper's value does not decompress: {error}", at)
     if not len(found.positions):

@@ -33,7 +33,7 @@ LOST = {
     "headers": "record headers",
     "timestamps": "record timestamps",
     "controlBatches": "control batches, such as the markers of transactions",
-    "transactions": "batches of transactions, whose data is now visible whether it was committed or not",
+    "transactions": "batches of transactions",
     "producers": "batches with a producer's id, epoch and sequence",
     "leaderEpochs": "batches with a leader epoch",
     "deleteHorizons": "batches with a delete horizon",

@@ -7,7 +7,6 @@ gives it its name. Topic IDs, leader epochs, log start and end offsets stay. A p
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -159,16 +158,14 @@ def run(task: Task, output: PartitionOutput | None, report: Report, done: Callab
     epochs = _epochs(task)
     if output is not None and not reading.damages:
         output.finish(start, reading.end_offset, epochs)
-    converter.totals.lost.update(reading.left_out)
     return Result(task, converter.totals, start, reading.end_offset, tuple(reading.damages))
 
 
 class _Reading:
-    """A partition that is read: where its log ends, what was left out, and its damage."""
+    """A partition that is read: where its log ends, and its damage."""
 
     def __init__(self, task: Task, report: Report) -> None:
         self.damages: list[Finding] = []
-        self.left_out: Counter[str] = Counter()
         self.end_offset = max((each.base_offset for each in task.source.segments), default=0)
         self.path = task.source.path
         self._task, self._report = task, report
@@ -196,24 +193,31 @@ class _Reading:
             if self.damages:
                 return
             self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
-            for piece in converter.convert(chunk.buffer, self._chosen(chunk.batches), chunk.base):
+            chosen = self._chosen(chunk.batches, converter.totals)
+            for piece in converter.convert(chunk.buffer, chosen, chunk.base):
                 yield piece.buffer
                 for damage in piece.damages:
                     self.tell(damage_finding(file.path, damage))
             done(int(chunk.batches.sizes.sum()))
 
-    def _chosen(self, batches: Batches) -> Batches:
-        """Without what read_committed leaves out."""
+    def _chosen(self, batches: Batches, totals: Totals) -> Batches:
+        """Without what read_committed leaves out, which is added to what went in."""
         if self._transactions is None:
             return batches
         aborted = self._transactions.aborted(batches)
         stable = self._transactions.last_stable_offset
         undecided = np.zeros(len(batches), np.bool_) if stable is None else batches.last_offset >= stable
-        counts = np.where(batches.is_legacy, 1, batches.count)
-        for name, left_out in (("aborted", aborted & ~undecided), ("undecided", undecided)):
-            if left_out.any():
-                self.left_out[name] += int(counts[left_out].sum())
-        return batches if not (aborted | undecided).any() else batches.take(~(aborted | undecided))
+        if not (aborted | undecided).any():
+            return batches
+        for name, rows in (("aborted", aborted & ~undecided), ("undecided", undecided)):
+            left_out = batches.take(rows)
+            records = int(np.where(left_out.is_legacy, 1, left_out.count).sum())
+            totals.batches_in += len(left_out)
+            totals.records_in += records
+            totals.bytes_in += int(left_out.sizes.sum())
+            if records:
+                totals.lost[name] += records
+        return batches.take(~(aborted | undecided))
 
 
 def raise_damage(finding: Finding) -> None:

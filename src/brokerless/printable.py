@@ -7,6 +7,8 @@ from contextlib import suppress
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f]+")
 _MOST_ESCAPES = 1 << 14
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\ufffd".encode()
 
 
 def readable(name: str) -> str:
@@ -18,6 +20,12 @@ def readable(name: str) -> str:
         with suppress(UnicodeEncodeError):
             return name.encode(errors=errors).decode(errors="backslashreplace")
     raise AssertionError("everything can be escaped")
+
+
+def java_text(data: bytes) -> str:
+    """UTF-8 as Java's ``String`` takes it: what is none becomes U+FFFD, one for an encoded surrogate, cut off or not (Python would
+    make three)."""
+    return _SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace")
 
 
 def show(text: str) -> str:

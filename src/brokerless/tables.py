@@ -34,6 +34,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.columns import HUGE, Columns, allocate
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.summary import Summary
+from brokerless.printable import java_text
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
@@ -284,7 +285,7 @@ def _header_keys(columns: Columns, count: int) -> Column:
             keys.validate(full=True)
         except pa.ArrowInvalid:
             raw = _binary(ends, data, None, count).to_pylist()
-            keys = column_of_values([key.decode("utf-8", errors="replace") for key in raw], pa.string())
+            keys = column_of_values([java_text(key) for key in raw], pa.string())
     return keys
 
 

@@ -8,7 +8,6 @@ Sources: ``DefaultRecordBatch.setMaxTimestamp`` and ``setLastOffset``, ``Abstrac
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,11 @@ from brokerless.format.batches import Batches
 from brokerless.format.checksum import crc32_ranges, crc32c_ranges
 from brokerless.format.columns import Columns
 from brokerless.format.encode import Encoder
+from brokerless.printable import java_text
 
 Int64s = NDArray[np.int64]
 
 _FLAGS = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.CONTROL_BIT | layouts.DELETE_HORIZON_BIT
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 
 def assign_batch(buffer: NDArray[np.uint8], batch: Batches, timestamps: Int64s, terms: Terms) -> Appended:
@@ -149,12 +148,7 @@ def through_java_strings(columns: Columns) -> None:
     if not count or not bool((data[: ends[count]] >= 0x80).any()):
         return
     whole, borders = data[: ends[count]].tobytes(), ends[: count + 1].tolist()
-    keys = [_through_java_string(whole[borders[i] : borders[i + 1]]) for i in range(count)]
+    keys = [java_text(whole[borders[i] : borders[i + 1]]).encode() for i in range(count)]
     columns.header_key_ends = np.cumsum([0, *map(len, keys)]).astype(np.int32)
     columns.header_key_data = np.frombuffer(b"".join(keys) + bytes(64), np.uint8)
     columns.used[4] = int(columns.header_key_ends[-1])
-
-
-def _through_java_string(key: bytes) -> bytes:
-    # Python replaces each byte of a surrogate, Java all three at once.
-    return _SURROGATE.sub("\ufffd".encode(), key).decode(errors="replace").encode()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from brokerless.errors import UsageError
+from brokerless.printable import java_text
 
 LARGEST = 1 << 20
 """Bytes of a value beyond which it is not looked into: a quorum's voters take some hundred."""
@@ -99,7 +100,7 @@ def _read(data: bytes, at: int, type_: Type) -> tuple[Any, int]:
         length, at = _read_length(data, at)
         if length > 0x7FFF:
             raise _UnreadableValueError
-        return data[at : at + length].decode(errors="replace"), at + length
+        return java_text(data[at : at + length]), at + length
     size, signed = _INTEGERS.get(type_, (16, False))
     if at + size > len(data):
         raise _UnreadableValueError

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
+
+from tests.kafka.oracle import dump
+
+import brokerless
+from brokerless.internals.records import InternalRecord, decode_record
 
 DECODERS = {
     "__consumer_offsets": "--offsets-decoder",
@@ -16,13 +23,37 @@ Dumped = tuple[Any, Any]
 """A record's ``key`` and ``payload``: None for what is not there, and for the payload of a tombstone."""
 
 
-def dumped_records(text: str) -> dict[int, Dumped]:
-    """Each record but control records, by its offset. Raises for a record that the tool itself could not decode."""
-    found: dict[int, Dumped] = {}
+def dumped_files(topic: str, files: Iterable[Path]) -> dict[Path, dict[int, Dumped | None]]:
+    """The records of several logs of one internal topic."""
+    files = list(files)
+    parts = re.split("^Dumping .*\n", dump(files, DECODERS[topic]), flags=re.MULTILINE)[1:]
+    return {file: dumped_records(part) for file, part in zip(files, parts, strict=True)}
+
+
+def decoded_records(topic: str, log: Path) -> dict[int, InternalRecord]:
+    """What we decode of a log."""
+    return {
+        row["offset"]: decode_record(topic, row["key"], row["value"])
+        for batch in brokerless.open(log).records(["offset", "key", "value"])
+        for row in batch.to_pylist()
+    }
+
+
+def as_text(said: Dumped | None) -> str:
+    """Equal texts have equal fields in equal order."""
+    return json.dumps(said)
+
+
+def dumped_records(text: str) -> dict[int, Dumped | None]:
+    """Each record but control records, by its offset; None for one that the tool itself could not decode."""
+    found: dict[int, Dumped | None] = {}
     decoder = json.JSONDecoder()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         match = re.match(r"\| offset: (\d+) ", line)
-        if match is None or " payload: " not in line:
+        if match is None or re.search(r" (key|payload): ", line) is None:
+            continue
+        if re.search(r"headerKeys: \[\] (key|payload): (Error at|Unknown record type|unknown::)", line):
+            found[int(match[1])] = None
             continue
         key, end = None, 0
         if " key: " in line:

@@ -16,7 +16,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.index_writers import SegmentState
 from brokerless.log.lock import Held, lock_directory, spoil
 from brokerless.log.offset_checkpoints import read_checkpoints, write_checkpoints
-from brokerless.log.producer_loading import Producers, load_producers
+from brokerless.log.producer_loading import Producers, load_producers, no_producers
 from brokerless.log.producers import ProducerState, snapshots_out_of_range, stray_snapshots
 from brokerless.log.recovery import RecoveryPlan, apply_recovery, plan_recovery
 from brokerless.log.segment_files import list_files
@@ -91,14 +91,13 @@ def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> Contents:
     """What is in a partition's directory after recovery. Snapshots are written and dropped as when Kafka loads it."""
     directory, segments = plan.directory, list(plan.segments)
     offsets = list_files(directory).offsets("producer-snapshot")
-    gone = {
-        *stray_snapshots(offsets, segments),
-        *snapshots_out_of_range(offsets, plan.log_start_offset, plan.log_end_offset),
-    }
-    _drop(directory, gone)
-    files = list_files(directory)
+    stray = stray_snapshots(offsets, segments)
     limits = plan.log_start_offset, plan.log_end_offset
-    producers = load_producers(files, segments, *limits, at_ms, clean=clean)
+    _drop(directory, {*stray, *snapshots_out_of_range(offsets, *limits)})
+    if clean and not {*offsets} - {*stray}:
+        producers = no_producers(segments, plan.log_end_offset)
+    else:
+        producers = load_producers(list_files(directory), segments, *limits, at_ms)
     _drop(directory, {*producers.corrupt})
     for offset, snapshot in producers.write.items():
         write_file(directory / names.segment_file(offset, "producer-snapshot"), snapshot)

@@ -41,23 +41,22 @@ class Producers:
 
 
 def load_producers(
-    files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int, clean: bool = False
+    files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int
 ) -> Producers:
     """What is known of producers when the log ends at ``end_offset``. Producers that were idle for a day at ``now_ms``
-    are forgotten, as far as they come from a snapshot.
-
-    ``base_offsets`` of the log's segments, sorted. ``clean``: after a clean stop, a log without a snapshot is taken for
-    one that never had producers, and not read.
-    """
+    are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted."""
     offsets = files.offsets("producer-snapshot")
-    if clean and not offsets:
-        found = Producers(ProducerState(0), 0)
-        for offset in (*base_offsets[-2:], end_offset):
-            found.state.end_offset = offset
-            found.take_snapshot()
-        return found
     found = _from_snapshot(files, offsets, log_start_offset, end_offset, now_ms)
     advance(found, files, base_offsets, log_start_offset, end_offset)
+    return found
+
+
+def no_producers(base_offsets: Sequence[int], end_offset: int) -> Producers:
+    """What is made of a log without any snapshot after a clean stop: it never had producers, and is not read."""
+    found = Producers(ProducerState(0), 0)
+    for offset in (*base_offsets[-2:], end_offset):
+        found.state.end_offset = offset
+        found.take_snapshot()
     return found
 
 

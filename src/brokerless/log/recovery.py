@@ -27,6 +27,7 @@ from brokerless.log.indexes import load_transaction_index
 from brokerless.log.leftovers import Leftovers, plan_leftovers
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.producer_loading import Producers, advance, load_producers
+from brokerless.log.producers import ProducerState
 from brokerless.log.segment import HEADERS_STEP, ignore, scan
 from brokerless.log.segment_files import Files, describe_segment, remove_segments
 from brokerless.log.segment_recovery import Recovered, recover_segment
@@ -204,6 +205,9 @@ def _recover(
         if producers is None:
             producers = load_producers(files, segments, log_start, base, now_ms)
         else:
+            if producers.state.end_offset <= log_start:
+                # Up to the log start offset no snapshot is taken, so Kafka knows nothing when it comes to the next one.
+                producers.state = ProducerState(log_start)
             producers.state.expire(now_ms)
             advance(producers, files, segments, log_start, base)
         with open_file(str(files.path(base, "log"))) as file:

@@ -7,7 +7,7 @@ Source: ``LogSegment.recover`` (4.1.1). It looks at sizes, checksums, offsets an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -92,7 +92,8 @@ def recover_segment(
         stop = Finding("error", _OUT_OF_ORDER, file.path, 0, base_offset, text)
         return Recovered(file.size, SegmentState(base_offset), base_offset, b"", b"", b"", stop), epochs
     time_index += placement.finish()
-    state = placement.state
+    # Kafka counts anew from here to the next index entry.
+    state = replace(placement.state, since_entry=0)
     stop = stops[0] if stops and state.size < file.size else None
     return Recovered(
         file.size, state, next_offset, bytes(offset_index), bytes(time_index), bytes(aborted), stop

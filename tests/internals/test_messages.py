@@ -47,8 +47,6 @@ BYTES = st.binary(max_size=60)
 TYPED = st.builds(lambda type_, rest: bytes([0, type_]) + rest, st.integers(0, 24), BYTES)
 VERSION = st.integers(0, 3)
 FRAMED = st.builds(lambda type_, version, rest: bytes([1, type_, version]) + rest, st.integers(0, 29), VERSION, BYTES)
-    lambda type_, version, rest: bytes([1, type_, version]) + rest, st.integers(0, 29), st.integers(0, 3), BYTES
-)
 
 
 @given(st.sampled_from(TOPICS), st.none() | BYTES | TYPED, st.none() | BYTES | TYPED | FRAMED)

@@ -22,8 +22,8 @@ STDIN = "-"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json")
 """Names of the files of a directory that are read; those that begin with ``_`` or ``.`` are notes of who wrote it."""
 _PARQUET_MAGIC = b"PAR1"
-_ROWS = 1 << 16
-_BYTES = 16 << 20
+_ROWS = 1 << 15
+_BYTES = 8 << 20
 _COMPACT = 8
 """Bytes that a value takes in Parquet at most, on average, if most of a column is indices of its dictionary."""
 

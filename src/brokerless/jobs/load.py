@@ -41,8 +41,8 @@ from brokerless.rows import RowError, bounded, normalize
 
 Int64s = NDArray[np.int64]
 
-_GROUP = 16 << 20
-"""Bytes of rows that are sorted by partition at once."""
+_GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
+"""Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
 _WAITING = 4
 """Pieces of a few batches that are encoded at once; always as many, so that output does not depend on the machine."""
 _ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
@@ -178,7 +178,7 @@ class Loader:
         group.rows.append(rows.select(names))
         group.numbers.append(numbers)
         group.size += rows.nbytes
-        if group.size >= _GROUP:
+        if group.size >= _GROUP + _GROUP_OF_EACH * len(self._open):
             self._write_group()
 
     def commit(self) -> Loaded:

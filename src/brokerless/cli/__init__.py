@@ -20,6 +20,7 @@ COMMANDS = {
     "cat": "records: as text, by a template, or as JSON Lines",
     "batches": "batch headers",
     "verify": "whether all is as it should be: checksums, structure, indexes",
+    "audit": "all that the files alone tell: damage, gaps, producers, transactions, notes, graded",
     "convert": "partitions in another format, codec or batch size, as new partitions",
     "load": "records from Parquet or JSON Lines, into new partitions",
     "internals": "what Kafka's own topics say: committed offsets, groups, transactional ids, the cluster's metadata",
@@ -44,7 +45,7 @@ examples:
 exit codes:
   0  all is well
   1  damage was met, or a log ends within a batch: a line on stderr for each place; all that could be read was written
-     (verify: only where Kafka's own reader would throw, which a cut-off end is not)
+     (verify: only where Kafka's own reader would throw, which a cut-off end is not; audit: warnings or errors)
   2  a wrong command line, or a path that cannot be opened, or a topic or partition that is not there
 """
 

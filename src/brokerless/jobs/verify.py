@@ -6,7 +6,7 @@ warning at most, and so is what is wrong in batches that it would never come to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Decoder
 from brokerless.format.search import find_batch
@@ -34,6 +33,9 @@ from brokerless.log.segment import WINDOW, Chunk, check_checksums, is_zero, open
 from brokerless.log.storage import File, StorageOptions
 
 _SEARCH = 8 * WINDOW
+
+Watch = Callable[[Chunk, str], Iterable[Finding]]
+"""Is shown each chunk with those batches whose checksums are right, and its file's path; says what it makes of them."""
 
 
 def verify_partition(
@@ -55,11 +57,11 @@ def verify_partition(
         yield from verify_file(file, seen, limit)
         last_offset = seen.last_offset
         has_transactions = has_transactions or seen.has_transactions
-        yield from _check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
+        yield from check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
     yield from _drain(unreadable)
     if has_transactions:  # the markers are read in a pass of their own
         yield from _check_transaction_indexes(partition, storage_options)
-    yield from _check_notes(partition, storage_options)
+    yield from check_notes(partition, storage_options)
 
 
 def verify_file(file: File, seen: Seen | None = None, limit: int = DEFAULT_LIMIT) -> Iterator[Finding]:
@@ -122,7 +124,7 @@ def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: Seen | None) 
     if rest is not None:
         findings.extend(damage_finding(path, damage) for damage in rest.damages)
     if seen is not None:
-        findings.extend(seen.add(chunk.batches, valid, chunk.base, path))
+        findings.extend(seen.add(chunk, valid, path))
     return sorted(findings, key=lambda each: each.position or 0)
 
 
@@ -132,9 +134,10 @@ def _soften(is_reached: bool, findings: list[Finding]) -> Iterator[Finding]:
         yield finding if is_reached or finding.severity != "error" else replace(finding, severity="warning")
 
 
-def _check_indexes(
+def check_indexes(
     segment: SegmentPaths, seen: Seen, file: File, is_last: bool, storage_options: StorageOptions | None
 ) -> Iterator[Finding]:
+    """A segment's offset and time index against its log, of which ``seen`` has seen all."""
     batches = seen.batches(file)
     if segment.offset_index is not None:
         offset_index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
@@ -171,7 +174,8 @@ def _check_transaction_indexes(partition: PartitionPath, storage_options: Storag
         )
 
 
-def _check_notes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
+def check_notes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
+    """Leader epoch checkpoint, ``partition.metadata`` and producer snapshots, each by itself."""
     if partition.leader_epoch_checkpoint is not None:
         yield from load_leader_epochs(partition.leader_epoch_checkpoint.path, storage_options).findings
     if partition.partition_metadata is not None:
@@ -190,19 +194,23 @@ class Seen:
     """Whether no batch was passed over unread."""
     has_transactions: bool = False
     """Whether a batch, sound or not, says that it is of a transaction."""
+    watch: Watch | None = None
     _chunks: list[tuple[NDArray[Any], ...]] = field(default_factory=list[tuple[NDArray[Any], ...]])
     _end: int = 0
 
-    def add(self, batches: Batches, valid: NDArray[np.bool_], base: int, path: str) -> Iterator[Finding]:
+    def add(self, chunk: Chunk, valid: NDArray[np.bool_], path: str) -> Iterator[Finding]:
         """Adds a chunk's batches; a finding for each whose offset is not above all before it."""
-        positions = batches.positions + base
+        batches, base, positions = chunk.batches, chunk.base, chunk.positions
         self.has_transactions = self.has_transactions or bool(batches.is_transactional.any())
         self.is_complete = self.is_complete and int(positions[0]) == self._end
         self._end = base + int(batches.ends[-1])
         self._chunks.append((positions, batches.last_offset, batches.max_timestamp, batches.is_legacy, valid))
-        sound = batches.take(valid)
+        chunk = chunk.take(valid)
+        sound = chunk.batches
         if not len(sound):
             return
+        if self.watch is not None:
+            yield from self.watch(chunk, path)
         firsts, lasts = sound.entry_offset, sound.last_offset
         before = np.concatenate([[self.base_offset - 1 if self.last_offset is None else self.last_offset], lasts[:-1]])
         before = np.maximum.accumulate(before)

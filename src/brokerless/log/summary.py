@@ -36,11 +36,12 @@ def summarize(file: File, report: Report) -> Summary:
     """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages)."""
     summary = Summary(file.size)
     for chunk in scan(file, report, step=HEADERS_STEP):
-        _add(summary, chunk)
+        add_chunk(summary, chunk)
     return summary
 
 
-def _add(summary: Summary, chunk: Chunk) -> None:
+def add_chunk(summary: Summary, chunk: Chunk) -> None:
+    """Adds a chunk that has at least one batch."""
     batches = chunk.batches
     first_offset, counts = int(batches.entry_offset[0]), np.where(batches.is_legacy, 1, batches.count)
     if batches.is_wrapper.any():

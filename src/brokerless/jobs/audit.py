@@ -1,0 +1,229 @@
+"""Audit: everything that the files alone tell about a log, graded, in one pass over its data.
+
+:func:`audit_partition` is a task of its own: paths in, values out. What verify finds is part of it; what is added is
+about the log as a whole: offsets, epochs, producers, transactions, timestamps, and what the log directory notes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from time import time
+
+import numpy as np
+
+from brokerless.errors import Finding
+from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.jobs.audits.epochs import LeaderEpochChanges
+from brokerless.jobs.audits.gaps import Gaps
+from brokerless.jobs.audits.notes import Lines, Notes, check_directory, check_lines, check_state, check_topic_ids
+from brokerless.jobs.audits.sequences import Sequences
+from brokerless.jobs.audits.timestamps import Timestamps
+from brokerless.jobs.audits.transactions import Transactions
+from brokerless.jobs.verify import Seen, check_indexes, check_notes, verify_file
+from brokerless.log import names
+from brokerless.log.checkpoints import load_leader_epochs, load_partition_metadata
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
+from brokerless.log.lock import is_locked
+from brokerless.log.segment import Chunk, open_segments
+from brokerless.log.storage import StorageOptions, open_file
+from brokerless.log.summary import Summary, add_chunk
+
+MOST_OF_A_KIND = 1000
+"""Findings of one kind that are kept of one partition; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAudit:
+    """What is in one partition, and what is to say of it.
+
+    ``summary`` adds up the batches that are as they were written. The log has ``start_offset <= offset <
+    end_offset``. ``batches_by_magic``: how many batches have which format. ``committed``, ``aborted``,
+    ``open``: transactions. ``left_out``: how many findings of a kind are not in ``findings``, as there are too many.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    state: names.PartitionState
+    segments: int
+    summary: Summary
+    start_offset: int
+    end_offset: int
+    batches_by_magic: dict[int, int]
+    committed: int
+    aborted: int
+    open: int
+    topic_id: tuple[str, str] | None
+    """The topic's ID, and the path of the file that says so."""
+    findings: tuple[Finding, ...]
+    left_out: dict[str, int]
+
+
+def audit_partition(
+    partition: PartitionPath,
+    lines: Lines,
+    now_ms: int | None = None,
+    limit: int = DEFAULT_LIMIT,
+    storage_options: StorageOptions | None = None,
+) -> PartitionAudit:
+    """Reads all of one partition. ``lines`` are its own in its log directory's checkpoints; ``now_ms`` (since the
+    epoch; now by default) decides which timestamps are from the future; ``limit``: bytes that one batch may inflate to.
+
+    Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
+    """
+    follower = _Follower.of(partition, lines, now_ms or int(time() * 1000), storage_options)
+    kept: list[Finding] = []
+    counts: Counter[str] = Counter()
+    for finding in _findings(partition, follower, lines, limit, storage_options):
+        counts[finding.kind] += 1
+        if counts[finding.kind] <= MOST_OF_A_KIND:
+            kept.append(finding)
+    metadata = partition.partition_metadata
+    topic_id = None if metadata is None else load_partition_metadata(metadata.path, storage_options).topic_id
+    return PartitionAudit(
+        partition.topic,
+        partition.partition,
+        partition.path,
+        partition.state,
+        len(partition.segments),
+        follower.summary,
+        follower.start_offset(lines),
+        follower.end_offset,
+        dict(sorted(follower.magics.items())),
+        follower.transactions.committed,
+        follower.transactions.aborted,
+        sum(each.txn_first_offset >= 0 for each in follower.transactions.state.producers.values()),
+        None if metadata is None or topic_id is None else (topic_id, metadata.path),
+        tuple(kept),
+        {kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND},
+    )
+
+
+def audit_directory(
+    directory: LogDirectory,
+    notes: Notes,
+    audits: Iterable[PartitionAudit],
+    storage_options: StorageOptions | None = None,
+) -> Iterator[Finding]:
+    """What is to say of a log directory as a whole, its partitions having been read. Nothing of another path."""
+    is_running = names.LOCK in notes.files and is_locked(directory.path)
+    yield from check_directory(directory, notes, is_running, storage_options)
+    yield from check_topic_ids(
+        (each.topic, *each.topic_id) for each in audits if each.topic is not None and each.topic_id is not None
+    )
+
+
+@dataclass(slots=True)
+class _Follower:
+    """All that is followed through a partition's batches."""
+
+    partition: PartitionPath
+    gaps: Gaps
+    timestamps: Timestamps
+    transactions: Transactions
+    summary: Summary
+    sequences: Sequences = field(default_factory=Sequences)
+    epochs: LeaderEpochChanges = field(default_factory=LeaderEpochChanges)
+    magics: Counter[int] = field(default_factory=Counter[int])
+
+    @classmethod
+    def of(
+        cls, partition: PartitionPath, lines: Lines, now_ms: int, storage_options: StorageOptions | None
+    ) -> _Follower:
+        return cls(
+            partition,
+            Gaps(is_compacted=names.CLEANER_CHECKPOINT in lines),
+            Timestamps(now_ms),
+            Transactions(partition.producer_snapshots, storage_options),
+            Summary(sum(segment.log.size or 0 for segment in partition.segments)),
+        )
+
+    def watch(self, chunk: Chunk, path: str) -> Iterator[Finding]:
+        add_chunk(self.summary, chunk)
+        magics, counts = np.unique(chunk.batches.magic, return_counts=True)
+        self.magics.update(dict(zip(magics.tolist(), counts.tolist(), strict=True)))
+        holes = self.gaps.follow(chunk, path)
+        self.timestamps.follow(chunk, path)
+        yield from self.epochs.follow(chunk, path)
+        yield from self.sequences.follow(chunk, path, holes)
+        yield from self.transactions.follow(chunk, path, self.is_whole)
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.gaps.holes and not self.gaps.is_compacted
+
+    def start_offset(self, lines: Lines) -> int:
+        """Where the log begins: what is before that in the first segment is as good as deleted."""
+        first = self.partition.segments[0].base_offset if self.partition.segments else 0
+        noted = lines.get(names.LOG_START_OFFSET_CHECKPOINT, ("", 0))[1]
+        return max(first, noted) if noted <= self.end_offset else first
+
+    @property
+    def end_offset(self) -> int:
+        last = self.partition.segments[-1].base_offset if self.partition.segments else 0
+        return max(last, self.gaps.next_offset or 0)
+
+
+def _findings(
+    partition: PartitionPath,
+    follower: _Follower,
+    lines: Lines,
+    limit: int,
+    storage_options: StorageOptions | None,
+) -> Iterator[Finding]:
+    is_partition = partition.topic is not None
+    yield from check_state(partition)
+    yield from check_names(partition)
+    last_offset: int | None = None
+    unreadable: list[Finding] = []
+    for segment, file in open_segments(replace(partition, findings=()), unreadable.append, None, storage_options):
+        is_last = segment is partition.segments[-1]
+        yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
+        seen = Seen(segment.base_offset, last_offset, watch=follower.watch)
+        yield from _graded(verify_file(file, seen, limit), is_last and partition.state == "live")
+        last_offset = seen.last_offset
+        yield from _missing_indexes(segment, is_partition)
+        for finding in check_indexes(segment, seen, file, is_last, storage_options):
+            if finding.kind != "index-not-trimmed" or finding.severity != "info":  # which is as it should be
+                yield finding
+        yield from follower.transactions.at_segment_end(segment, is_partition)
+    yield from unreadable
+    for snapshot in partition.snapshots:
+        with open_file(snapshot.path, storage_options) as file:
+            yield from verify_file(file, None, limit)
+    yield from check_notes(partition, storage_options)
+    yield from follower.gaps.findings()
+    yield from follower.timestamps.findings()
+    checkpoint = partition.leader_epoch_checkpoint
+    epochs = None if checkpoint is None else load_leader_epochs(checkpoint.path, storage_options)
+    yield from follower.epochs.findings(epochs, follower.end_offset, is_partition)
+    yield from follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole)
+    yield from check_lines(lines, follower.start_offset(lines), follower.end_offset)
+    yield from _formats(partition.path, follower)
+
+
+def _graded(findings: Iterable[Finding], is_active: bool) -> Iterator[Finding]:
+    """Zeros behind the last batch of the segment that a broker appends to are room for more
+    (``log.preallocate``)."""
+    for finding in findings:
+        yield replace(finding, severity="info") if is_active and finding.kind == "zero-tail" else finding
+
+
+def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
+    for name, index in (("offset", segment.offset_index), ("time", segment.time_index)):
+        if is_partition and index is None:
+            text = f"the segment has no {name} index; a broker makes it anew at its next start"
+            yield Finding("warning", "index-missing", segment.log.path, None, segment.base_offset, text)
+
+
+def _formats(path: str, follower: _Follower) -> Iterator[Finding]:
+    old = {magic: count for magic, count in follower.magics.items() if 0 <= magic < 2}
+    if old:
+        text = "messages in old formats: Kafka 4 still reads them, and converts them no more for old clients"
+        found = ", ".join(f"{count} of v{magic}" for magic, count in sorted(old.items()))
+        yield Finding("info", "legacy-format", path, None, None, text, "v2", found)
+    if follower.timestamps.has_none:
+        text = "batches without timestamps: retention goes by the time of the file, which copying changes"
+        yield Finding("info", "no-timestamps", path, None, None, text)

@@ -1,0 +1,91 @@
+"""What to do about each kind of finding of an audit."""
+
+from __future__ import annotations
+
+_SAVE = "look for these offsets on another replica; what is intact here can be read (brokerless cat, convert, load)"
+_REBUILD = "harmless to the data: stop the broker and delete the file, and its next start makes it anew from the log"
+_FILES = "check that nobody moved files here, and that all of the partition was copied"
+_NOTHING = "nothing"
+_TIMES = (
+    "retention by time will not do what is meant: delete such records by offset (kafka-delete-records), or set "
+    "retention.bytes; to keep more from coming, set message.timestamp.after.max.ms or message.timestamp.type"
+)
+_PRODUCER = "compare these offsets with another replica; downstream, look for records that are missing or come twice"
+_REPLACE = (
+    "if another replica has the partition, delete this one while the broker is down, and it is copied anew; else "
+)
+
+ADVICE = {
+    # What is in the log
+    "checksum-mismatch": _SAVE,
+    "batch-size-invalid": _SAVE,
+    "record-invalid": _SAVE,
+    "record-count-mismatch": _SAVE,
+    "message-invalid": _SAVE,
+    "wrapper-invalid": _SAVE,
+    "decompression-failed": _SAVE,
+    "limit-exceeded": "if the batch is meant to be so large, allow it with --max-batch-bytes",
+    "truncated-batch": "at the end of a log: its producer was never told that it is written; elsewhere, " + _SAVE,
+    "zero-tail": "of a preallocated segment, nothing; else pages were lost: " + _SAVE,
+    "trailing-zeros": _NOTHING,
+    "batches-resume": "a broker would not come here; these batches can be read from this position on",
+    "no-batches": _FILES,
+    "unreadable-file": "check permissions and the disk",
+    "unreadable-directory": "check permissions and the disk",
+    "offset-order": _REPLACE + "read it into a new partition (brokerless convert)",
+    "offset-gap": "look for these offsets on another replica; in a compacted topic they may be gone rightly",
+    "segment-overlap": _REPLACE + "read it into a new partition (brokerless convert)",
+    "leader-epoch-order": _REPLACE + "compare it with what was produced",
+    "sequence-gap": _PRODUCER,
+    "sequence-repeated": _PRODUCER,
+    "producer-epoch-order": _PRODUCER,
+    "outside-of-transaction": "a broker would refuse to recover this log: read it into a new one (brokerless convert)",
+    "marker-broken": "recovery after an unclean stop would cut the log here: " + _SAVE,
+    "transaction-open": "nothing, if its producer is still at work",
+    "transaction-hanging": "end it on a running cluster: kafka-transactions.sh find-hanging, then abort",
+    "timestamp-future": _TIMES,
+    "timestamp-unit": _TIMES,
+    "no-timestamps": "after a copy, set the files' times to those of the originals before a broker starts",
+    "legacy-format": "before an upgrade to Kafka 4, brokerless convert writes it in the current format",
+    # Beside the log
+    "index-missing": "nothing: the next start of a broker makes it anew",
+    "index-corrupt": _REBUILD,
+    "index-not-sorted": _REBUILD,
+    "index-not-trimmed": _NOTHING,
+    "index-not-checked": "see what is wrong with the log",
+    "offset-index-mismatch": _REBUILD,
+    "time-index-mismatch": _REBUILD + "; retention by time goes by this index",
+    "transaction-index-mismatch": _REBUILD,
+    "producer-snapshot-corrupt": "nothing: a broker drops it and reads the log instead",
+    "producer-snapshot-mismatch": "stop the broker and delete the .snapshot files: it reads the log instead",
+    "producer-snapshot-beyond-end": "nothing: a broker drops it at its next start; but see why the log is so short",
+    "leader-epoch-mismatch": _REPLACE + "stop the broker and correct the file: a line for each epoch's first offset",
+    "leader-epoch-beyond-end": "nothing: a broker drops the entry at its next start; but see why the log is so short",
+    "leader-epoch-checkpoint-missing": "nothing: replicas then go by high watermarks",
+    "checkpoint-corrupt": "delete the file while the broker is down; it then starts without what was noted there",
+    "checkpoint-not-sorted": "nothing: a broker drops what does not fit",
+    "partition-metadata-corrupt": "a broker does not start with it: take it from another replica",
+    "meta-properties-corrupt": "a broker does not start with it: take cluster.id and node.id from where they are known",
+    "meta-properties-missing": "nothing, if this is a copy of some partitions",
+    "quorum-state-corrupt": "see KRaft's other voters; a voter without it may vote twice in an epoch",
+    "topic-id-mismatch": "a broker refuses one of them: find out which one is the topic's, and move the other away",
+    # Files and directories
+    "leftover-file": _NOTHING,
+    "swap-file": "nothing: the next start of a broker puts it in its place",
+    "orphan-index": "nothing, unless its log was lost: " + _FILES,
+    "foreign-file": "nothing; move it away if it is in the way",
+    "stray-directory": "make sure that the topic is elsewhere, then delete it; or read it (--include stray)",
+    "future-directory": "nothing, if a broker is still to finish the move",
+    "deleted-directory": "copy it now if it was deleted by mistake (--include delete reads it)",
+    "partition-missing": _FILES + "; a broker takes the partition for new, and empty",
+    # The log directory's notes
+    "recovery-point-beyond-end": _SAVE,
+    "high-watermark-beyond-end": _SAVE,
+    "log-start-beyond-end": "do not start a broker on this; copy it, and " + _SAVE,
+    "cleaner-checkpoint-beyond-end": "nothing: a broker compacts anew; but see why the log is so short",
+    "log-start-before-segments": _FILES,
+    "high-watermark-before-start": _FILES,
+    "broker-running": "for an exact answer, stop the broker or audit a snapshot of its disk",
+    "unclean-stop": "brokerless audit --restart says what the next start would do",
+}
+"""By the finding's kind."""

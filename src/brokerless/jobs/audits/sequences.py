@@ -1,0 +1,74 @@
+"""The sequences and epochs of idempotent producers (KIP-98): gaps, repetitions, and batches of an epoch that was over.
+
+A broker refuses all of these when they are produced (``ProducerAppendInfo``, 4.1.1), so in a log they mean that
+batches were lost, came twice, or come from elsewhere. What compaction took away is no gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format import layouts
+from brokerless.log.segment import Chunk
+
+Int64s = NDArray[np.int64]
+
+_SEQUENCES = 1 << 31
+"""After 2^31 - 1 comes 0."""
+_UNKNOWN = -2
+
+
+@dataclass(slots=True)
+class Sequences:
+    """Follows a partition's sound batches. What is known of each producer: epoch, last sequence, and the number of
+    holes before that batch."""
+
+    _known: dict[int, tuple[int, int, int]] = field(default_factory=dict[int, tuple[int, int, int]])
+
+    def follow(self, chunk: Chunk, path: str, holes: Int64s) -> Iterator[Finding]:
+        """``holes``: the number of offsets missing before each batch."""
+        batches = chunk.batches
+        rows = np.flatnonzero((batches.producer_id > layouts.NO_PRODUCER_ID) & (batches.base_sequence >= 0))
+        if not len(rows):
+            return
+        ids = batches.producer_id[rows]
+        order = np.argsort(ids, kind="stable")
+        rows, ids = rows[order], ids[order]
+        epochs, firsts, lasts, holes = (
+            column[rows].astype(np.int64)
+            for column in (batches.producer_epoch, batches.base_sequence, batches.last_sequence, holes)
+        )
+        before = [np.roll(column, 1) for column in (epochs, lasts, holes)]
+        starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        for row in starts.tolist():
+            for column, value in zip(before, self._known.get(int(ids[row]), (_UNKNOWN, 0, 0)), strict=True):
+                column[row] = value
+        for row in np.append(starts[1:], len(ids)).tolist():
+            self._known[int(ids[row - 1])] = int(epochs[row - 1]), int(lasts[row - 1]), int(holes[row - 1])
+        epochs_before, lasts_before, holes_before = before
+        known = epochs_before != _UNKNOWN
+        is_old = known & (epochs < epochs_before)
+        expected = np.where(epochs == epochs_before, (lasts_before + 1) % _SEQUENCES, 0)
+        missing = (firsts - expected) % _SEQUENCES
+        is_odd = known & ~is_old & (missing > 0)
+        is_repeated = is_odd & (missing >= _SEQUENCES // 2)
+        is_gap = is_odd & ~is_repeated & (missing > holes - holes_before)
+        for row in np.sort(order.argsort()[np.sort(order[is_old | is_repeated | is_gap])]).tolist():
+            kind, text = _SAID[0 if is_old[row] else 1 if is_repeated[row] else 2]
+            position, offset = int(chunk.positions[rows[row]]), int(batches.entry_offset[rows[row]])
+            wanted = f"epoch {epochs_before[row]} or more" if is_old[row] else f"sequence {expected[row]}"
+            found = f"epoch {epochs[row]}" if is_old[row] else f"sequence {firsts[row]}"
+            producer = f"{text} (producer {ids[row]})"
+            yield Finding("warning", kind, path, position, offset, producer, wanted, found)
+
+
+_SAID = (
+    ("producer-epoch-order", "a batch of an epoch before the last one of its producer"),
+    ("sequence-repeated", "a batch whose sequences its producer has used before"),
+    ("sequence-gap", "sequences of its producer are missing before this batch"),
+)

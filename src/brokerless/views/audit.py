@@ -1,0 +1,79 @@
+"""An audit for people: a line for each partition, then what there is to say of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from brokerless.errors import Finding
+from brokerless.jobs.audit import PartitionAudit
+from brokerless.jobs.audits.advice import ADVICE
+from brokerless.printable import show_name
+from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.text import format_times
+
+SHOWN = 5
+"""Findings of one kind that are shown of one partition."""
+SEVERITIES = ("error", "warning", "info")
+
+_COLUMNS = ("partition", "segments", "batches", "records", "size", "offsets", "from", "to", "format", "verdict")
+_RIGHT = ("segments", "batches", "records", "size")
+
+
+def finding_row(finding: Finding, audit: PartitionAudit | None) -> dict[str, Any]:
+    """A finding for programs; ``audit`` is None for one of the log directory as a whole."""
+    place = {"topic": None if audit is None else audit.topic, "partition": None if audit is None else audit.partition}
+    return finding.as_dict() | place | {"advice": ADVICE.get(finding.kind)}
+
+
+def partition_lines(audits: Sequence[PartitionAudit]) -> Iterator[str]:
+    """A table of partitions."""
+    starts, ends = (
+        format_times([getattr(each.summary, name) for each in audits], "s")
+        for name in ("min_timestamp", "max_timestamp")
+    )
+    return table(_COLUMNS, [_cells(audit, *times) for audit, *times in zip(audits, starts, ends, strict=True)], _RIGHT)
+
+
+def finding_lines(title: str, findings: Sequence[Finding], left_out: dict[str, int]) -> Iterator[str]:
+    """What there is to say of one partition or log directory, the worst first; each kind with what to do about it."""
+    by_kind: dict[tuple[int, str], list[Finding]] = {}
+    for finding in findings:
+        by_kind.setdefault((SEVERITIES.index(finding.severity), finding.kind), []).append(finding)
+    yield f"{show_name(title)}:"
+    for (_, kind), found in sorted(by_kind.items(), key=lambda each: each[0][0]):
+        for finding in found[:SHOWN]:
+            named = replace(finding, file=finding.file.removeprefix(f"{title}/"))
+            yield f"  {finding.severity:7}  {show_name(str(named))}"
+        more = len(found) - SHOWN + left_out.get(kind, 0)
+        if more > 0:
+            yield f"  {'':7}  ... and {more:,} more of this kind"
+        if (advice := ADVICE.get(kind, "nothing")) != "nothing":
+            yield f"  {'':7}  -> {advice}"
+
+
+def verdict(counts: Counter[str]) -> str:
+    """``2 errors, 1 warning``, or ``ok``."""
+    named = [(counts[name], name) for name in ("error", "warning")]
+    return ", ".join(f"{count:,} {name}{'s' * (count > 1)}" for count, name in named if count) or "ok"
+
+
+def _cells(audit: PartitionAudit, start: str, end: str) -> list[str]:
+    summary = audit.summary
+    counts = Counter(finding.severity for finding in audit.findings)
+    name = f"{audit.topic}-{audit.partition}" if audit.topic is not None else audit.path
+    empty = audit.end_offset == audit.start_offset
+    return [
+        show_name(name) + (f" ({audit.state})" if audit.state != "live" else ""),
+        format_number(audit.segments),
+        format_number(summary.batches),
+        format_number(summary.records),
+        format_bytes(summary.size),
+        NOTHING if empty else f"{audit.start_offset}..{audit.end_offset - 1}",
+        start,
+        end,
+        ",".join(f"v{magic}" for magic in audit.batches_by_magic) or NOTHING,
+        verdict(counts),
+    ]

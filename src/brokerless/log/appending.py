@@ -42,7 +42,8 @@ def checked(buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, p
             if reason == "OffsetsOutOfOrderException" and row == 0 and first[0] < log_end_offset:
                 reason = "UnexpectedAppendOffsetException"
             raise RefusedError(reason, f"batch {row}, offset {first[row]}: {text}")
-    refused = producers.refusal(batches, buffer)
+    has_producers = (batches.producer_id > layouts.NO_PRODUCER_ID).any()
+    refused = producers.refusal(batches, buffer) if has_producers else None
     if refused is not None:
         raise RefusedError(refused.exception, f"batch {refused.row}, offset {refused.offset}: {refused.message}")
     return batches

@@ -24,6 +24,7 @@ Int64s = NDArray[np.int64]
 
 BATCH_SIZE = 16384
 """The default of the producer's ``batch.size``."""
+_FEW = 64
 _AT_ONCE = 32
 """Batches that are cut and encoded at once, if they are compressed: between two looks at the estimate of that."""
 _AT_ONCE_PLAIN = 256
@@ -125,9 +126,19 @@ class Batcher:
         """
         batch = self._complete(rows, numbers)
         self.records += batch.num_rows
-        if self._left is not None:
-            batch = pa.concat_batches([self._left, batch])
-            self._left = None
+        left, self._left = self._left, None
+        if left is not None:
+            # Copying all rows behind those that are left would take longer than cutting them.
+            head = min(batch.num_rows, 2 * left.num_rows + _FEW)
+            yield from self._cut(pa.concat_batches([left, batch.slice(0, head)]), is_last=False)
+            if head == batch.num_rows:
+                return
+            left, self._left = self._left, None
+            rest = 0 if left is None else left.num_rows
+            if left is None or rest <= head:
+                batch = batch.slice(head - rest)
+            else:
+                batch = pa.concat_batches([left, batch.slice(head)])
         yield from self._cut(batch, is_last=False)
 
     def finish(self) -> Iterator[Cut]:

@@ -55,7 +55,7 @@ class Cluster:
     features: dict[str, int] = field(default_factory=dict[str, int])
     quotas: dict[tuple[Any, ...], Row] = field(default_factory=dict[tuple[Any, ...], Row])
     acls: dict[str, Row] = field(default_factory=dict[str, Row])
-    producer_ids: Row | None = None
+    next_producer_id: int | None = None
 
 
 def read_cluster(partition: Partition, on_damage: OnDamage) -> Cluster:
@@ -147,7 +147,7 @@ def apply(cluster: Cluster, record: InternalRecord) -> None:
             if data["featureLevel"]:
                 cluster.features[data["name"]] = data["featureLevel"]
         case "PRODUCER_IDS_RECORD":
-            cluster.producer_ids = data
+            cluster.next_producer_id = data["nextProducerId"]
         case "CLIENT_QUOTA_RECORD":
             _change_quota(cluster, data)
         case "ACCESS_CONTROL_ENTRY_RECORD":
@@ -161,7 +161,7 @@ def apply(cluster: Cluster, record: InternalRecord) -> None:
 def _apply_to_nodes(cluster: Cluster, type_: str | None, data: Row) -> None:
     match type_:
         case "REGISTER_BROKER_RECORD":
-            cluster.brokers[data["brokerId"]] = {"inControlledShutdown": False, "logDirs": [], **data}
+            cluster.brokers[data["brokerId"]] = _node({"inControlledShutdown": False, "logDirs": [], **data})
         case "UNREGISTER_BROKER_RECORD":
             cluster.brokers.pop(data["brokerId"], None)
         case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
@@ -176,9 +176,14 @@ def _apply_to_nodes(cluster: Cluster, type_: str | None, data: Row) -> None:
             if broker and data.get("logDirs"):
                 broker["logDirs"] = data["logDirs"]
         case "REGISTER_CONTROLLER_RECORD":
-            cluster.controllers[data["controllerId"]] = data
+            cluster.controllers[data["controllerId"]] = _node(data)
         case _:
             return
+
+
+def _node(data: Row) -> Row:
+    """A registration; the order of its features is not kept by snapshots."""
+    return {**data, "features": sorted(data["features"], key=lambda each: each["name"])}
 
 
 def _remove_topic(cluster: Cluster, topic_id: str) -> None:
@@ -237,7 +242,7 @@ def cluster_rows(cluster: Cluster) -> dict[str, list[Row]]:
         "features": [{"name": name, "featureLevel": level} for name, level in sorted(cluster.features.items())],
         "quotas": [cluster.quotas[each] for each in sorted(cluster.quotas)],
         "acls": [cluster.acls[each] for each in sorted(cluster.acls)],
-        "producerIds": [] if cluster.producer_ids is None else [cluster.producer_ids],
+        "producerIds": [] if cluster.next_producer_id is None else [{"nextProducerId": cluster.next_producer_id}],
     }
 
 

@@ -160,7 +160,7 @@ STATE = {
             "permissionType": pa.int8(),
         }
     ),
-    "producerIds": pa.schema({"brokerId": pa.int32(), "brokerEpoch": pa.int64(), "nextProducerId": pa.int64()}),
+    "producerIds": pa.schema({"nextProducerId": pa.int64()}),
 }
 """The tables of what internal topics say now, by name. Names are those of Kafka's records; -1 is none where Kafka has
 it so, and a timestamp that is none is null."""

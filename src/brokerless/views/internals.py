@@ -29,7 +29,7 @@ _COLUMNS = {
     "features": ("name", "featureLevel"),
     "quotas": ("entity", "key", "value"),
     "acls": ("resourceType", "resourceName", "patternType", "principal", "host", "operation", "permissionType"),
-    "producerIds": ("brokerId", "brokerEpoch", "nextProducerId"),
+    "producerIds": ("nextProducerId",),
 }  # fmt: skip
 """What people see of each table; JSON has all."""
 

@@ -23,8 +23,8 @@ def readable(name: str) -> str:
 
 
 def java_text(data: bytes) -> str:
-    """UTF-8 as Java's ``String`` takes it: what is none becomes U+FFFD, one for an encoded surrogate, cut off or not (Python would
-    make three)."""
+    """UTF-8 as Java's ``String`` takes it: what is none becomes U+FFFD, and an encoded surrogate, cut off or not, is
+    one of them (Python would make up to three)."""
     return _SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace")
 
 

@@ -19,9 +19,11 @@ from tests.log.whole_batches import batch, batches, marker
 
 from brokerless.format import layouts
 from brokerless.log import names
+from brokerless.log.bulk import PartitionOutput
 from brokerless.log.checkpoint_writers import offset_checkpoint
 from brokerless.log.config import LogConfig
 from brokerless.log.lock import NO_BROKER
+from brokerless.log.offset_checkpoints import read_checkpoints
 from brokerless.log.opening import open_log
 from brokerless.log.writer import LogWriter
 
@@ -224,6 +226,31 @@ def test_whatever_is_done_to_a_log_leaves_the_files_that_kafka_leaves(
         ours = contents(script.directory / "orders-0")
         assert {name for name in ours if ours.get(name) != kafka.get(name)} == set(), script.words
         assert ours.keys() == kafka.keys()
+
+
+@pytest.mark.usefixtures("kafka_jars")
+@pytest.mark.parametrize("clean", [True, False])
+def test_kafka_opens_a_bulk_output_and_changes_nothing(tmp_path: Path, clean: bool) -> None:
+    config = LogConfig(segment_bytes=20_000, index_interval_bytes=500)
+    with PartitionOutput(tmp_path, "orders", 0, config, start_offset=100) as output:
+        for offset in range(100, 3100, 10):
+            epoch, time = offset // 1000, NOW + offset
+            bits = layouts.TRANSACTIONAL_BIT
+            data = batch(offset, 3, time, bytes(offset % 90), producer=(1, 0, offset), attributes=bits, epoch=epoch)
+            other = batch(offset + 3, 2, time - 50, producer=(offset % 7, 0, offset), epoch=epoch)
+            end = marker(offset + 5, (1, 0), commit=offset % 3 == 0, timestamp=time, epoch=epoch)
+            output.append(batches(data, other, end) if offset % 7 != 1 else batches(data, end))
+        output.commit()
+    partition = tmp_path / "orders-0"
+    before = contents(partition)
+    assert len(list(partition.glob("*.log"))) > 3
+    checkpoints = read_checkpoints(tmp_path, "orders", 0)
+    known = (clean, 100, checkpoints.recovery_point, NOW)
+    settings = "internal.segment.bytes=20000 index.interval.bytes=500"
+    words = f"open {partition} {' '.join(str(each).lower() for each in known)} {settings}\nclose\n"
+    answers = check(run("WriteLog", stdin=words.encode(), helper=True, sources=HELPERS_OF_4)).decode().splitlines()
+    assert answers == ["100 3096", "100 3096"]
+    assert contents(partition) == before
 
 
 def contents(directory: Path) -> dict[str, bytes | list[bytes]]:

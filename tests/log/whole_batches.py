@@ -54,12 +54,12 @@ def batch(
 
 
 def marker(
-    base_offset: int, producer: tuple[int, int], *, commit: bool, timestamp: int = 1_600_000_000_000
+    base_offset: int, producer: tuple[int, int], *, commit: bool, timestamp: int = 1_600_000_000_000, epoch: int = 0
 ) -> NDArray[np.uint8]:
     """An end-transaction marker of a producer (ID and epoch)."""
     key = bytes([0, 0, 0, 1 if commit else 0])
     bits = layouts.TRANSACTIONAL_BIT | layouts.CONTROL_BIT
-    return batch(base_offset, 1, timestamp, bytes(6), key=key, producer=(*producer, -1), attributes=bits)
+    return batch(base_offset, 1, timestamp, bytes(6), key=key, producer=(*producer, -1), attributes=bits, epoch=epoch)
 
 
 def batches(*made: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -2,10 +2,18 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, Output, progress
 from brokerless.cli.parser import add_max_batch_bytes
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.jobs.audit import PartitionAudit
+    from brokerless.jobs.audits.notes import Notes
+    from brokerless.logs import Log, Partition
 
 DESCRIPTION = """\
 Everything that the files alone tell about a log directory, graded, with what to do about it.
@@ -14,72 +22,102 @@ Batches, indexes, offsets, leader epochs, producers, transactions, timestamps, f
 notes of its partitions. All data is read once. Grades: error (data is damaged or missing, or would be served
 wrongly), warning (Kafka would not have written this), info (worth knowing).
 
-The exit code is 0 if there is nothing but infos, 1 if there are warnings or errors, and 2 for a path that cannot be
-read.
+With --restart: what a broker would do to these logs if it were started now. Nothing is changed by asking.
+
+The exit code is 0 if there is nothing but infos, 1 if there are warnings or errors (with --restart: if anything would
+be cut, deleted or refused), and 2 for a path that cannot be read.
 """
 EXAMPLES = """\
   brokerless audit /var/lib/kafka
   brokerless audit --json /var/lib/kafka | jq 'select(.severity == "error")'
+  brokerless audit --restart /var/lib/kafka
 """
 
 
 def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--restart", action="store_true", help="what the next start of a broker (4.1) would do: bytes that it cuts, "
+        "segments that it deletes, indexes that it makes anew, offsets that consumers would lose",
+    )  # fmt: skip
     add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.compression import DEFAULT_LIMIT
-    from brokerless.jobs.audit import PartitionAudit, audit_directory, audit_partition
     from brokerless.jobs.audits.notes import load_notes
-    from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
 
     output = Output()
     counts: Counter[str] = Counter()
-    above = ""
-
-    def tell(finding: Finding, audit: PartitionAudit | None) -> None:
-        if options.json:
-            output.objects([finding_row(finding, audit)])
-
-    with progress("partitions") as done:
-        for log in output.open(options.paths, options.include):
-            chosen = output.chosen(log, options.topic, options.partition)
-            if not chosen and (options.topic or options.partition):
-                continue
-            notes = load_notes(log.directory)
-            audits: list[PartitionAudit] = []
-            for partition in chosen:
-                lines, limit = notes.of(partition.paths), options.max_batch_bytes or DEFAULT_LIMIT
-                try:
-                    audits.append(audit_partition(partition.paths, lines, limit=limit))
-                except UnreadableError as error:
-                    output.unreadable(error)
-                    continue
-                for finding in audits[-1].findings:
-                    tell(finding, audits[-1])
-                done(1)
-            of_directory = list(audit_directory(log.directory, notes, audits))
-            for finding in of_directory:
-                tell(finding, None)
-            found = [finding for audit in audits for finding in audit.findings] + of_directory
-            counts.update(finding.severity for finding in found)
-            if options.json:
-                continue
-            for line in partition_lines(audits):
-                output.line(f"{above}{line}")
-                above = ""
-            above = "\n"
-            for audit in audits:
-                if audit.findings:
-                    output.line("")
-                    for line in finding_lines(audit.path, audit.findings, audit.left_out):
-                        output.line(line)
-            if of_directory:
-                output.line("")
-                for line in finding_lines(log.path, of_directory, {}):
-                    output.line(line)
-    if counts["error"] or counts["warning"]:
+    for number, log in enumerate(output.open(options.paths, options.include)):
+        chosen = output.chosen(log, options.topic, options.partition)
+        if not chosen and (options.topic or options.partition):
+            continue
+        if number and not options.json:
+            output.line("")
+        task = _restart if options.restart else _audit
+        task(log, chosen, load_notes(log.directory), options, output, counts)
+    if sum(counts.values()) > counts["info"]:
         output.exit_code = max(output.exit_code, FINDINGS)
-    if not options.json:
-        output.line(f"\n{verdict(counts)}")
     return output.end()
+
+
+def _audit(
+    log: Log, chosen: Sequence[Partition], notes: Notes, options: Namespace, output: Output, counts: Counter[str]
+) -> None:
+    from brokerless.format.compression import DEFAULT_LIMIT
+    from brokerless.jobs.audit import audit_directory, audit_partition
+    from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
+
+    audits: list[PartitionAudit] = []
+    with progress("partitions", len(chosen)) as done:
+        for partition in chosen:
+            lines, limit = notes.of(partition.paths), options.max_batch_bytes or DEFAULT_LIMIT
+            try:
+                audits.append(audit_partition(partition.paths, lines, limit=limit))
+            except UnreadableError as error:
+                output.unreadable(error)
+            else:
+                if options.json:
+                    output.objects(finding_row(finding, audits[-1]) for finding in audits[-1].findings)
+            done(1)
+    of_directory = list(audit_directory(log.directory, notes, audits))
+    found = Counter(finding.severity for finding in of_directory)
+    for audit in audits:
+        found.update(finding.severity for finding in audit.findings)
+    counts.update(found)
+    if options.json:
+        output.objects(finding_row(finding, None) for finding in of_directory)
+        return
+    sections = [(audit.path, audit.findings, audit.left_out) for audit in audits] + [(log.path, of_directory, {})]
+    for line in partition_lines(audits):
+        output.line(line)
+    for title, findings, left_out in sections:
+        for line in finding_lines(title, findings, left_out):
+            output.line(line)
+    output.line(f"\n{verdict(found)}")
+
+
+def _restart(
+    log: Log, chosen: Sequence[Partition], notes: Notes, options: Namespace, output: Output, counts: Counter[str]
+) -> None:
+    from brokerless.jobs.restart import Restart, plan_restart
+    from brokerless.views.restart import detail_lines, partition_lines, row
+
+    restarts: list[Restart] = []
+    with progress("partitions", len(chosen)) as done:
+        for partition in chosen:
+            try:
+                restart = plan_restart(partition.paths, notes.of(partition.paths), clean=notes.was_clean)
+            except UnreadableError as error:
+                output.unreadable(error)
+            else:
+                restarts.append(restart)
+                counts["changed" if restart.lost_bytes or restart.refused else "info"] += 1
+                if options.json:
+                    output.objects([row(restart)])
+            done(1)
+    if not options.json:
+        for line in partition_lines(restarts):
+            output.line(line)
+        for restart in restarts:
+            for line in detail_lines(restart):
+                output.line(line)

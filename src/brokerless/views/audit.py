@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,12 +37,13 @@ def partition_lines(audits: Sequence[PartitionAudit]) -> Iterator[str]:
     return table(_COLUMNS, [_cells(audit, *times) for audit, *times in zip(audits, starts, ends, strict=True)], _RIGHT)
 
 
-def finding_lines(title: str, findings: Sequence[Finding], left_out: dict[str, int]) -> Iterator[str]:
+def finding_lines(title: str, findings: Sequence[Finding], left_out: Mapping[str, int]) -> Iterator[str]:
     """What there is to say of one partition or log directory, the worst first; each kind with what to do about it."""
     by_kind: dict[tuple[int, str], list[Finding]] = {}
     for finding in findings:
         by_kind.setdefault((SEVERITIES.index(finding.severity), finding.kind), []).append(finding)
-    yield f"{show_name(title)}:"
+    if findings:
+        yield f"\n{show_name(title)}:"
     for (_, kind), found in sorted(by_kind.items(), key=lambda each: each[0][0]):
         for finding in found[:SHOWN]:
             named = replace(finding, file=finding.file.removeprefix(f"{title}/"))

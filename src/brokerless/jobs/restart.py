@@ -1,0 +1,190 @@
+"""What a broker would do to a partition at its next start, before it is started: a dry run of loading its log.
+
+The plan is ``log/recovery.py``'s, with Kafka's default settings; here it is put into what people ask: what is cut and
+deleted, which offsets consumers would lose by that, and which indexes are made anew. Nothing is changed.
+
+Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import time
+
+import numpy as np
+
+from brokerless.errors import UnreadableError
+from brokerless.jobs.audits.notes import Lines
+from brokerless.jobs.verify import find_next_batch
+from brokerless.log import names
+from brokerless.log.config import LogConfig
+from brokerless.log.directory import PartitionPath
+from brokerless.log.offset_checkpoints import Checkpoints
+from brokerless.log.recovery import RecoveryPlan, plan_recovery
+from brokerless.log.segment import Chunk, check_checksums, ignore, scan
+from brokerless.log.storage import File, open_file
+
+_METADATA_TOPIC = "__cluster_metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A log file of ``size`` bytes, of which the first ``kept`` stay, and why."""
+
+    file: str
+    size: int
+    kept: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What is readable now, and would not be: intact batches at or behind the end of what stays. Offsets are None if
+    there are none."""
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
+
+    ``refused``: why it would not load the log at all, and so take its whole log directory offline. ``recovered``: base
+    offsets of segments that it would read batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt``
+    index files; ``removed`` and ``renamed`` leftovers. The log then has ``log_start_offset <= offset <
+    log_end_offset``.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    refused: str | None = None
+    recovered: tuple[tuple[int, str], ...] = ()
+    cut: tuple[Cut, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    """Log files, and their sizes."""
+    rebuilt: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    lost: Lost = Lost()
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes of log that would be gone, whatever they hold."""
+        return sum(each.size - each.kept for each in self.cut) + sum(size for _, size in self.deleted)
+
+
+def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = None, *, clean: bool) -> Restart:
+    """The dry run for one partition of a local directory. ``lines`` are its own in its log directory's checkpoints, and
+    ``clean`` whether that has the mark of a clean stop.
+
+    Raises :class:`UnreadableError` for a directory or file that cannot be opened.
+    """
+    place = partition.topic, partition.partition, partition.path
+    checkpoints = Checkpoints(
+        _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
+    )
+    if partition.topic == _METADATA_TOPIC:  # KRaft takes its own log for not flushed, whatever is noted
+        checkpoints, clean = Checkpoints(), False
+    now_ms = int(time() * 1000) if now_ms is None else now_ms
+    try:
+        plan = plan_recovery(partition.path, LogConfig(), checkpoints, now_ms, clean=clean)
+    except UnreadableError as error:
+        if "Kafka refuses to load" not in str(error):
+            raise
+        return Restart(*place, refused=str(error))
+    files = _Files(plan)
+    cut = tuple(
+        Cut(
+            files.log(each.base_offset),
+            result.size,
+            result.state.size,
+            "" if result.stop is None else result.stop.message,
+        )
+        for each in plan.recovered
+        if (result := each.result).is_cut and each.base_offset not in plan.deleted
+    )
+    deleted = tuple((path, Path(path).stat().st_size) for path in map(files.log, plan.deleted))
+    return Restart(
+        *place,
+        recovered=tuple((each.base_offset, each.reason) for each in plan.recovered),
+        cut=cut,
+        deleted=deleted,
+        rebuilt=tuple(files.rebuilt()),
+        removed=plan.leftovers.remove,
+        renamed=plan.leftovers.rename,
+        log_start_offset=plan.log_start_offset,
+        log_end_offset=plan.log_end_offset,
+        lost=_lost(
+            [*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted)], plan.log_end_offset
+        ),
+    )
+
+
+class _Files:
+    """What the files of a plan's segments are called before anything is done."""
+
+    def __init__(self, plan: RecoveryPlan) -> None:
+        self._plan = plan
+        self._now = {after: before for before, after in plan.leftovers.rename}
+
+    def log(self, base_offset: int) -> str:
+        return self._path(base_offset, "log")
+
+    def rebuilt(self) -> Iterator[str]:
+        """The indexes that are made anew, in place of what is there or not."""
+        for each in self._plan.recovered:
+            if each.base_offset not in self._plan.deleted:
+                yield self._path(each.base_offset, "offset-index")
+                yield self._path(each.base_offset, "time-index")
+                path = self._path(each.base_offset, "transaction-index")
+                if each.result.transaction_index or Path(path).exists():
+                    yield path
+
+    def _path(self, base_offset: int, kind: names.SegmentFileKind) -> str:
+        name = names.segment_file(base_offset, kind)
+        return str(self._plan.directory / self._now.get(name, name))
+
+
+def _offset(lines: Lines, name: str) -> int | None:
+    return lines[name][1] if name in lines else None
+
+
+def _lost(pieces: list[tuple[str, int]], end_offset: int) -> Lost:
+    """What is intact in files from some position on, and not before ``end_offset``."""
+    batches = records = 0
+    first: int | None = None
+    last: int | None = None
+    for path, start in pieces:
+        with open_file(path) as file:
+            for chunk in _intact(file, start):
+                found = chunk.batches.take(chunk.batches.last_offset >= end_offset)
+                if not len(found):
+                    continue
+                batches += len(found)
+                # Messages v0 and v1 count as one each; what is in wrappers is not looked into.
+                records += int(np.where(found.is_legacy, 1, np.maximum(found.count, 0)).sum(dtype=np.int64))
+                lowest, highest = int(found.entry_offset.min()), int(found.last_offset.max())
+                first = lowest if first is None else min(first, lowest)
+                last = highest if last is None else max(last, highest)
+    return Lost(batches, records, first, last)
+
+
+def _intact(file: File, start: int) -> Iterator[Chunk]:
+    """The batches whose checksums are right, also those behind a place where the chain of batches breaks."""
+    while start < file.size:
+        end = start
+        for chunk in scan(file, ignore, start):
+            yield chunk.take(check_checksums(chunk, file.path, ignore))
+            end = chunk.base + int(chunk.batches.ends[-1])
+        found = None if end >= file.size else find_next_batch(file, end + 1)
+        if found is None:
+            return
+        start = found

@@ -346,7 +346,7 @@ class Log:
         from brokerless.jobs.convert import Conversion, convert, plan, raise_damage
 
         conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation)
-        tasks = plan(self.directory.partitions, to, conversion, self.storage_options)
+        tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options)
         return list(convert(tasks, on_damage or raise_damage))
 
     def verify(self, *, limit: int | None = None) -> Iterator[Finding]:

@@ -239,6 +239,15 @@ def test_zstd_is_no_codec_of_the_older_formats() -> None:
         Target(1, "zstd")
 
 
+def test_older_formats_have_gzip_instead_of_zstd() -> None:
+    for case in cases("formats"):
+        converted, totals = convert(case.log.read_bytes(), Target(codec="zstd"))
+        result = read_headers(buffer_of(converted), walk(buffer_of(converted)).positions)
+        old = result.is_legacy
+        assert (result.codec == np.where(old, layouts.CODECS.index("gzip"), layouts.CODECS.index("zstd"))).all()
+        assert totals.lost["zstd"] == (totals.batches_in if old.any() else 0)
+
+
 def test_what_is_converted_does_not_depend_on_how_it_comes() -> None:
     for case in cases("specials"):
         for target in (Target(2, "none", batch_size=3000), Target(1, "none")):

@@ -24,8 +24,12 @@ from brokerless.log.offset_checkpoints import read_checkpoints
 NAMES = [path.parent.name for path in sorted(broker_data("clean").glob("*-*/leader-epoch-checkpoint"))]
 
 
+def paths(source: Path) -> Any:
+    return resolve(str(source)).partitions
+
+
 def run(source: Path, to: Path, conversion: Conversion, findings: list[Finding] | None = None) -> list[Result]:
-    tasks = plan(resolve(str(source)).partitions, to, conversion)
+    tasks = plan(paths(source), [str(source)], to, conversion)
     told = list[Finding]() if findings is None else findings
     results = list(convert(tasks, told.append))
     assert findings is not None or not told
@@ -177,27 +181,24 @@ def test_a_broken_inside_under_a_right_checksum_is_damage(tmp_path: Path) -> Non
     assert not list((tmp_path / "to").glob("orders*"))
 
 
-def paths(source: Path) -> Any:
-    return resolve(str(source)).partitions
-
-
 def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
     source = broker_data("clean") / "txn-0"
     copy = shutil.copytree(source, tmp_path / "copy" / "txn-0")
     for partitions, to, text in (
         (paths(copy), tmp_path / "copy", "exists already"),
         (paths(copy), copy / "inside", "is within"),
+        (paths(copy), copy, "is within"),
         ([*paths(source), *paths(copy)], tmp_path / "to", "is both in"),
         (paths(copy / "00000000000000000000.log"), tmp_path / "to", "give its directory"),
         (paths(copy), "s3://bucket/logs", "local"),
     ):
         with pytest.raises(UsageError, match=text):
-            plan(partitions, to, Conversion())
+            plan(partitions, [str(source), str(copy)], to, Conversion())
     assert not (tmp_path / "to").exists()
 
 
 def test_a_task_is_a_value(tmp_path: Path) -> None:
-    (task,) = plan(paths(broker_data("clean") / "txn-0"), tmp_path, Conversion(Target(1)))
+    (task,) = plan(paths(broker_data("clean") / "txn-0"), [], tmp_path, Conversion(Target(1)))
     assert isinstance(task, Task)
     assert pickle.loads(pickle.dumps(task)) == task
 

@@ -75,7 +75,7 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
-    tasks = plan(partitions, options.to, conversion)
+    tasks = plan(partitions, options.paths, options.to, conversion)
     results: list[Result] = []
     with progress("bytes", sum(task.size for task in tasks)) as done:
         for result in convert(tasks, output.damage, done):

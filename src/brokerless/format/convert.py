@@ -38,7 +38,7 @@ LOST = {
     "leaderEpochs": "batches with a leader epoch",
     "deleteHorizons": "batches with a delete horizon",
     "emptyBatches": "batches that compaction had left without records",
-    "zstd": "batches compressed with zstd, now with gzip",
+    "zstd": "batches with gzip instead of zstd",
 }
 """What an older format cannot carry, by the names under which it is counted."""
 
@@ -157,6 +157,7 @@ class Converter:
             last = int(rows[places[-1]])
             goes_on = last + 1 == len(batches) or not (passed[last + 1] or dropped[last + 1])
             yield from self._convert_group(group, kept, goes_on)
+            del decoded, group  # a huge one is not to stay beside the next
         if kept.left:
             yield from self.flush()
             yield self._out(kept.until(len(batches)))
@@ -238,6 +239,7 @@ class Converter:
         totals.records_in += int(counts) + int(batches.count[dropped].sum())
         down = ~batches.is_legacy & (magic < layouts.MAGIC_V2)
         data = down & ~dropped
+        wants_zstd = batches.codec == _ZSTD if self._target.codec is None else self._target.codec == "zstd"
         for name, each in {
             "controlBatches": dropped & batches.is_control,
             "emptyBatches": dropped & ~batches.is_control,
@@ -245,7 +247,7 @@ class Converter:
             "producers": data & (batches.producer_id != layouts.NO_PRODUCER_ID),
             "leaderEpochs": data & (batches.partition_leader_epoch != layouts.NO_PARTITION_LEADER_EPOCH),
             "deleteHorizons": data & batches.has_delete_horizon,
-            "zstd": data & (batches.codec == _ZSTD) & (self._target.codec is None),
+            "zstd": ~dropped & (magic < layouts.MAGIC_V2) & wants_zstd,
         }.items():
             if each.any():
                 lost[name] += int(each.sum())

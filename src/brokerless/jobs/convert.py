@@ -86,11 +86,12 @@ class Result:
 
 def plan(
     partitions: Sequence[PartitionPath],
+    sources: Sequence[str],
     directory: str | os.PathLike[str],
     conversion: Conversion,
     storage_options: StorageOptions | None = None,
 ) -> list[Task]:
-    """A task for each partition.
+    """A task for each partition; they are in ``sources``, the paths that were given.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, or ``directory`` is in what is read.
@@ -98,6 +99,9 @@ def plan(
     to = os.fspath(directory)
     if "://" in to:
         raise UsageError(f"{to}: logs are written to local directories; give one, and copy it from there")
+    for source in sources:
+        if "://" not in source and _is_within(to, source):
+            raise UsageError(f"{to} is within {source}, which is read; write to another directory")
     found: dict[str, PartitionPath] = {}
     topic_ids: dict[str, str] = {}
     tasks: list[Task] = []
@@ -108,8 +112,6 @@ def plan(
         if name in found:
             raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")
         found[name] = each
-        if "://" not in each.path and _is_within(to, each.path):
-            raise UsageError(f"{to} is within {each.path}, which is read; write to another directory")
         if os.path.lexists(Path(to) / name):
             raise UsageError(f"{Path(to) / name}: this partition exists already; write to another directory")
         topic_id = _topic_id(each, storage_options) or topic_ids.get(each.topic) or random_id()
@@ -150,8 +152,7 @@ def run(task: Task, output: PartitionOutput | None, report: Report, done: Callab
         for buffer in reading.buffers(converter, done):
             if output is not None and len(buffer):
                 output.append(buffer)
-            if reading.damages:
-                break
+            del buffer  # a huge one is not to stay beside the next
     except (RefusedError, UsageError) as error:
         reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
     start = min(_log_start_offset(task.source, task.storage_options), reading.end_offset)
@@ -195,9 +196,12 @@ class _Reading:
             self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
             chosen = self._chosen(chunk.batches, converter.totals)
             for piece in converter.convert(chunk.buffer, chosen, chunk.base):
-                yield piece.buffer
                 for damage in piece.damages:
                     self.tell(damage_finding(file.path, damage))
+                if self.damages:
+                    return
+                yield piece.buffer
+                del piece
             done(int(chunk.batches.sizes.sum()))
 
     def _chosen(self, batches: Batches, totals: Totals) -> Batches:

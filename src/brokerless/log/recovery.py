@@ -129,10 +129,11 @@ def apply_recovery(plan: RecoveryPlan) -> None:
         (directory / name).unlink(missing_ok=True)
     for source, target in plan.leftovers.rename:
         (directory / source).rename(directory / target)
+    # Before the damage is cut off, for that is what tells that they must go: without it, they would stay after a crash.
+    remove_segments(directory, reversed(plan.deleted))
     for segment in plan.recovered:
         if segment.base_offset not in plan.deleted:
             _rewrite(directory, segment)
-    remove_segments(directory, plan.deleted)
     for offset in plan.dropped_snapshots:
         (directory / names.segment_file(offset, "producer-snapshot")).unlink(missing_ok=True)
     for offset, snapshot in plan.snapshots.items():

@@ -15,6 +15,7 @@ import numpy as np
 
 from brokerless.format import layouts
 from brokerless.log import names
+from brokerless.log.atomic import sync_directory
 from brokerless.log.index_writers import (
     SegmentState,
     offset_entries_before,
@@ -65,14 +66,16 @@ def list_files(directory: Path) -> Files:
 
 
 def remove_segments(directory: Path, base_offsets: Iterable[int]) -> None:
-    """Removes segments: all files are renamed to ``.deleted`` first, so that a crash leaves no half of one. Raises
-    OSError."""
+    """Removes segments, in this order: all files are renamed to ``.deleted`` first, durably, so that a crash leaves no
+    half of one. Raises OSError."""
     doomed: list[Path] = []
     for base_offset in base_offsets:
         for kind in KINDS:
             path = directory / names.segment_file(base_offset, kind)
             if path.exists():
                 doomed.append(path.rename(directory / names.segment_file(base_offset, kind, "deleted")))
+    if doomed:
+        sync_directory(directory)
     for path in doomed:
         path.unlink()
 

@@ -7,7 +7,8 @@ BIN := .venv/bin
 SOURCES := src tests benchmarks demo scripts
 KERNELS := brokerless.format.decode, brokerless.format.encode, brokerless.format.checksum, brokerless.format.candidates, \
     brokerless.format.frames, brokerless.log.placement, brokerless.format.skim, \
-    brokerless.views.jsonl_kernels, brokerless.log.partitioner
+    brokerless.views.jsonl_kernels, brokerless.log.partitioner, \
+    brokerless.jobs.json_lines_kernels
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-data test lint types format bench lock clean

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from base64 import b64encode
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden import broker_data
 
+import brokerless
 from brokerless.errors import UnreadableError
+from brokerless.jobs import json_lines
 from brokerless.jobs.json_lines import read_lines
 from brokerless.schemas import RECORDS
 from brokerless.views import jsonl
@@ -59,6 +63,84 @@ def test_what_was_written_is_read_again(rows: list[dict[str, Any]], mode: Any) -
     (found,) = read_lines(io.BytesIO(text), "f", mode)
     types = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
     assert found.select(NAMES).to_pylist() == [row | {"timestampType": types[row["timestampType"]]} for row in rows]
+
+
+def one_by_one(text: bytes, mode: Any) -> list[dict[str, Any]] | None:
+    """The rows of lines that are parsed one by one; None if one of them is refused."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_lines, "_LARGEST_AT_ONCE", -1)
+        try:
+            (batch,) = read_lines(io.BytesIO(text), "f", mode)
+        except UnreadableError:
+            return None
+    return batch.to_pylist()
+
+
+def at_once(text: bytes, mode: Any) -> list[dict[str, Any]] | None:
+    batch = json_lines._read_at_once(text, mode)
+    if batch is not None:
+        batch.validate(full=True)
+    return batch and batch.to_pylist()
+
+
+TEXTS = st.text(max_size=12) | st.text('\\"/\0\x1f\x7fü\u20ac🦀n', max_size=12)
+MEMBERS: dict[str, st.SearchStrategy[Any]] = {
+    "file": TEXTS,
+    "topic": st.none() | TEXTS,
+    "partition": st.none() | st.integers(0, 9),
+    "batchPosition": st.integers(0, 10**18 - 1),
+    "offset": st.none() | st.integers(-(10**18) + 1, 10**18 - 1),
+    "timestamp": st.integers(-1, 10**13),
+    "timestampType": st.sampled_from([None, "CreateTime", "?"]),
+    "key": st.none() | TEXTS | st.builds(lambda data: {"base64": b64encode(data).decode()}, st.binary(max_size=9)),
+    "value": st.none() | TEXTS,
+    "headers": st.none() | st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=3),
+    "sequence": st.integers(-1, 9),
+    "isControl": st.booleans(),
+}
+
+
+@st.composite
+def written(draw: st.DrawFn) -> bytes:
+    """Lines without spaces, with the same members in any order."""
+    others = draw(st.lists(st.sampled_from(sorted({*MEMBERS} - {"value"})), unique=True))
+    names = draw(st.permutations([*others, "value"]))
+    rows = draw(st.lists(st.fixed_dictionaries({name: MEMBERS[name] for name in names}), min_size=1, max_size=4))
+    is_ascii = draw(st.booleans())
+    lines = [json.dumps(row, ensure_ascii=is_ascii, separators=(",", ":")) for row in rows]
+    return "".join(line + "\n" for line in lines).encode(errors="surrogatepass")
+
+
+@settings(deadline=None, max_examples=300)
+@given(text=written())
+def test_lines_without_spaces_are_read_at_once_and_as_one_by_one(text: bytes) -> None:
+    found = at_once(text, "auto")
+    assert found is not None
+    assert found == one_by_one(text, "auto")
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    text=written(),
+    at=st.floats(0, 1),
+    by=st.sampled_from([*b'\\"{}[],:0n-u/= \n', 0, 0x80, 0xED]),
+    mode=st.sampled_from(["auto", "base64"]),
+)
+def test_what_is_read_at_once_is_never_what_would_be_refused(text: bytes, at: float, by: int, mode: Any) -> None:
+    broken = bytearray(text)
+    broken[min(int(at * len(text)), len(text) - 1)] = by
+    found = at_once(bytes(broken), mode)
+    assert found is None or found == one_by_one(bytes(broken), mode)
+
+
+def test_what_cat_writes_is_read_at_once() -> None:
+    log = brokerless.open(broker_data("clean"))
+    for mode in ("auto", "base64"):
+        pieces = [bytes(piece) for batch in log.partition("txn", 0).records() for piece in jsonl.records(batch, mode)]
+        text = b"".join(pieces)
+        found = at_once(text, mode)
+        assert found is not None
+        assert found == one_by_one(text, mode)
 
 
 def test_only_a_value_has_to_be_there() -> None:

@@ -123,7 +123,7 @@ def _escape(text, at, out, to):
 
 
 @kernel(f"UniTuple(int64, 2)({_TEXT}, int64, uint8[::1], int64)")
-def _string(text, at, out, to):
+def _string(text, at, out, to) -> tuple[int, int]:
     """Copies the string whose content begins at ``at`` to ``out``; returns the positions behind its closing quote (-1
     if it is none) and behind the copy. The text has a line feed behind each line, where every string ends."""
     while True:

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from brokerless.printable import java_text
+
 MOST_ELEMENTS = 1 << 20
 """Elements of all arrays of one message together; a Python object is some hundred times the byte that claims it."""
 
@@ -260,7 +262,7 @@ def _variable(name: str, type_: str, flexible: bool, nullable: bool) -> Read:
         if is_text and size > _LARGEST_STRING:
             raise UnreadableMessageError(f"{name} has {size} bytes, and a string has at most {_LARGEST_STRING}")
         data = cursor.take(size)
-        return data.decode(errors="replace") if is_text else b64encode(data).decode()
+        return java_text(data) if is_text else b64encode(data).decode()
 
     return read
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,18 @@ def test_nothing_is_written_if_some_of_it_is_not_there(run: Run, tmp_path: Path)
     existing = f"brokerless: {to / 'txn-0'}: this partition exists already; write to another directory\n"
     assert (result.exit_code, result.err) == (2, existing)
     assert [path.name for path in to.iterdir()] == ["txn-0"]
+
+
+def test_a_directory_on_which_a_broker_runs_is_refused(run: Run, tmp_path: Path) -> None:
+    holds = (
+        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); print(flush=True); input()"
+    )
+    command = [sys.executable, "-c", holds, str(tmp_path / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        broker.stdout.readline()
+        result = run("convert", DATA / "txn-0", "--to", tmp_path, "--codec", "lz4")
+        broker.communicate(b"\n")
+    assert (result.exit_code, result.out) == (2, b"")
+    assert "a broker, or another process that writes, is running" in result.err
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]

@@ -32,6 +32,7 @@ Int64s = NDArray[np.int64]
 LOST = {
     "headers": "record headers",
     "timestamps": "record timestamps",
+    "noTimestamps": "records without a timestamp, for which newer formats have -1 and CreateTime",
     "controlBatches": "control batches, such as the markers of transactions",
     "transactions": "batches of transactions",
     "producers": "batches with a producer's id, epoch and sequence",
@@ -40,7 +41,7 @@ LOST = {
     "emptyBatches": "batches that compaction had left without records",
     "zstd": "batches with gzip instead of zstd",
 }
-"""What an older format cannot carry, by the names under which it is counted."""
+"""What a format cannot carry, by the names under which it is counted."""
 
 PACKED = 16 << 10
 """Bytes of the batches into which messages without a codec are packed: Kafka's default ``batch.size``."""
@@ -255,13 +256,16 @@ class Converter:
     def _count_rows(self, group: Group) -> None:
         columns = group.columns
         self.totals.records_in += columns.rows
-        if not (group.magic < layouts.MAGIC_V2).any():
+        if not ((group.magic < layouts.MAGIC_V2) | (group.batches.magic == layouts.MAGIC_V0)).any():
             return
         legacy = np.repeat(group.magic < layouts.MAGIC_V2, group.given)
-        headers = int(np.diff(columns.header_ends[: columns.rows + 1])[legacy].sum())
-        unstamped = np.repeat(group.magic == layouts.MAGIC_V0, group.given)
-        stamps = int((columns.timestamp[: columns.rows][unstamped] != layouts.NO_TIMESTAMP).sum())
-        self.totals.lost.update({name: n for name, n in (("headers", headers), ("timestamps", stamps)) if n})
+        stamps = np.repeat(group.magic == layouts.MAGIC_V0, group.given)
+        lost = {
+            "headers": np.diff(columns.header_ends[: columns.rows + 1])[legacy].sum(),
+            "timestamps": (columns.timestamp[: columns.rows][stamps] != layouts.NO_TIMESTAMP).sum(),
+            "noTimestamps": (columns.timestamp_type[: columns.rows][~stamps] == layouts.NO_TIMESTAMP_TYPE).sum(),
+        }
+        self.totals.lost.update({name: int(count) for name, count in lost.items() if count})
 
     def _runs(self, group: Group) -> Iterator[tuple[Group, bool]]:
         """Runs of batches that one encoder writes in one way, and whether it is the last run."""

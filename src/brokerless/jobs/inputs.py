@@ -140,6 +140,7 @@ def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
         compact, widest = _widths(metadata)
         # Without pre_buffer and with a buffer, a row group need not be in memory as a whole.
         options: Any = {"pre_buffer": False, "buffer_size": 1 << 20, "read_dictionary": compact}
+        options["coerce_int96_timestamp_unit"] = "ms"  # Spark's; years from 2262 on have too many nanoseconds
         source.seek(0)
         with closing(pq.ParquetFile(source, **options)) as parquet:
             names = [name for name in schema.names if name not in IGNORED]

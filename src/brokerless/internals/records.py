@@ -64,7 +64,7 @@ def _decode_coordinator(topic: str, key: bytes | None, value: bytes | None) -> I
     try:
         type_id = Cursor(key).integer(2)
         if type_id not in known.keys:
-            return InternalRecord(None, None, None, ("record-type-unknown", f"a record of type {type_id}"))
+            return InternalRecord(None, None, None, _unknown_type(type_id))
         name = type_name(known.keys[type_id].name.removesuffix("Key"))
         key_json = {"type": str(type_id), "data": decode(known.keys[type_id], 0, key, 2)[0]}
     except UnreadableMessageError as error:
@@ -92,7 +92,7 @@ def _decode_metadata(value: bytes | None) -> InternalRecord:
         if frame != _FRAME_VERSION:
             return InternalRecord(None, None, None, ("record-version-unknown", f"a record of frame version {frame}"))
         if type_id not in known:
-            return InternalRecord(None, None, None, ("record-type-unknown", f"a record of type {type_id}"))
+            return InternalRecord(None, None, None, _unknown_type(type_id))
         name = type_name(known[type_id].name)
         if version not in known[type_id].versions:
             return InternalRecord(name, None, None, _unknown(known[type_id], version))
@@ -115,6 +115,10 @@ def _decode_embedded(data: dict[str, Any]) -> None:
                 member[field] = decode(message(name), Cursor(said).integer(2), said, 2)[0]
             except UnreadableMessageError:
                 continue
+
+
+def _unknown_type(type_id: int) -> tuple[Problem, str]:
+    return "record-type-unknown", f"a record of type {type_id}, which is not known"
 
 
 def _unknown(message: Message, version: int) -> tuple[Problem, str]:

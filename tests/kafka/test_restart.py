@@ -1,0 +1,302 @@
+"""A broker is killed, its partitions are damaged, each in its own way, and then it is started: it does to each what the
+dry run said.
+
+Each partition has segments that were flushed at a clean stop, and then some that were not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from brokerless.jobs.audits.notes import load_notes
+from brokerless.jobs.restart import Restart, plan_restart
+from brokerless.log import names
+from brokerless.log.directory import resolve
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.live import some_records
+from tests.kafka.producers import Record, produce_confluent
+
+pytestmark = pytest.mark.xdist_group("restart")
+
+TOPIC = "damaged"
+SUFFIXES = ("log", "index", "timeindex", "txnindex", "snapshot")
+
+
+@dataclass
+class Files:
+    """A partition's directory to be damaged: base offsets of its segments, all and those that were not flushed."""
+
+    directory: Path
+    flushed_up_to: int
+    chance: random.Random
+
+    @property
+    def segments(self) -> list[int]:
+        return sorted(int(path.stem) for path in self.directory.glob("*.log"))
+
+    @property
+    def flushed(self) -> list[int]:
+        """Base offsets of segments that end before the recovery point; the second is taken for damage."""
+        bases = self.segments
+        return [base for base, end in itertools.pairwise(bases) if end <= self.flushed_up_to]
+
+    @property
+    def unflushed(self) -> list[int]:
+        return [base for base in self.segments if base not in self.flushed]
+
+    def path(self, base: int, suffix: str = "log") -> Path:
+        return self.directory / f"{base:020}.{suffix}"
+
+    def batches(self, base: int) -> list[tuple[int, int]]:
+        """Positions and sizes of a segment's batches."""
+        data, at, found = self.path(base).read_bytes(), 0, []
+        while at + 12 < len(data):
+            size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+            found.append((at, size))
+            at += size
+        return found
+
+    def batch(self, base: int) -> tuple[int, int]:
+        """One in the middle."""
+        found = self.batches(base)
+        return self.chance.choice(found[1:-1] or found)
+
+    def patch(self, base: int, position: int, data: bytes) -> None:
+        with self.path(base).open("r+b") as file:
+            file.seek(position)
+            file.write(data)
+
+    def cut(self, base: int) -> None:
+        position, size = self.batch(base)
+        with self.path(base).open("r+b") as file:
+            file.truncate(position + self.chance.randrange(1, size))
+
+    def flip(self, base: int) -> None:
+        position, size = self.batch(base)
+        at = position + self.chance.randrange(21, size)
+        self.patch(base, at, bytes([self.path(base).read_bytes()[at] ^ 1 << self.chance.randrange(8)]))
+
+    def append(self, base: int, data: bytes) -> None:
+        with self.path(base).open("ab") as file:
+            file.write(data)
+
+
+Damage = Callable[[Files], object]
+
+
+def zero_page(files: Files) -> None:
+    data = files.path(files.segments[-1]).stat().st_size
+    files.patch(files.segments[-1], max(0, data - 700), bytes(min(data, 700)))
+
+
+def lower_offset(files: Files) -> None:
+    """Base offsets have no checksum."""
+    base = files.unflushed[0]
+    for position, _ in files.batches(base)[2:]:
+        files.patch(base, position, (base + 1).to_bytes(8, "big"))
+
+
+def epoch_in_header(files: Files) -> None:
+    base = files.unflushed[0]
+    files.patch(base, files.batch(base)[0] + 12, (7).to_bytes(4, "big"))
+
+
+def finished_compaction(files: Files) -> None:
+    """The first two segments were compacted into one, and the broker died before it had taken their place."""
+    first, second = files.segments[:2]
+    files.path(first, "log.swap").write_bytes(files.path(first).read_bytes() + files.path(second).read_bytes())
+    for kind in ("index.swap", "timeindex.swap"):
+        files.path(first, kind).write_bytes(b"")
+
+
+def leftovers(files: Files) -> None:
+    for name in ("log.deleted", "index.deleted", "log.cleaned", "timeindex.cleaned"):
+        files.path(files.segments[1], name).write_bytes(b"left over")
+
+
+def index_of_nothing(files: Files) -> None:
+    files.path(10_000_000, "index").write_bytes(bytes(80))
+
+
+def size_field(size: int) -> Damage:
+    return lambda files: files.patch(
+        files.unflushed[0], files.batch(files.unflushed[0])[0] + 8, size.to_bytes(4, "big", signed=True)
+    )
+
+
+def swapped(files: Files) -> None:
+    """Two unflushed segments of which the later one begins with the earlier one's batches."""
+    first, second = files.unflushed[:2]
+    files.path(second).write_bytes(files.path(first).read_bytes())
+
+
+DAMAGES: dict[str, Damage] = {
+    "nothing": lambda files: None,
+    "last-cut": lambda files: files.cut(files.segments[-1]),
+    "last-flipped": lambda files: files.flip(files.segments[-1]),
+    "last-emptied": lambda files: files.path(files.segments[-1]).write_bytes(b""),
+    "last-lost": lambda files: files.path(files.segments[-1]).unlink(),
+    "last-zeroed": zero_page,
+    "last-with-garbage": lambda files: files.append(files.segments[-1], files.chance.randbytes(500)),
+    "last-with-zeros": lambda files: files.append(files.segments[-1], bytes(5000)),
+    "last-index-of-odd-size": lambda files: files.path(files.segments[-1], "index").write_bytes(bytes(13)),
+    "unflushed-cut": lambda files: files.cut(files.unflushed[0]),
+    "unflushed-flipped": lambda files: files.flip(files.unflushed[0]),
+    "unflushed-lost": lambda files: files.path(files.unflushed[0]).unlink(),
+    "unflushed-size-too-small": size_field(3),
+    "unflushed-size-negative": size_field(-5),
+    "unflushed-size-too-large": size_field(1 << 30),
+    "unflushed-offsets-fall": lower_offset,
+    "unflushed-epoch-in-header": epoch_in_header,
+    "unflushed-time-index-lost": lambda files: files.path(files.unflushed[0], "timeindex").unlink(),
+    "unflushed-snapshot-garbage": lambda files: files.path(files.unflushed[1], "snapshot").write_bytes(b"garbage"),
+    "flushed-cut": lambda files: files.cut(files.flushed[1]),
+    "flushed-flipped": lambda files: files.flip(files.flushed[1]),
+    "flushed-lost": lambda files: files.path(files.flushed[1]).unlink(),
+    "flushed-index-lost": lambda files: files.path(files.flushed[1], "index").unlink(),
+    "flushed-index-garbage": lambda files: files.path(files.flushed[1], "index").write_bytes(b"garbage!" * 9),
+    "flushed-index-lost-and-flipped": lambda files: (
+        files.flip(files.flushed[1]), files.path(files.flushed[1], "index").unlink()
+    ),
+    "flushed-transaction-index-garbage": lambda files: files.path(files.flushed[1], "txnindex").write_bytes(
+        bytes(2) + files.chance.randbytes(32)
+    ),
+    "first-lost": lambda files: files.path(files.segments[0]).unlink(),
+    "all-lost": lambda files: [path.unlink() for path in files.directory.glob("000*")],
+    "finished-compaction": finished_compaction,
+    "leftovers": leftovers,
+    "index-of-nothing": index_of_nothing,
+    "several": lambda files: (files.cut(files.segments[-1]), files.flip(files.unflushed[0]), leftovers(files)),
+}  # fmt: skip
+PARTITIONS = {name: number for number, name in enumerate(DAMAGES)}
+
+
+@dataclass
+class Restarted:
+    """Logs by partition: what the dry run said, and the sizes of log files before and after; what clients see then."""
+
+    said: dict[str, Restart]
+    before: dict[str, dict[str, bytes]]
+    after: dict[str, dict[str, bytes]]
+    offsets: dict[str, tuple[int, int]]
+
+
+def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
+    directory = broker.log_dir / names.partition_directory(TOPIC, partition)
+    return {path.name: path.read_bytes() for path in sorted(directory.glob("000*"))}
+
+
+def watermarks(broker: KafkaBroker, partition: int) -> tuple[int, int]:
+    """The log start and end offset that clients see, as soon as the broker leads the partition."""
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "r", "isolation.level": "read_uncommitted"}
+    consumer = Consumer(settings)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(KafkaException):
+                return consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=30)
+            time.sleep(0.1)
+        raise RuntimeError(f"the broker does not lead {TOPIC}-{partition}")
+    finally:
+        consumer.close()
+
+
+def dry_run(broker: KafkaBroker) -> dict[int, Restart]:
+    directory = resolve(str(broker.log_dir))
+    notes = load_notes(directory)
+    return {
+        each.partition or 0: plan_restart(each, notes.of(each), clean=notes.was_clean)
+        for each in directory.partitions
+        if each.topic == TOPIC
+    }
+
+
+def fill(broker: KafkaBroker, seed: int) -> None:
+    """Some segments' worth for each partition, in batches of a few kilobytes; a transaction is aborted in each."""
+    values = some_records(seed, 250, largest=3000)
+    records = [
+        Record(each.key, each.value, each.headers, each.timestamp, partition)
+        for partition in PARTITIONS.values()
+        for each in values
+    ]
+    few = [Record(b"key", b"of a transaction", (), None, partition) for partition in PARTITIONS.values()]
+    produce_confluent(broker, TOPIC, few, transaction="abort")
+    produce_confluent(broker, TOPIC, few, transaction="commit")
+    # By the end of this, the coordinator is done with the transactions.
+    produce_confluent(broker, TOPIC, records, enable_idempotence=True, batch_size=1500)
+
+
+@pytest.fixture(scope="module")
+def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    broker = KafkaBroker(tmp_path_factory.mktemp("restart"))
+    try:
+        broker.start()
+        broker.create_topic(
+            TOPIC, len(PARTITIONS), internal_segment_bytes=6000, index_interval_bytes=4096, retention_ms=-1,
+            segment_index_bytes=4096,
+        )  # fmt: skip
+        fill(broker, 1)
+        broker.stop()
+        notes = load_notes(resolve(str(broker.log_dir)))
+        flushed = {partition: offset for (topic, partition), offset in
+                   notes.offsets[names.RECOVERY_POINT_CHECKPOINT].items() if topic == TOPIC}  # fmt: skip
+        broker.start()
+        fill(broker, 2)
+        broker.kill()
+        for name, damage in DAMAGES.items():
+            number = PARTITIONS[name]
+            files = Files(broker.log_dir / f"{TOPIC}-{number}", flushed[number], random.Random(number))
+            assert len(files.flushed) > 2
+            assert len(files.unflushed) > 2
+            damage(files)
+        before = {name: contents(broker, number) for name, number in PARTITIONS.items()}
+        said = dry_run(broker)
+        assert {name: contents(broker, number) for name, number in PARTITIONS.items()} == before
+        broker.start()
+        broker.wait_for_leaders(TOPIC, len(PARTITIONS))
+        after = {name: contents(broker, number) for name, number in PARTITIONS.items()}
+        offsets = {name: watermarks(broker, number) for name, number in PARTITIONS.items()}
+        yield Restarted({name: said[number] for name, number in PARTITIONS.items()}, before, after, offsets)
+    finally:
+        broker.stop()
+
+
+def logs(files: dict[str, bytes]) -> dict[str, int]:
+    return {name: len(data) for name, data in files.items() if name.endswith(".log")}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_the_broker_does_what_the_dry_run_said(restarted: Restarted, name: str) -> None:
+    said, before, after = restarted.said[name], restarted.before[name], restarted.after[name]
+    assert said.refused is None
+    expected = dict(before)
+    for file in said.removed:
+        del expected[file]
+    for source, target in said.renamed:
+        expected[target] = expected.pop(source)
+    sizes = logs(expected)
+    for file, size in said.deleted:
+        assert sizes.pop(Path(file).name) == size
+    renamed = dict(said.renamed)
+    for cut in said.cut:
+        file = Path(cut.file).name
+        assert sizes[renamed.get(file, file)] == cut.size
+        sizes[renamed.get(file, file)] = cut.kept
+    assert logs(after) == (sizes or {f"{said.log_end_offset:020}.log": 0})
+    assert restarted.offsets[name] == (said.log_start_offset, said.log_end_offset)
+    left = {file for file in after if file.endswith((".swap", ".cleaned"))}
+    assert not left
+    # Indexes of closed segments: those that are made anew, and no others, may be other than before.
+    active = max(logs(after)).removesuffix(".log")
+    rebuilt = {renamed.get(Path(file).name, Path(file).name) for file in said.rebuilt}
+    for file, data in after.items():
+        if file.endswith(("index", "txnindex")) and not file.startswith(active):
+            assert file in rebuilt or expected.get(file) == data, file

@@ -381,3 +381,10 @@ def test_any_records_survive_any_chain_of_conversions(batches: list[Any], target
         assert totals.records_out == len(expected)
         assert totals.batches_out == len(result)
         assert (result.entry_offset[1:] > result.last_offset[:-1]).all()
+
+
+def test_a_fetch_of_negative_timestamps_is_refused_as_by_kafkas_builder() -> None:
+    log = log_of([([(1, -7, None, b"value", [])], "none", False, -1, 0)])
+    with pytest.raises(UsageError, match="negative"):
+        down_convert(buffer_of(log), 1, 0)
+    assert records(buffer_of(convert(log, Target(1))[0]))[0]["timestamp"] == -7

@@ -110,7 +110,7 @@ def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit
     """What a broker before 4.0 answers to a fetch from ``first_offset`` on in an older format, for a ``buffer`` of its
     log (``FileRecords.downConvert``, 3.9.1). Checksums are not looked at. ``limit``: bytes that a batch may inflate to.
 
-    Raises :class:`UsageError` where Kafka refuses: for batches with zstd.
+    Raises :class:`UsageError` where Kafka refuses: for batches with zstd, and timestamps below -1.
     """
     batches = read_headers(buffer, walk(buffer).positions)
     if magic < layouts.MAGIC_V2 and bool(((batches.codec == _ZSTD) & ~batches.is_control).any()):
@@ -182,6 +182,8 @@ class Converter:
         self._count_rows(group)
         if self._fetched is not None:
             group = group.from_offset(self._fetched)
+            if (group.columns.timestamp[: group.columns.rows] < layouts.NO_TIMESTAMP).any():
+                raise UsageError("a fetch in an older format cannot be answered from negative timestamps")
         if self._held is not None and data_size(self._held.columns) + data_size(group.columns) > MOST_BYTES:
             text = "the records of a batch would take more than 2 GiB"
             yield Converted(_NOTHING, [Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)])
@@ -237,7 +239,7 @@ class Converter:
         totals.batches_out += int(passed.sum())
         counts = look_into_wrappers(buffer, batches.take(passed), self._limit).count.sum() if passed.any() else 0
         totals.records_out += int(counts)
-        totals.records_in += int(counts) + int(batches.count[dropped].sum())
+        totals.records_in += int(counts) + int(np.maximum(batches.count[dropped], 0).sum())
         down = ~batches.is_legacy & (magic < layouts.MAGIC_V2)
         data = down & ~dropped
         wants_zstd = batches.codec == _ZSTD if self._target.codec is None else self._target.codec == "zstd"

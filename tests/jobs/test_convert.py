@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from tests.golden import broker_data, broker_expected, case, json_lines, of_type
 from tests.kafka.broker import KafkaBroker
+from tests.kafka.oracle import run_dump
 from tests.kafka.producers import consume
 
 import brokerless
@@ -21,6 +23,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
 from brokerless.log.offset_checkpoints import read_checkpoints
 
+pytestmark = pytest.mark.xdist_group("converted")
 NAMES = [path.parent.name for path in sorted(broker_data("clean").glob("*-*/leader-epoch-checkpoint"))]
 
 
@@ -76,6 +79,15 @@ def test_records_ids_epochs_and_the_ends_of_the_log_stay(recompressed: Path, nam
     noted = [read_checkpoints(path.parent, topic, int(number)).log_start_offset for path in (source, target)]
     assert noted[0] == noted[1]
     assert noted[0] == 105 or name != "head-deleted-0"
+
+
+def test_kafkas_dump_tool_finds_nothing_in_logs_and_indexes(recompressed: Path, kafka_jars: Path) -> None:
+    kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+    done = run_dump([path for path in sorted(recompressed.rglob("*-*/*")) if path.suffix in kinds], "--deep-iteration")
+    text = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, text[-2000:]
+    assert text.count("isvalid: true") > 100
+    assert not re.search(r"mismatch|do not have|out of order|isvalid: false|invalid|corrupt", text, re.IGNORECASE)
 
 
 def test_a_broker_serves_what_was_converted(recompressed: Path, kafka_jars: Path, tmp_path: Path) -> None:

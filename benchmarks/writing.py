@@ -26,13 +26,15 @@ def workloads(records: int) -> Iterator[Workload]:
 
 
 def build(codec: str, records: int) -> Workload:
-    source = str(segment("none", records))
+    def source() -> str:
+        return str(segment("none", records))
+
     return Workload(
         name=f"build-{codec}",
         unit="records/s",
-        ours=lambda: warm_process(python(f"{__name__}:build_batches", codec, source)),
+        ours=lambda: warm_process(python(f"{__name__}:build_batches", codec, source())),
         anchor=f"kafka-java {NEWEST}",
-        theirs=lambda: warm_process(command("BuildBatches", codec, source, heap="2g")),
+        theirs=lambda: warm_process(command("BuildBatches", codec, source(), heap="2g")),
     )
 
 

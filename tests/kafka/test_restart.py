@@ -134,7 +134,7 @@ def size_field(size: int) -> Damage:
 
 
 def swapped(files: Files) -> None:
-    """Two unflushed segments of which the later one begins with the earlier one's batches."""
+    """The second of the unflushed segments has the batches of the first."""
     first, second = files.unflushed[:2]
     files.path(second).write_bytes(files.path(first).read_bytes())
 
@@ -188,6 +188,9 @@ class Restarted:
     before: dict[str, dict[str, bytes]]
     after: dict[str, dict[str, bytes]]
     offsets: dict[str, tuple[int, int]]
+    refused: Restart
+    """What the dry run said of a partition on which the broker did not start afterwards."""
+    complaint: str
 
 
 def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
@@ -264,7 +267,16 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         broker.wait_for_leaders(TOPIC, len(PARTITIONS))
         after = {name: contents(broker, number) for name, number in PARTITIONS.items()}
         offsets = {name: watermarks(broker, number) for name, number in PARTITIONS.items()}
-        yield Restarted({name: said[number] for name, number in PARTITIONS.items()}, before, after, offsets)
+        broker.kill()
+        number = PARTITIONS["nothing"]
+        swapped(Files(broker.log_dir / f"{TOPIC}-{number}", flushed[number], random.Random(number)))
+        refused = dry_run(broker)[number]
+        broker.output.write_bytes(b"")
+        with pytest.raises(RuntimeError, match="ended while it started"):
+            broker.start()
+        complaint = broker.output.read_text()
+        said = {name: said[number] for name, number in PARTITIONS.items()}
+        yield Restarted(said, before, after, offsets, refused, complaint)
     finally:
         broker.stop()
 
@@ -300,3 +312,10 @@ def test_the_broker_does_what_the_dry_run_said(restarted: Restarted, name: str) 
     for file, data in after.items():
         if file.endswith(("index", "txnindex")) and not file.startswith(active):
             assert file in rebuilt or expected.get(file) == data, file
+
+
+def test_the_broker_does_not_start_where_the_dry_run_said_so(restarted: Restarted) -> None:
+    assert restarted.refused.refused is not None
+    assert "too far from the segment's base offset" in restarted.refused.refused
+    assert "Error starting LogManager" in restarted.complaint
+    assert f"{TOPIC}-{PARTITIONS['nothing']}/" in restarted.complaint

@@ -54,7 +54,8 @@ class Lost:
 class Restart:
     """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
 
-    ``refused``: why it would not load the log at all, and so take its whole log directory offline. ``recovered``: base
+    ``refused``: why it would not load the log at all, and so take its whole log directory offline; also where an offset
+    is so far behind its segment's base offset that Kafka tries to split the segment first. ``recovered``: base
     offsets of segments that it would read batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt``
     index files; ``removed`` and ``renamed`` leftovers. The log then has ``log_start_offset <= offset <
     log_end_offset``.

@@ -31,6 +31,8 @@ That was a folder of files and no broker. What to try next:
   .venv/bin/brokerless batches demo/data/payments-0                      batches, producers, markers of transactions
   .venv/bin/brokerless cat demo/data/payments-0 --control                with commits and aborts
   .venv/bin/brokerless cat demo/data/orders-1 --json --tail 3            JSON Lines, for jq
+  .venv/bin/brokerless internals demo/data                               groups, transactions, topics
+  .venv/bin/brokerless load --help                                       Parquet or JSON Lines into partitions
   .venv/bin/brokerless ls /var/lib/kafka/data                            your own: a folder, a partition, or one .log
 
 README.md has more of the command line, Python and Spark.
@@ -43,6 +45,10 @@ def main() -> int:
     step("Is every batch sound, and does every index fit its log", [BROKERLESS, "verify", "demo/data"])
     step("The first records of a partition", [BROKERLESS, "cat", "demo/data/orders-0", "--limit", "3"])
     step("The same from Python, as Arrow", [PYTHON, "-c", COUNT], shown=f"{PYTHON} - <<'END'\n{COUNT}END")
+    with tempfile.TemporaryDirectory() as scratch:
+        convert = [BROKERLESS, "convert", "demo/data", "--topic", "orders", "--codec", "zstd", "--batch-size", "64KiB"]
+        step("A topic in fewer bytes, as partitions that a broker can serve", [*convert, "--to", scratch])
+        step("They have the same records", [BROKERLESS, "ls", scratch])
     step("Spark SQL on the files (its start takes some seconds)", [PYTHON, "demo/query.py"], quiet=True)
     print(NEXT)
     return 0

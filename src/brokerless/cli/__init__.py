@@ -30,7 +30,7 @@ _LIST = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
 HELP = f"""\
 usage: brokerless COMMAND [OPTIONS] PATH...
 
-Read Apache Kafka's log files without a broker.
+Read, prove, repair and write Apache Kafka's log files without a broker.
 
 commands (brokerless COMMAND --help says more):
 {_LIST}

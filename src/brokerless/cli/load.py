@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output, progress
@@ -81,6 +82,7 @@ def run(options: Namespace) -> int:
     from brokerless.rows import RowError
 
     output = Output()
+    _allow_many_files()
     sizes = {"segment_bytes": options.segment_bytes, "index_interval_bytes": options.index_interval_bytes}
     config = LogConfig(**{name: value for name, value in sizes.items() if value is not None})
     settings = BatchSettings(
@@ -110,6 +112,15 @@ def run(options: Namespace) -> int:
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
     output.line(f"{records:,} records in {partitions:,} partition{'s' if partitions != 1 else ''}: {what}")
     return output.end()
+
+
+def _allow_many_files() -> None:
+    """As many as the system lets this process have: each partition that is written takes a few."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _cells(each: LoadedPartition) -> list[str]:

@@ -27,6 +27,8 @@ from brokerless.log.offset_checkpoints import read_checkpoints
 from brokerless.log.opening import open_log
 from brokerless.log.writer import LogWriter
 
+pytestmark = pytest.mark.usefixtures("no_sync")
+
 SCRIPTS = 50
 NOW = 1_600_000_000_000
 
@@ -211,7 +213,6 @@ def test_whatever_is_done_to_a_log_leaves_the_files_that_kafka_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("brokerless.log.writer.now_ms", lambda: 0)
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)  # nothing here depends on it but the time that it takes
     done = list(scripts(tmp_path))
     for script in done:
         script.run()

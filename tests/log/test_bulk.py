@@ -16,6 +16,8 @@ from brokerless.log.names import parse_partition_directory
 from brokerless.log.offset_checkpoints import Checkpoints, read_checkpoints
 from brokerless.log.opening import open_log
 
+pytestmark = pytest.mark.usefixtures("no_sync")
+
 TEN = batches(*(batch(offset, producer=(7, 0, offset)) for offset in range(10)))
 SMALL = LogConfig(segment_bytes=300)
 

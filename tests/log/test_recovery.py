@@ -21,6 +21,8 @@ from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.opening import open_log
 from brokerless.log.recovery import RecoveryPlan, plan_recovery
 
+pytestmark = pytest.mark.usefixtures("no_sync")
+
 NOW = 1_795_233_000_000
 RECOVERED = json.loads((broker_expected("unclean") / "recovered.json").read_bytes())
 DAMAGED = [

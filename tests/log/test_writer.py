@@ -23,6 +23,8 @@ from brokerless.log.offset_checkpoints import Checkpoints, read_checkpoints
 from brokerless.log.opening import open_log
 from brokerless.log.writer import Appended, LogWriter
 
+pytestmark = pytest.mark.usefixtures("no_sync")
+
 RESTARTED_MS = 1_795_232_270_000
 """When the golden broker was restarted, about: what it then knew of producers depends on it."""
 
@@ -335,6 +337,20 @@ def test_where_the_disk_fails_the_log_says_so_and_is_recovered_when_it_is_opened
     assert not (tmp_path / names.CLEAN_SHUTDOWN).exists()
     with open_log(tmp_path, "orders", 0) as log:
         assert log.log_end_offset == 1
+
+
+def test_where_no_segment_can_be_begun_the_log_can_still_be_closed_and_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path, "orders", 0)
+    log.append(batch(0))
+    with monkeypatch.context() as patch:
+        patch.setattr("brokerless.log.writer.SegmentWriter", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many")))
+        with pytest.raises(UnwritableError, match="Too many"):
+            log.roll()
+    log.close()
+    with open_log(tmp_path, "orders", 0) as log:
+        assert (log.log_end_offset, log.segments) == (1, (0,))
 
 
 def test_files_that_are_in_the_way_of_a_new_segment_are_replaced(log: LogWriter, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from brokerless.log.indexes import OffsetIndex, TimeIndex, TransactionIndex
 
 Int64s = NDArray[np.int64]
 
+_MAX_INT32 = 2**31 - 1
 _UNBOUNDED = np.iinfo(np.int64).max
 
 
@@ -123,6 +124,14 @@ class Placement:
         self._numbers[at.LAST_TIME_ENTRY] = timestamp
         self._numbers[at.TIME_ENTRIES] += 1
         return _time_entries(self.base_offset, [timestamp], [offset])
+
+
+def roll_offset(batches: Batches, row: int) -> int:
+    """Where a segment begins that a batch makes necessary (``UnifiedLog.maybeRoll``). What the first offset of a v0 or
+    v1 message is, Kafka does not look for: it goes so far back that the segment can hold it in any case."""
+    if batches.is_legacy[row]:
+        return int(batches.last_offset[row]) - _MAX_INT32
+    return int(batches.entry_offset[row])
 
 
 def limits_of(config: LogConfig) -> Int64s:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -38,14 +39,26 @@ class SegmentWriter:
         self._directory = directory
         self._created = _now()
         self._placement = Placement(state, limits_of(config))
-        self._log = _open(self.path("log"), state.size)
         self._written_back = state.size
-        self._offsets = _open(self.path("offset-index"), state.offset_entries * layouts.OFFSET_INDEX_ENTRY.itemsize)
-        self._times = _open(self.path("time-index"), state.time_entries * layouts.TIME_INDEX_ENTRY.itemsize)
-        self._transactions: int | None = None
-        if transactions is not None and self.path("transaction-index").exists():
-            size = transactions * layouts.TRANSACTION_INDEX_ENTRY.itemsize
-            self._transactions = _open(self.path("transaction-index"), size)
+        offsets_size = state.offset_entries * layouts.OFFSET_INDEX_ENTRY.itemsize
+        times_size = state.time_entries * layouts.TIME_INDEX_ENTRY.itemsize
+        with ExitStack() as opened:
+            self._files = opened
+            self._log = self._open("log", state.size)
+            self._offsets = self._open("offset-index", offsets_size)
+            self._times = self._open("time-index", times_size)
+            self._transactions: int | None = None
+            if transactions is not None and self.path("transaction-index").exists():
+                size = transactions * layouts.TRANSACTION_INDEX_ENTRY.itemsize
+                self._transactions = self._open("transaction-index", size)
+            self._files = opened.pop_all()
+
+    def _open(self, kind: names.SegmentFileKind, size: int | None = None) -> int:
+        descriptor = os.open(self.path(kind), _FLAGS, 0o644)
+        self._files.callback(os.close, descriptor)
+        if size is not None and os.fstat(descriptor).st_size != size:
+            os.ftruncate(descriptor, size)
+        return descriptor
 
     def path(self, kind: names.SegmentFileKind) -> Path:
         return self._directory / names.segment_file(self.base_offset, kind)
@@ -94,7 +107,7 @@ class SegmentWriter:
         if not entries:
             return
         if self._transactions is None:
-            self._transactions = os.open(self.path("transaction-index"), _FLAGS, 0o644)
+            self._transactions = self._open("transaction-index")
         _write(self._transactions, entries)
 
     def finish(self) -> None:
@@ -103,23 +116,13 @@ class SegmentWriter:
 
     def flush(self) -> None:
         """Syncs the log, then its indexes (``LogSegment.flush``)."""
-        for descriptor in self._descriptors():
-            os.fsync(descriptor)
+        for descriptor in (self._log, self._offsets, self._times, self._transactions):
+            if descriptor is not None:
+                os.fsync(descriptor)
 
     def close(self) -> None:
-        for descriptor in self._descriptors():
-            os.close(descriptor)
-
-    def _descriptors(self) -> list[int]:
-        of_all = (self._log, self._offsets, self._times, self._transactions)
-        return [descriptor for descriptor in of_all if descriptor is not None]
-
-
-def _open(path: Path, size: int) -> int:
-    descriptor = os.open(path, _FLAGS, 0o644)
-    if os.fstat(descriptor).st_size != size:
-        os.ftruncate(descriptor, size)
-    return descriptor
+        """Closes the files as they are. Nothing happens if they are closed already."""
+        self._files.close()
 
 
 def _write(descriptor: int, data: NDArray[np.uint8] | bytes) -> None:

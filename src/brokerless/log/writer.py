@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.format import layouts
-from brokerless.format.batches import Batches
 from brokerless.log import names
 from brokerless.log.appending import checked
 from brokerless.log.atomic import sync_directory, write_file
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
 from brokerless.log.config import LogConfig
 from brokerless.log.epochs import Epochs, assign_batches, truncate_from_end, truncate_from_start
-from brokerless.log.index_writers import SegmentState
+from brokerless.log.index_writers import SegmentState, roll_offset
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.producer_loading import Producers, load_producers
 from brokerless.log.producers import ProducerState, aborted_entry, snapshots_out_of_range
@@ -39,8 +38,6 @@ from brokerless.log.segment_files import (
     truncated_segment,
 )
 from brokerless.log.segment_writer import SegmentWriter
-
-_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +151,7 @@ class LogWriter:
             while row < len(batches):
                 end = self._active.append(buffer, batches, row)
                 if end == row:
-                    self._roll(_roll_offset(batches, row))
+                    self._roll(roll_offset(batches, row))
                     continue
                 self._log_end_offset = int(batches.last_offset[end - 1]) + 1
                 if has_producers:
@@ -388,14 +385,6 @@ def unwritable(path: Path) -> Generator[None]:
         yield
     except OSError as error:
         raise UnwritableError(f"{error.filename or path}: {error.strerror or error}") from error
-
-
-def _roll_offset(batches: Batches, row: int) -> int:
-    """Where a segment begins that a batch makes necessary. What a v0 or v1 message's first offset is, Kafka does not
-    look for: it goes so far back that the segment can hold it in any case."""
-    if batches.is_legacy[row]:
-        return int(batches.last_offset[row]) - _MAX_INT32
-    return int(batches.entry_offset[row])
 
 
 def now_ms() -> int:

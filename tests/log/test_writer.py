@@ -223,6 +223,16 @@ def test_a_segment_is_rolled_when_timestamps_are_too_far_from_its_first_batch(tm
         assert log.segments == (0, 2, 6)
 
 
+def test_a_segment_without_timestamps_is_rolled_by_its_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0]
+    monkeypatch.setattr("brokerless.log.segment_writer._now", lambda: clock[0])
+    with open_log(tmp_path, "orders", 0, LogConfig(segment_ms=10)) as log:
+        for offset, now in enumerate([0, 10, 11, 21, 22]):
+            clock[0] = now
+            log.append(batch(offset, timestamp=-1))
+        assert log.segments == (0, 2, 4)
+
+
 def test_a_segment_is_rolled_when_its_time_index_is_full_but_for_the_last_entry(tmp_path: Path) -> None:
     config = LogConfig(segment_index_bytes=3 * layouts.TIME_INDEX_ENTRY.itemsize, index_interval_bytes=0)
     with open_log(tmp_path, "orders", 0, config) as log:

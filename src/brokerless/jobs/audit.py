@@ -39,8 +39,9 @@ class PartitionAudit:
     """What is in one partition, and what is to say of it.
 
     ``summary`` adds up the batches that are as they were written. The log has ``start_offset <= offset <
-    end_offset``. ``batches_by_magic``: how many batches have which format. ``committed``, ``aborted``,
-    ``open``: transactions. ``left_out``: how many findings of a kind are not in ``findings``, as there are too many.
+    end_offset``. ``batches_by_magic``: how many batches have which format. ``committed``, ``aborted``, ``open``:
+    transactions; of ``transactions_without_data`` there is nothing but the marker. ``left_out``: how many findings of
+    a kind are not in ``findings``, as there are too many.
     """
 
     topic: str | None
@@ -55,6 +56,7 @@ class PartitionAudit:
     committed: int
     aborted: int
     open: int
+    transactions_without_data: int
     topic_id: tuple[str, str] | None
     """The topic's ID, and the path of the file that says so."""
     findings: tuple[Finding, ...]
@@ -95,6 +97,7 @@ def audit_partition(
         follower.transactions.committed,
         follower.transactions.aborted,
         sum(each.txn_first_offset >= 0 for each in follower.transactions.state.producers.values()),
+        follower.transactions.without_data,
         None if metadata is None or topic_id is None else (topic_id, metadata.path),
         tuple(kept),
         {kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND},

@@ -165,7 +165,8 @@ class Transactions:
             first = producer.txn_first_offset
             if first < 0:
                 continue
-            path = [segment.log.path for segment in segments if segment.base_offset <= first][-1]
+            before = [segment for segment in segments if segment.base_offset <= first] or segments
+            path = before[-1].log.path
             idle = self._time_since(producer.batches[-1].last_offset if producer.batches else first)
             if idle > HANGING_MS:
                 text = (

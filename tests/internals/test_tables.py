@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from aiokafka.record.util import calc_crc32c
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.format.twin import chain
 from tests.golden import broker_data
 from tests.internals.written import (
     ABORT,
@@ -24,6 +29,7 @@ from tests.internals.written import (
 
 import brokerless
 from brokerless import DamageError, Finding, UsageError, internals
+from brokerless.format.layouts import BATCH_V2
 from brokerless.internals.cluster import Cluster, apply, cluster_rows, read_cluster
 from brokerless.internals.entries import decode_entry, internal_topic, read_entries
 from brokerless.internals.schemas import HISTORY, STATE
@@ -242,3 +248,40 @@ def test_members_are_told_with_what_they_were_assigned() -> None:
     (member,) = said["members"]
     assert member["assignment"] == [{"topic": "codec-gzip", "topicId": None, "partitions": [0, 1, 2, 3]}]
     assert member["subscribedTopicNames"] == ["codec-gzip"]
+
+
+INTERNAL = [
+    CLEAN / "__consumer_offsets-1",
+    CLEAN / "__consumer_offsets-2",
+    CLEAN / "__transaction_state-0",
+    CLEAN / METADATA,
+]
+CHANGES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=40)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(INTERNAL), CHANGES, st.booleans())
+def test_changed_bytes_under_right_checksums_are_read_or_told(
+    tmp_path_factory: pytest.TempPathFactory, source: Path, changes: list[tuple[float, int]], snapshots: bool
+) -> None:
+    directory = tmp_path_factory.mktemp("changed") / source.name
+    directory.mkdir()
+    for file in [*source.glob("*.log"), *(source.glob("*.checkpoint") if snapshots else ())]:
+        data = bytearray(file.read_bytes())
+        starts = [*chain(bytes(data))[0], len(data)]
+        for place, byte in changes:
+            at = int(place * len(data))
+            start = max(each for each in starts if each <= at)
+            data[at] = byte if at - start >= BATCH_V2.itemsize else data[at]
+        for start, end in pairwise(starts):
+            data[start + 17 : start + 21] = calc_crc32c(bytes(data[start + 21 : end])).to_bytes(4, "big")
+        (directory / file.name).write_bytes(data)
+    told: list[Finding] = []
+    partitions = brokerless.open(directory).partitions
+    for table in internals.state(partitions, on_damage=told.append).values():
+        table.validate(full=True)
+    for part in internals.history(partitions, on_damage=told.append):
+        part.validate(full=True)
+        for row in part.to_pylist():
+            assert (row["payload"] is None) | (row["payloadBytes"] is None)
+    assert {each.file for each in told} <= {str(file) for file in directory.iterdir()}

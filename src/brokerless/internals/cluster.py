@@ -211,10 +211,15 @@ def _change_partition(partition: Row | None, change: Row) -> None:
             partition[name] = change[name]
     if change.get("leader", _NO_LEADER_CHANGE) != _NO_LEADER_CHANGE:
         partition["leader"] = change["leader"]
-        partition["leaderEpoch"] += 1
+        partition["leaderEpoch"] = _after(partition["leaderEpoch"])
     if change.get("leaderRecoveryState", _NO_CHANGE) != _NO_CHANGE:
         partition["leaderRecoveryState"] = change["leaderRecoveryState"]
-    partition["partitionEpoch"] += 1
+    partition["partitionEpoch"] = _after(partition["partitionEpoch"])
+
+
+def _after(epoch: int) -> int:
+    """The next int32, as Java counts."""
+    return (epoch + 1 + 2**31) % 2**32 - 2**31
 
 
 def _clear_elr(cluster: Cluster, topic: str) -> None:

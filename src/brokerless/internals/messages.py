@@ -124,6 +124,9 @@ class Cursor:
 
     def unsigned(self) -> int:
         """An unsigned varint of at most 5 bytes, as the int32 that Kafka makes of it (``ByteUtils``)."""
+        if self.at < len(self.data) and self.data[self.at] < 128:  # as nearly all are
+            self.at += 1
+            return self.data[self.at - 1]
         value = 0
         for shift in range(0, 35, 7):
             byte = self.take(1)[0]
@@ -268,8 +271,10 @@ def _variable(name: str, type_: str, flexible: bool, nullable: bool) -> Read:
 
 
 def _length(name: str, size: int, flexible: bool, nullable: bool) -> Callable[[Cursor], int]:
+    plain = _integer(size)
+
     def read(cursor: Cursor) -> int:
-        length = cursor.unsigned() - 1 if flexible else cursor.integer(size)
+        length = cursor.unsigned() - 1 if flexible else plain(cursor)
         if length < 0 and not nullable:
             raise UnreadableMessageError(f"{name} is null, which it cannot be")
         return length
@@ -277,12 +282,15 @@ def _length(name: str, size: int, flexible: bool, nullable: bool) -> Callable[[C
     return read
 
 
-def _unsigned_integer(size: int) -> Read:
-    return lambda cursor: int.from_bytes(cursor.take(size), "big")
+def _integer(size: int, signed: bool = True) -> Read:
+    def read(cursor: Cursor) -> int:
+        start = cursor.at
+        end = cursor.at = start + size
+        if end > len(cursor.data):
+            raise UnreadableMessageError(f"{size} bytes at {start}, where only {len(cursor.data) - start} are left")
+        return int.from_bytes(cursor.data[start:end], "big", signed=signed)
 
-
-def _integer(size: int) -> Read:
-    return lambda cursor: int.from_bytes(cursor.take(size), "big", signed=True)
+    return read
 
 
 def _float64(cursor: Cursor) -> float | str:
@@ -303,9 +311,9 @@ _FIXED: dict[str, Read] = {
     "bool": lambda cursor: cursor.take(1) != b"\0",
     "int8": _integer(1),
     "int16": _integer(2),
-    "uint16": _unsigned_integer(2),
+    "uint16": _integer(2, signed=False),
     "int32": _integer(4),
-    "uint32": _unsigned_integer(4),
+    "uint32": _integer(4, signed=False),
     "int64": _integer(8),
     "float64": _float64,
     "uuid": _uuid,

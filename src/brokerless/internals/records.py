@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from brokerless.internals.messages import Cursor, Message, UnreadableMessageError, decode, message, messages
@@ -21,6 +22,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, CLUSTER_METADATA)
 
 _FRAME_VERSION = 1
+_LARGEST_KNOWN_KEY = 512
 _EMBEDDED = {"subscription": "ConsumerProtocolSubscription", "assignment": "ConsumerProtocolAssignment"}
 
 
@@ -31,7 +33,7 @@ class InternalRecord:
     ``key`` and ``payload`` are as Kafka's dump tool prints them: ``{"type": "1", "data": {...}}`` and
     ``{"version": "4", "data": {...}}``; of KRaft's, ``key`` is None and ``payload`` is
     ``{"type": "TOPIC_RECORD", "version": 0, "data": {...}}``. What cannot be decoded is None, and ``problem`` says why,
-    as ``kind`` and ``message`` of a finding.
+    as ``kind`` and ``message`` of a finding. Records with one key may share its object: it is not to be changed.
     """
 
     type: str | None
@@ -58,29 +60,40 @@ def decode_record(topic: str, key: bytes | None, value: bytes | None) -> Interna
 
 
 def _decode_coordinator(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
-    known = messages(topic)
     if key is None:
         return InternalRecord(None, None, None, ("record-unreadable", "a record without a key"))
-    try:
-        type_id = Cursor(key).integer(2)
-        if type_id not in known.keys:
-            return InternalRecord(None, None, None, _unknown_type(type_id))
-        name = type_name(known.keys[type_id].name.removesuffix("Key"))
-        key_json = {"type": str(type_id), "data": decode(known.keys[type_id], 0, key, 2)[0]}
-    except UnreadableMessageError as error:
-        return InternalRecord(None, None, None, ("record-unreadable", f"a key that cannot be read: {error}"))
-    if value is None:
-        return InternalRecord(name, key_json, None)
+    type_id, name, key_json, problem = (_known_key if len(key) <= _LARGEST_KNOWN_KEY else _key)(topic, key)
+    if value is None or problem is not None:
+        return InternalRecord(name, key_json, None, problem)
+    layout = messages(topic).values[type_id]
     try:
         version = Cursor(value).integer(2)
-        if version not in known.values[type_id].versions:
-            return InternalRecord(name, key_json, None, _unknown(known.values[type_id], version))
-        data, _ = decode(known.values[type_id], version, value, 2)
+        if version not in layout.versions:
+            return InternalRecord(name, key_json, None, _unknown(layout, version))
+        data, _ = decode(layout, version, value, 2)
     except UnreadableMessageError as error:
         return InternalRecord(name, key_json, None, ("record-unreadable", f"a value that cannot be read: {error}"))
     if name == "GROUP_METADATA":
         _decode_embedded(data)
     return InternalRecord(name, key_json, {"version": str(version), "data": data})
+
+
+def _key(topic: str, key: bytes) -> tuple[int, str | None, dict[str, Any] | None, tuple[Problem, str] | None]:
+    """A key's type id, type and JSON; or why it has none."""
+    known = messages(topic).keys
+    type_id = -1
+    try:
+        type_id = Cursor(key).integer(2)
+        if type_id not in known:
+            return type_id, None, None, _unknown_type(type_id)
+        fields, _ = decode(known[type_id], 0, key, 2)
+    except UnreadableMessageError as error:
+        return type_id, None, None, ("record-unreadable", f"a key that cannot be read: {error}")
+    return type_id, type_name(known[type_id].name.removesuffix("Key")), {"type": str(type_id), "data": fields}, None
+
+
+_known_key = lru_cache(maxsize=1 << 14)(_key)
+"""Most records have the key of one before them."""
 
 
 def _decode_metadata(value: bytes | None) -> InternalRecord:
@@ -126,6 +139,7 @@ def _unknown(message: Message, version: int) -> tuple[Problem, str]:
     return "record-version-unknown", f"a record of {message.name}, version {version}; known are those up to {newest}"
 
 
+@cache
 def type_name(name: str) -> str:
     """``TopicRecord`` -> ``TOPIC_RECORD``, as ``MetadataRecordType`` and ``CoordinatorRecordType`` do."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper()

@@ -30,6 +30,7 @@ Row = dict[str, Any]
 CLUSTER = STATE.keys() - {"offsets", "groups", "members", "transactionalIds"}
 
 _ROWS = 4096
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _SORTED = {
     "offsets": ("group", "topic", "partition"),
     "groups": ("group",),
@@ -122,13 +123,9 @@ def _history_columns(row: Row) -> Row:
     columns = dict(row)
     for name in ("key", "payload"):
         is_bytes = isinstance(row[name], bytes)
-        columns[name] = None if is_bytes or row[name] is None else _dumps(row[name])
+        columns[name] = None if is_bytes or row[name] is None else _JSON.encode(row[name])
         columns[f"{name}Bytes"] = row[name] if is_bytes else None
     return columns
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _table(rows: list[Row], schema: pa.Schema) -> pa.Table:

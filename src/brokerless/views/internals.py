@@ -66,7 +66,7 @@ def history_json(row: Row) -> Row:
 
 def _said(value: dict[str, Any] | bytes | None) -> str:
     if isinstance(value, dict):
-        return dumps(value["data"])
+        return show(dumps(value["data"]))
     return escape(value)
 
 

@@ -134,8 +134,11 @@ class _Refuse:
             self.row(row, reason(row))
 
     def nulls(self, column: Column) -> None:
+        reason = "is null, and a record has to have one"
+        if pa.types.is_null(column.type) and len(column):  # has no bits that say so
+            self.row(0, reason)
         if column.null_count:
-            self.where(~arrow.is_valid(column), lambda _: "is null, and a record has to have one")
+            self.where(~arrow.is_valid(column), lambda _: reason)
 
 
 def _plain(column: Column) -> Column:
@@ -243,9 +246,7 @@ def is_topic(name: str) -> bool:
 def _int64(column: Column, refuse: _Refuse, allowed: str = "an integer") -> Column:
     """Any integers as int64; all that is null is refused."""
     column = _plain(column)
-    if pa.types.is_null(column.type) and len(column):
-        refuse.row(0, "is null, and a record has to have one")
-    if not pa.types.is_integer(column.type) and len(column):
+    if not pa.types.is_integer(column.type) and not pa.types.is_null(column.type):
         refuse.type(column.type, allowed)
     refuse.nulls(column)
     try:

@@ -167,7 +167,7 @@ REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = 
     ("cut.parquet", b"PAR1 and no more", ["-t", "t"], "cut.parquet: this Parquet file cannot be read: "),
     ("extra.parquet", {"value": ["a"], "user": ["b"]}, [], "extra.parquet: a record has no column 'user'"),
     ("key.parquet", {"key": ["a"]}, [], "key.parquet: there is no column 'value'; there are key"),
-    ("type.parquet", {"value": [1]}, ["-t", "t"], "column 'value' is of type int64; it has to be binary or string"),
+    ("type.parquet", {"value": [1]}, ["-t", "t"], "type.parquet: column 'value' is of type int64; it has to be binary"),
     ("n.parquet", {"value": ["a", "b"], "offset": [1, None]}, ["-t", "t"], "row 1 (from 0), offset: is null"),
     ("old.parquet", {"value": ["a"], "timestamp": [5]}, ["-t", "t", "--format", "v0"], "format v0 has no timestamps"),
     ("p.parquet", {"value": ["a"], "partition": [5]}, ["-t", "t", "--partitions", "5"], "is 5, and there are 5"),
@@ -233,6 +233,12 @@ def test_parquet_does_not_come_through_a_pipe(tmp_path: Path) -> None:
     done = subprocess.run(command, input=out.getvalue(), capture_output=True, check=False)
     assert done.returncode == 2
     assert b"stdin: Parquet cannot be read from a pipe; give the file" in done.stderr
+
+
+def test_stdin_may_be_closed(tmp_path: Path) -> None:
+    command = f"{sys.executable} -m brokerless load - --to {tmp_path / 'new'} -t t <&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (2, b"brokerless: stdin: it is closed\n")
 
 
 def test_json_says_what_was_written(run: Run, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def run(options: Namespace) -> int:
         options.timestamp_type,
     )
     placement = Placement(options.topic, options.partition, options.partitions, options.start_offset, options.timestamp)
-    inputs = Inputs(options.paths, options.bytes, cast("BufferedReader", sys.stdin.buffer))
+    inputs = Inputs(options.paths, options.bytes, cast("BufferedReader | None", getattr(sys.stdin, "buffer", None)))
     with progress("records") as done:
         try:
             loaded = load(inputs, options.to, placement, settings, config, dry_run=options.dry_run, done=done)

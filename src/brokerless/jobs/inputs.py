@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import storage
-from brokerless.rows import IGNORED, check_columns
+from brokerless.rows import IGNORED, normalize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,26 +45,25 @@ class Inputs:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Reads ahead in a thread. Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the
         place."""
-        batches = self._read()
-        with ThreadPoolExecutor(1, "brokerless-read") as reader:
-            ahead = reader.submit(next, batches, None)
-            while (batch := ahead.result()) is not None:
-                ahead = reader.submit(next, batches, None)
-                yield batch
-
-    def _read(self) -> Iterator[pa.RecordBatch]:
         for path in self._paths:
             if path == STDIN:
-                assert self._stdin is not None
-                if self._stdin.peek(4)[:4] == _PARQUET_MAGIC:
-                    raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
-                yield from self._count("stdin", self._lines("stdin", self._stdin), is_lines=True)
-                continue
-            with storage.open_file(path) as file:
-                if file.read(0, 4).tobytes() == _PARQUET_MAGIC:
-                    yield from self._count(path, _parquet(path, file), is_lines=False)
-                else:
-                    yield from self._count(path, self._lines(path, _Stream(file)), is_lines=True)
+                yield from self._read_stdin()
+            else:
+                with storage.open_file(path) as file:
+                    yield from _ahead(self._read(path, file))
+
+    def _read_stdin(self) -> Iterator[pa.RecordBatch]:
+        """Not ahead: a thread that waits for input could not be interrupted."""
+        if self._stdin is None:
+            raise UnreadableError("stdin: it is closed")
+        if self._stdin.peek(4)[:4] == _PARQUET_MAGIC:
+            raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
+        return self._count("stdin", self._lines("stdin", self._stdin), is_lines=True)
+
+    def _read(self, path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
+        is_parquet = file.read(0, 4).tobytes() == _PARQUET_MAGIC
+        batches = _parquet(path, file) if is_parquet else self._lines(path, _Stream(file))
+        return self._count(path, batches, is_lines=not is_parquet)
 
     def place(self, row: int) -> str:
         """The file of a row, by its number in all that was read so far, and its line or row there."""
@@ -84,6 +83,15 @@ class Inputs:
         from brokerless.jobs.json_lines import read_lines
 
         return read_lines(stream, name, self._mode)
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same, the next one being read meanwhile."""
+    with ThreadPoolExecutor(1, "brokerless-read") as reader:
+        ahead = reader.submit(next, batches, None)
+        while (batch := ahead.result()) is not None:
+            ahead = reader.submit(next, batches, None)
+            yield batch
 
 
 class _Stream(io.RawIOBase):
@@ -136,7 +144,7 @@ def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
         source = pa.PythonFile(_Stream(file), mode="r") if storage.is_remote(path) else pa.OSFile(storage.local(path))
         metadata = pq.read_metadata(source)
         schema = metadata.schema.to_arrow_schema()
-        check_columns(schema)
+        normalize(_empty(schema))  # to refuse a file for its columns before anything is read
         compact, widest = _widths(metadata)
         # Without pre_buffer and with a buffer, a row group need not be in memory as a whole.
         options: Any = {"pre_buffer": False, "buffer_size": 1 << 20, "read_dictionary": compact}
@@ -150,6 +158,13 @@ def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
         raise UsageError(f"{path}: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UnreadableError(f"{path}: this Parquet file cannot be read: {error}") from error
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns: Any = [column.combine_chunks() for column in schema.empty_table().columns]
+    return pa.RecordBatch.from_arrays(columns, schema.names)
 
 
 def _widths(metadata: Any) -> tuple[list[str], int]:

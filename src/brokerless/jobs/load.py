@@ -1,8 +1,8 @@
 """Arrow record batches -> partitions that a broker can serve, in one pass.
 
 Each step is by itself: rows are checked and given Kafka's types (``rows.py``), sent to partitions (``places.py``), cut
-into batches and encoded (``batcher.py``), written beside (``log/bulk.py``), and all partitions take their names at the
-end, or none does.
+into batches and encoded (``batcher.py``), written beside (``log/bulk.py``). When all is written and synced, partitions
+take their names; before that, an error leaves nothing.
 
 :func:`load` is all of them, and what a benchmark should call.
 """
@@ -83,7 +83,7 @@ def load(
 
     ``batches``: any columns that :func:`rows.normalize` takes. Offsets that are given have to rise in each partition
     and are kept, gaps as well, and so are timestamps. With ``dry_run`` all is done but writing. ``done`` is called with
-    the number of rows after each group.
+    the numbers of rows that were taken in.
 
     Raises :class:`UsageError` for a setting that cannot be, a partition that is there, or a directory on which a broker
     runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
@@ -182,15 +182,17 @@ class Loader:
             self._write_group()
 
     def commit(self) -> Loaded:
-        """Writes what is left, and gives all partitions their names. Raises :class:`UsageError` if there is nothing."""
+        """Writes what is left, syncs all partitions, and then gives them their names, one after the other."""
         self._write_group()
         for each in self._open.values():
             self._append(each, each.batcher.finish())
         while self._waiting:
             self._write_oldest()
-        for each in self._open.values():
-            if each.output is not None:
-                each.output.commit()
+        outputs = [each.output for each in self._open.values() if each.output is not None]
+        for output in outputs:
+            output.sync()
+        for output in outputs:
+            output.commit()
         return Loaded(tuple(self._loaded()), self._rows, self._control_records)
 
     def _loaded(self) -> Iterator[LoadedPartition]:

@@ -82,6 +82,11 @@ class PartitionOutput:
         self._writer.delete_records_before(log_start_offset)
         self._epochs = epochs
 
+    def sync(self) -> None:
+        """Syncs everything, so that only the name is left for :meth:`commit`: of several outputs, the first is to get
+        its name when nothing can go wrong with the others any more. Raises UnwritableError."""
+        self._writer.close()
+
     def commit(self) -> None:
         """Syncs everything and gives the partition its name: from then on it is as after a broker's clean stop, and one
         that starts on the log directory has nothing to recover.

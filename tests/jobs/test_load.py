@@ -252,6 +252,17 @@ def test_the_partitions_of_a_topic_have_one_id(tmp_path: Path) -> None:
     assert ids["t-0"] == ids["t-1"] != ids["u-0"] == ids["u-1"]
 
 
+def test_an_id_is_that_of_the_topics_other_partitions_or_refused(tmp_path: Path) -> None:
+    batch, id = pa.RecordBatch.from_pydict({"value": [b"a"]}), "P4KqAlm-RcmdL3bLO8vOmg"
+    load([batch], str(tmp_path), Placement("t", 0, topic_id=id))
+    load([batch], str(tmp_path), Placement("t", 1))
+    assert {path.read_text() for path in tmp_path.glob("*/partition.metadata")} == {f"version: 0\ntopic_id: {id}"}
+    other = Placement("t", 2, topic_id="GGfzE_HvRoGT7m9N-0_chw")
+    for dry_run in (False, True):
+        with pytest.raises(UsageError, match=f"the partitions of t that are there have the ID {id}"):
+            load([batch], str(tmp_path), other, dry_run=dry_run)
+
+
 def test_a_dry_run_writes_nothing_and_tells_the_same(tmp_path: Path) -> None:
     batch = batch_of(rows())
     told = load(pieces(batch), str(tmp_path / "new"), dry_run=True)

@@ -101,6 +101,10 @@ def test_a_topic_has_to_be_known() -> None:
         ({"partition": 3, "partitions": 3}, "there is no partition 3 among 3"),
         ({"start_offset": -1}, "start_offset: -1 is not from 0"),
         ({"timestamp": -2}, "timestamp: -2 is not from -1"),
+        ({"topic_id": "P4KqAlm-RcmdL3bLO8vOmg"}, "an ID is that of one topic"),
+        ({"topic": "t", "topic_id": "P4KqAlm-RcmdL3bLO8vOm"}, "is no ID of a topic"),
+        ({"topic": "t", "topic_id": "P4KqAlm-RcmdL3bLO8vOmh"}, "is no ID of a topic"),
+        ({"topic": "t", "topic_id": "A" * 22}, "is no ID of a topic"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(arguments: Any, reason: str) -> None:

@@ -37,6 +37,10 @@ _PATHS_HELP = (
     "a Parquet file, a file of JSON Lines, or a directory of such files, local or a URL; - for JSON Lines from stdin"
 )
 _TOPIC_HELP = "the topic of all records, whatever their column says; needed where they have none"
+_TOPIC_ID_HELP = (
+    "the ID by which a broker knows the topic, as kafka-topics --describe shows it (that of the topic's partitions "
+    "that are there, or a random one)"
+)
 _PARTITIONS_HELP = "how many partitions the topic has, for records whose partition is not given (1)"
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _FORMATS = ("v0", "v1", "v2")
@@ -52,6 +56,7 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
     add("-t", "--topic", metavar="NAME", help=_TOPIC_HELP)
+    add("--topic-id", metavar="ID", help=_TOPIC_ID_HELP)
     number = parser.add_mutually_exclusive_group()
     number.add_argument("-p", "--partition", type=count, metavar="N", help="the partition of all records")
     number.add_argument("--partitions", type=count, metavar="N", help=_PARTITIONS_HELP)
@@ -92,7 +97,14 @@ def run(options: Namespace) -> int:
         _FORMATS.index(options.format),
         options.timestamp_type,
     )
-    placement = Placement(options.topic, options.partition, options.partitions, options.start_offset, options.timestamp)
+    placement = Placement(
+        options.topic,
+        options.partition,
+        options.partitions,
+        options.start_offset,
+        options.timestamp,
+        options.topic_id,
+    )
     inputs = Inputs(options.paths, options.bytes, cast("BufferedReader | None", getattr(sys.stdin, "buffer", None)))
     with progress("records") as done:
         try:

@@ -136,6 +136,7 @@ class Loader:
         self._placer = Placer(placement, settings.batch_size)
         self._start_offset = placement.start_offset
         self._timestamp = int(time.time() * 1000) if placement.timestamp is None else placement.timestamp
+        self._topic_id = placement.topic_id
         self._topic_ids: dict[str, str] = {}
         self._ratios: dict[str, Ratio] = {}
         self._open: dict[int, _Open] = {}
@@ -230,17 +231,23 @@ class Loader:
         first = rows.column("offset")[0].as_py() if "offset" in rows.schema.names else self._start_offset
         ratio = self._ratios.setdefault(topic, Ratio())
         batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
+        if topic not in self._topic_ids:
+            self._topic_ids[topic] = self._choose_id(topic)
         if self._dry_run:
             check_new(self._directory, topic, partition)
             return _Open(batcher, None, first)
-        if topic not in self._topic_ids:
-            self._topic_ids[topic] = topic_id(self._directory, topic) or random_id()
         with unwritable(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
         output = PartitionOutput(
             self._directory, topic, partition, self._config, start_offset=first, topic_id=self._topic_ids[topic]
         )
         return _Open(batcher, self._stack.enter_context(output), first)
+
+    def _choose_id(self, topic: str) -> str:
+        there, asked = topic_id(self._directory, topic), self._topic_id
+        if asked is not None and there not in (None, asked):
+            raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
+        return asked or there or random_id()
 
     def _append(self, each: _Open, cuts: Iterator[Cut]) -> None:
         for cut in cuts:

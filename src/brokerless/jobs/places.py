@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,9 @@ from brokerless.rows import RowError, is_topic
 
 Int64s = NDArray[np.int64]
 
+_ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
+"""``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -24,6 +28,9 @@ class Placement:
     Kafka's producers, and records without one stick to a partition for ``batch.size`` bytes. ``start_offset`` of each
     partition, and ``timestamp`` (ms since the epoch; None for now) of records that have none of their own.
 
+    ``topic_id``: by which a cluster knows ``topic`` (as ``kafka-topics --describe`` shows it), None for that of the
+    topic's partitions that are in the directory, or a random one.
+
     Raises :class:`UsageError` for what cannot be.
     """
 
@@ -32,6 +39,7 @@ class Placement:
     partitions: int | None = None
     start_offset: int = 0
     timestamp: int | None = None
+    topic_id: str | None = None
 
     def __post_init__(self) -> None:
         if self.topic is not None and not is_topic(self.topic):
@@ -46,6 +54,10 @@ class Placement:
                 raise UsageError(f"{name}: {value} is not from {least} to {most}")
         if self.partition is not None and self.partitions is not None and self.partition >= self.partitions:
             raise UsageError(f"there is no partition {self.partition} among {self.partitions}")
+        if self.topic_id is not None and self.topic is None:
+            raise UsageError("an ID is that of one topic; say which one it is (--topic)")
+        if self.topic_id is not None and not _ID.fullmatch(self.topic_id):
+            raise UsageError(f"{self.topic_id!r} is no ID of a topic: 16 bytes in base64 for URLs, 22 characters")
 
 
 class Placer:

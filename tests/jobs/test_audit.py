@@ -201,6 +201,16 @@ def cut_off(copy: Copy) -> None:
     append(copy.logs()[-1], copy.logs()[0].read_bytes()[:99])
 
 
+def cut_within(copy: Copy) -> None:
+    log = copy.logs()[1]
+    log.write_bytes(log.read_bytes()[:-9])
+
+
+def two_at_the_end_emptied(copy: Copy) -> None:
+    for path in copy.logs()[-2:]:
+        path.write_bytes(b"")
+
+
 def write(path: Path) -> None:
     path.write_text("version=7\n")
 
@@ -213,6 +223,8 @@ def append(path: Path, data: bytes) -> None:
 CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     # kind, severity, partition, change
     ("offset-gap", "warning", "segments-0", lambda copy: copy.segment(1, None)),
+    ("offset-gap", "warning", "segments-0", lambda copy: copy.logs()[0].write_bytes(b"")),
+    ("offset-gap", "warning", "segments-0", two_at_the_end_emptied),
     ("segment-overlap", "error", "segments-0", lambda copy: copy.segment(2, 340)),
     ("offset-order", "warning", "segments-0", lambda copy: copy.batch(2, base_offset=3, keep_checksum=True)),
     ("leader-epoch-order", "warning", "epochs-0", lambda copy: copy.batch(2, partition_leader_epoch=1)),
@@ -237,6 +249,7 @@ CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     ("zero-tail", "error", "segments-0", lambda copy: append(copy.logs()[0], bytes(500))),
     ("trailing-zeros", "info", "segments-0", lambda copy: append(copy.logs()[0], bytes(5))),
     ("truncated-batch", "warning", "segments-0", cut_off),
+    ("truncated-batch", "error", "segments-0", cut_within),
     ("checksum-mismatch", "error", "segments-0", lambda copy: copy.batch(1, keep_checksum=True, crc=1)),
     ("batch-size-invalid", "error", "segments-0", lambda copy: copy.batch(1, keep_checksum=True, size=3)),
     ("batches-resume", "info", "segments-0", lambda copy: copy.batch(1, keep_checksum=True, size=3)),

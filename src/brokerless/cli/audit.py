@@ -9,8 +9,9 @@ from brokerless.cli.parser import add_max_batch_bytes
 from brokerless.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from brokerless.errors import Finding
     from brokerless.jobs.audit import PartitionAudit
     from brokerless.jobs.audits.notes import Notes
     from brokerless.logs import Log, Partition
@@ -67,6 +68,13 @@ def _audit(
     from brokerless.jobs.audit import audit_directory, audit_partition
     from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
 
+    def tell(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
+        """For programs, and damage to people too."""
+        for finding in findings:
+            output.objects([finding_row(finding, audit)])
+            if finding.severity != "info":
+                output.say(str(finding))
+
     audits: list[PartitionAudit] = []
     with progress("partitions", len(chosen)) as done:
         for partition in chosen:
@@ -77,7 +85,7 @@ def _audit(
                 output.unreadable(error)
             else:
                 if options.json:
-                    output.objects(finding_row(finding, audits[-1]) for finding in audits[-1].findings)
+                    tell(audits[-1].findings, audits[-1])
             done(1)
     of_directory = list(audit_directory(log.directory, notes, audits))
     found = Counter(finding.severity for finding in of_directory)
@@ -85,7 +93,7 @@ def _audit(
         found.update(finding.severity for finding in audit.findings)
     counts.update(found)
     if options.json:
-        output.objects(finding_row(finding, None) for finding in of_directory)
+        tell(of_directory, None)
         return
     sections = [(audit.path, audit.findings, audit.left_out) for audit in audits] + [(log.path, of_directory, {})]
     for line in partition_lines(audits):

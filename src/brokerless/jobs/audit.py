@@ -183,9 +183,10 @@ def _findings(
     unreadable: list[Finding] = []
     for segment, file in open_segments(replace(partition, findings=()), unreadable.append, None, storage_options):
         is_last = segment is partition.segments[-1]
-        yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
+        if names.parse_segment_file(segment.log.name) is not None:
+            yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = Seen(segment.base_offset, last_offset, watch=follower.watch)
-        yield from _graded(verify_file(file, seen, limit), is_last and partition.state == "live")
+        yield from _graded(verify_file(file, seen, limit), is_last, partition.state == "live")
         last_offset = seen.last_offset
         yield from _missing_indexes(segment, is_partition)
         for finding in check_indexes(segment, seen, file, is_last, storage_options):
@@ -197,7 +198,7 @@ def _findings(
         with open_file(snapshot.path, storage_options) as file:
             yield from verify_file(file, None, limit)
     yield from check_notes(partition, storage_options)
-    yield from follower.gaps.findings()
+    yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
     checkpoint = partition.leader_epoch_checkpoint
     epochs = None if checkpoint is None else load_leader_epochs(checkpoint.path, storage_options)
@@ -207,11 +208,15 @@ def _findings(
     yield from _formats(partition.path, follower)
 
 
-def _graded(findings: Iterable[Finding], is_active: bool) -> Iterator[Finding]:
-    """Zeros behind the last batch of the segment that a broker appends to are room for more
-    (``log.preallocate``)."""
+def _graded(findings: Iterable[Finding], is_last: bool, is_live: bool) -> Iterator[Finding]:
+    """The end of a log may be odd: zeros behind the last batch of the segment that a broker appends to are room for
+    more (``log.preallocate``), and its last batch may not be whole. In other segments, something is lost."""
     for finding in findings:
-        yield replace(finding, severity="info") if is_active and finding.kind == "zero-tail" else finding
+        if finding.kind == "zero-tail" and is_last and is_live:
+            finding = replace(finding, severity="info")
+        elif finding.kind == "truncated-batch" and not is_last:
+            finding = replace(finding, severity="error")
+        yield finding
 
 
 def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:

@@ -88,7 +88,15 @@ def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = No
 
     Raises :class:`UnreadableError` for a directory or file that cannot be opened.
     """
+    if not Path(partition.path).is_dir():
+        raise UnreadableError(
+            f"{partition.path}: what a restart does can be told of a partition's local directory only"
+        )
     place = partition.topic, partition.partition, partition.path
+    if partition.state == "delete":
+        logs = [segment.log for segment in partition.segments]
+        lost = _lost([(log.path, 0) for log in logs], 0)
+        return Restart(*place, deleted=tuple((log.path, log.size or 0) for log in logs), lost=lost)
     checkpoints = Checkpoints(
         _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
     )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format.batches import Batches
+from brokerless.log.directory import SegmentPaths
 from brokerless.log.segment import Chunk
 
 _MOST = 1000
@@ -51,15 +52,22 @@ class Gaps:
         self.holes = int(sums[-1])
         return sums
 
-    def findings(self) -> Iterator[Finding]:
-        """What is missing, when all was followed."""
-        if not self.is_compacted:
-            yield from self._found
+    def findings(self, last: SegmentPaths | None) -> Iterator[Finding]:
+        """What is missing, when all was followed; ``last`` is the last segment."""
+        if self.is_compacted:
+            return
+        yield from self._found
+        if last is not None and self.next_offset is not None and self.next_offset < last.base_offset:
+            text = "offsets are missing before this empty segment, and nothing says that compaction took them"
+            expected, found = f"offset {self.next_offset}", f"a segment that begins at {last.base_offset}"
+            yield Finding("warning", "offset-gap", last.log.path, 0, last.base_offset, text, expected, found)
 
     def at_segment(self, base_offset: int, path: str) -> Iterator[Finding]:
         """A segment begins. One that begins before the end of the last one hides the end of it: a broker looks for an
         offset in the last segment that begins at or before it."""
-        if self.next_offset is not None and self.next_offset > base_offset:
+        if self.next_offset is None:
+            self.next_offset = base_offset
+        elif self.next_offset > base_offset:
             text = "the segment before this one goes on beyond where this one begins; a broker does not serve that part"
             expected, found = (
                 f"a segment that begins at {self.next_offset} or later",

@@ -37,9 +37,9 @@ class Notes:
         return names.CLEAN_SHUTDOWN in self.files
 
     def of(self, partition: PartitionPath) -> Lines:
-        """One partition's lines; they are of the live replica."""
+        """One partition's lines; they are not of what is deleted or stray."""
         place = partition.topic or "", -1 if partition.partition is None else partition.partition
-        live = self.offsets.items() if partition.state == "live" else ()
+        live = self.offsets.items() if partition.state in ("live", "future") else ()
         return {name: (self.files[name].path, offsets[place]) for name, offsets in live if place in offsets}
 
 

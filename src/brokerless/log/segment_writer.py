@@ -24,8 +24,6 @@ from brokerless.log.index_writers import Placement, SegmentState, limits_of
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 _MOST_AT_ONCE = 1 << 30
 """Bytes in one call; Linux takes no more than 2 GiB."""
-_WRITE_BACK = 16 << 20
-"""Bytes in the log after which the system is asked to begin writing them to the disk: a sync has less to wait for."""
 
 
 class SegmentWriter:
@@ -39,7 +37,6 @@ class SegmentWriter:
         self._directory = directory
         self._created = _now()
         self._placement = Placement(state, limits_of(config))
-        self._written_back = state.size
         offsets_size = state.offset_entries * layouts.OFFSET_INDEX_ENTRY.itemsize
         times_size = state.time_entries * layouts.TIME_INDEX_ENTRY.itemsize
         with ExitStack() as opened:
@@ -92,15 +89,7 @@ class SegmentWriter:
             _write(self._log, buffer[int(batches.positions[row]) : int(batches.ends[placed.end - 1])])
             _write(self._offsets, placed.offset_index)
             _write(self._times, placed.time_index)
-            self._write_back()
         return placed.end
-
-    def _write_back(self) -> None:
-        waiting = self.size - self._written_back
-        if waiting >= _WRITE_BACK and hasattr(os, "posix_fadvise"):
-            # Pages that are not written yet stay in memory; Linux only starts to write them.
-            os.posix_fadvise(self._log, self._written_back, waiting, os.POSIX_FADV_DONTNEED)
-            self._written_back = self.size
 
     def append_aborted(self, entries: bytes) -> None:
         """Appends to the transaction index, which is made with its first entry."""

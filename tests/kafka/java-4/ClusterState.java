@@ -237,7 +237,7 @@ public class ClusterState {
         Map<String, Object> settings = new HashMap<>(Map.of("bootstrap.servers", bootstrap,
             "key.serializer", ByteArraySerializer.class, "value.serializer", ByteArraySerializer.class));
         if (transactionalId != null)
-            settings.put("transactional.id", transactionalId);
+            settings.putAll(Map.of("transactional.id", transactionalId, "transaction.timeout.ms", 600_000));
         return new KafkaProducer<>(settings);
     }
 

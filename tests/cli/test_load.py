@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +235,27 @@ def test_parquet_does_not_come_through_a_pipe(tmp_path: Path) -> None:
     done = subprocess.run(command, input=out.getvalue(), capture_output=True, check=False)
     assert done.returncode == 2
     assert b"stdin: Parquet cannot be read from a pipe; give the file" in done.stderr
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_a_load_that_is_killed_leaves_nothing_that_is_seen(how: int, code: int, run: Run, tmp_path: Path) -> None:
+    lines = b"".join(b'{"value":"%d %s"}\n' % (number, b"x" * 1000) for number in range(12_000))
+    command = [sys.executable, "-m", "brokerless", "load", "-", "--to", str(tmp_path), "-t", "t"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as load:
+        assert load.stdin is not None
+        load.stdin.write(lines)
+        load.stdin.flush()
+        while not any(path.stat().st_size for path in tmp_path.glob("t-0.*-delete/*.log")):
+            assert load.poll() is None
+            time.sleep(0.02)
+        load.send_signal(how)
+        load.wait(30)
+        assert load.returncode == code
+    assert [name for name in names(tmp_path) if not name.endswith("-delete")] == []
+    assert how == signal.SIGKILL or names(tmp_path) == set()
+    path = parquet(tmp_path / "f.parquet")
+    assert run("load", path, "--to", tmp_path, "-t", "t").exit_code == 0
+    assert [row["records"] for row in run("ls", "--json", tmp_path).json] == [1000]
 
 
 def test_stdin_may_be_closed(tmp_path: Path) -> None:

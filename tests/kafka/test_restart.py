@@ -157,6 +157,7 @@ DAMAGES: dict[str, Damage] = {
     "unflushed-size-too-large": size_field(1 << 30),
     "unflushed-offsets-fall": lower_offset,
     "unflushed-epoch-in-header": epoch_in_header,
+    "flushed-time-index-lost": lambda files: files.path(files.flushed[1], "timeindex").unlink(),
     "unflushed-time-index-lost": lambda files: files.path(files.unflushed[0], "timeindex").unlink(),
     "unflushed-snapshot-garbage": lambda files: files.path(files.unflushed[1], "snapshot").write_bytes(b"garbage"),
     "flushed-cut": lambda files: files.cut(files.flushed[1]),
@@ -177,6 +178,37 @@ DAMAGES: dict[str, Damage] = {
     "index-of-nothing": index_of_nothing,
     "several": lambda files: (files.cut(files.segments[-1]), files.flip(files.unflushed[0]), leftovers(files)),
 }  # fmt: skip
+
+
+def at_random(files: Files) -> None:
+    """One to three files of any kind are changed, cut, emptied, lost, or get another one's content."""
+    for _ in range(files.chance.choice((1, 1, 2, 3))):
+        path = files.chance.choice(sorted(files.directory.glob("000*")))
+        data = bytearray(path.read_bytes())
+        start = files.chance.randrange(len(data) + 1)
+        length = files.chance.choice((1, 12, 512, 4096))
+        kind = files.chance.choice(("flip", "flip", "cut", "zero", "repeat", "append", "insert", "lose", "take"))
+        if kind == "flip" and start < len(data):
+            data[start] ^= 1 << files.chance.randrange(8)
+        elif kind == "cut":
+            del data[start:]
+        elif kind == "zero":
+            data[start : start + length] = bytes(len(data[start : start + length]))
+        elif kind == "repeat":
+            data[start : start + length] = data[:length]
+        elif kind == "append":
+            data += files.chance.randbytes(length)
+        elif kind == "insert":
+            data[start:start] = files.chance.randbytes(length)
+        elif kind == "take":
+            data[:] = files.chance.choice(sorted(files.directory.glob(f"*{path.suffix}"))).read_bytes()
+        path.write_bytes(data)
+        if kind == "lose":
+            path.unlink()
+
+
+RANDOM = {f"random-{number:02}": at_random for number in range(48)}
+DAMAGES |= RANDOM
 PARTITIONS = {name: number for number, name in enumerate(DAMAGES)}
 
 
@@ -185,6 +217,8 @@ class Restarted:
     """Logs by partition: what the dry run said, and the sizes of log files before and after; what clients see then."""
 
     said: dict[str, Restart]
+    whole: dict[str, dict[str, bytes]]
+    """The files before they were damaged."""
     before: dict[str, dict[str, bytes]]
     after: dict[str, dict[str, bytes]]
     offsets: dict[str, tuple[int, int]]
@@ -212,13 +246,13 @@ def watermarks(broker: KafkaBroker, partition: int) -> tuple[int, int]:
         consumer.close()
 
 
-def dry_run(broker: KafkaBroker) -> dict[int, Restart]:
+def dry_run(broker: KafkaBroker, *partitions: int) -> dict[int, Restart]:
     directory = resolve(str(broker.log_dir))
     notes = load_notes(directory)
     return {
         each.partition or 0: plan_restart(each, notes.of(each), clean=notes.was_clean)
         for each in directory.partitions
-        if each.topic == TOPIC
+        if each.topic == TOPIC and (not partitions or each.partition in partitions)
     }
 
 
@@ -254,12 +288,19 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         broker.start()
         fill(broker, 2)
         broker.kill()
+        undamaged = {name: contents(broker, number) for name, number in PARTITIONS.items()}
         for name, damage in DAMAGES.items():
             number = PARTITIONS[name]
             files = Files(broker.log_dir / f"{TOPIC}-{number}", flushed[number], random.Random(number))
             assert len(files.flushed) > 2
             assert len(files.unflushed) > 2
             damage(files)
+            if name in RANDOM and dry_run(broker, number)[number].refused is not None:
+                # Then the broker would not start at all.
+                for path in files.directory.glob("000*"):
+                    path.unlink()
+                for file, data in undamaged[name].items():
+                    (files.directory / file).write_bytes(data)
         before = {name: contents(broker, number) for name, number in PARTITIONS.items()}
         said = dry_run(broker)
         assert {name: contents(broker, number) for name, number in PARTITIONS.items()} == before
@@ -276,7 +317,7 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
             broker.start()
         complaint = broker.output.read_text()
         said = {name: said[number] for name, number in PARTITIONS.items()}
-        yield Restarted(said, before, after, offsets, refused, complaint)
+        yield Restarted(said, undamaged, before, after, offsets, refused, complaint)
     finally:
         broker.stop()
 
@@ -309,9 +350,19 @@ def test_the_broker_does_what_the_dry_run_said(restarted: Restarted, name: str) 
     # Indexes of closed segments: those that are made anew, and no others, may be other than before.
     active = max(logs(after)).removesuffix(".log")
     rebuilt = {renamed.get(Path(file).name, Path(file).name) for file in said.rebuilt}
+    emptied = {Path(file).name for file in said.emptied}
+    assert not emptied & expected.keys()
     for file, data in after.items():
         if file.endswith(("index", "txnindex")) and not file.startswith(active):
-            assert file in rebuilt or expected.get(file) == data, file
+            assert file in rebuilt or expected.get(file) == data or (file in emptied and not data), file
+
+
+def test_a_segment_without_an_offset_index_gets_all_indexes_anew(restarted: Restarted) -> None:
+    lost = restarted.whole["flushed-index-lost"].keys() - restarted.before["flushed-index-lost"].keys()
+    assert [name.rpartition(".")[2] for name in lost] == ["index"]
+    for name, data in restarted.whole["flushed-index-lost"].items():
+        if name.startswith(min(lost).split(".")[0]):
+            assert restarted.after["flushed-index-lost"][name] == data
 
 
 def test_the_broker_does_not_start_where_the_dry_run_said_so(restarted: Restarted) -> None:

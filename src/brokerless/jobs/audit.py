@@ -220,9 +220,14 @@ def _graded(findings: Iterable[Finding], is_last: bool, is_live: bool) -> Iterat
 
 
 def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
-    for name, index in (("offset", segment.offset_index), ("time", segment.time_index)):
+    for index, text in (
+        (segment.offset_index, "the segment has no offset index; a broker makes it anew at its next start"),
+        (
+            segment.time_index,
+            "the segment has no time index; a broker makes an empty one, unless it recovers the segment",
+        ),
+    ):
         if is_partition and index is None:
-            text = f"the segment has no {name} index; a broker makes it anew at its next start"
             yield Finding("warning", "index-missing", segment.log.path, None, segment.base_offset, text)
 
 

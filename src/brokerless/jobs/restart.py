@@ -70,6 +70,8 @@ class Restart:
     deleted: tuple[tuple[str, int], ...] = ()
     """Log files, and their sizes."""
     rebuilt: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    """Time indexes that are not there, and that it makes without entries: flushed segments are not read for that."""
     removed: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     log_start_offset: int = 0
@@ -127,6 +129,7 @@ def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = No
         cut=cut,
         deleted=deleted,
         rebuilt=tuple(files.rebuilt()),
+        emptied=tuple(files.emptied()),
         removed=plan.leftovers.remove,
         renamed=plan.leftovers.rename,
         log_start_offset=plan.log_start_offset,
@@ -156,6 +159,13 @@ class _Files:
                 path = self._path(each.base_offset, "transaction-index")
                 if each.result.transaction_index or Path(path).exists():
                     yield path
+
+    def emptied(self) -> Iterator[str]:
+        recovered = {each.base_offset for each in self._plan.recovered}
+        for base_offset in self._plan.segments:
+            path = self._path(base_offset, "time-index")
+            if base_offset not in recovered and not Path(path).exists():
+                yield path
 
     def _path(self, base_offset: int, kind: names.SegmentFileKind) -> str:
         name = names.segment_file(base_offset, kind)

@@ -36,6 +36,7 @@ def row(restart: Restart) -> dict[str, Any]:
         ],
         "deleted": [{"file": file, "sizeInBytes": size} for file, size in restart.deleted],
         "rebuilt": list(restart.rebuilt),
+        "emptied": list(restart.emptied),
         "removed": list(restart.removed),
         "renamed": [list(pair) for pair in restart.renamed],
         "lostBytes": restart.lost_bytes,
@@ -56,7 +57,7 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for base_offset, reason in restart.recovered:
         reasons.setdefault(reason, []).append(str(base_offset))
-    changes = restart.refused, restart.cut, restart.deleted, restart.removed, restart.renamed
+    changes = restart.refused, restart.cut, restart.deleted, restart.emptied, restart.removed, restart.renamed
     if not any(changes) and not reasons.keys() - {"not-flushed"}:
         return
     yield f"\n{show_name(restart.path)}:"
@@ -69,6 +70,8 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         yield f"  cuts {_name(each.file)} from {size} bytes to {kept}: {show_name(each.reason)}"
     for file, size in restart.deleted:
         yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
+    for file in restart.emptied:
+        yield f"  makes an empty {_name(file)}: retention then goes by the time of the log file"
     for name in restart.removed:
         yield f"  deletes {show_name(name)}, which was left over"
     for source, target in restart.renamed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _SAVE = "look for these offsets on another replica; what is intact here can be read (brokerless cat, convert, load)"
-_REBUILD = "harmless to the data: stop the broker and delete the file, and its next start makes it anew from the log"
+_REBUILD = "harmless to the data: stop the broker and delete the segment's .index, and its next start makes all anew"
 _FILES = "check that nobody moved files here, and that all of the partition was copied"
 _NOTHING = "nothing"
 _TIMES = (
@@ -48,7 +48,7 @@ ADVICE = {
     "no-timestamps": "after a copy, set the files' times to those of the originals before a broker starts",
     "legacy-format": "before an upgrade to Kafka 4, brokerless convert writes it in the current format",
     # Beside the log
-    "index-missing": "nothing: the next start of a broker makes it anew",
+    "index-missing": "an offset index: nothing; a time index: delete the offset index as well, and both are made anew",
     "index-corrupt": _REBUILD,
     "index-not-sorted": _REBUILD,
     "index-not-trimmed": _NOTHING,

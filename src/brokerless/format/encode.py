@@ -10,6 +10,7 @@ Then headers are filled in, and checksums last.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -21,7 +22,7 @@ from brokerless.format import layouts
 from brokerless.format.checksum import crc32_ranges, crc32c_ranges
 from brokerless.format.columns import Columns, block
 from brokerless.format.compressor import compressor
-from brokerless.format.record_writers import cut_rows, size_messages, size_records, write_messages, write_records
+from brokerless.format.record_writers import cut_rows, size_messages, write_messages, write_records
 
 Int64s = NDArray[np.int64]
 
@@ -30,6 +31,11 @@ _SLACK = 64
 _GROUP = 1 << 18
 """Bytes of records that are written at once before they are compressed: few enough to stay in the cache."""
 _LARGEST = 2**31 - 1
+_RECORD_OVERHEAD, _HEADER_OVERHEAD = 36, 10
+"""Bytes of varints and attributes that a v2 record, and a header of it, have at most."""
+
+Piece = tuple[NDArray[np.uint8], Int64s]
+"""A buffer that begins with some batches' records, and where those of each batch end."""
 
 
 def cut(
@@ -147,35 +153,38 @@ class Encoder:
     def _encode_v2(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         headers = headers.copy()
         bases = headers["base_offset"].astype(np.int64), headers["base_timestamp"].astype(np.int64)
-        body_sizes = np.empty(max(0, int(starts[-1] - starts[0])), np.int64)
-        payloads = np.empty(len(headers), np.int64)
-        contents = columns.contents()
-        size_records(starts, *bases, *contents, body_sizes, payloads)
-        self.uncompressed = payloads
-        _check_sizes(payloads + layouts.BATCH_V2_SIZE)
-        codecs = np.where(payloads > 0, self._codec, 0)
+        written = starts, *bases, *columns.contents()
         if self._compress is None:
-            positions, end = _places(payloads + layouts.BATCH_V2_SIZE)
-            buffer = block(end + _SLACK, np.uint8)
-            write_records(starts, *bases, *contents, body_sizes, positions + layouts.BATCH_V2_SIZE, buffer)
+            buffer = block(_most_bytes(columns, starts) + _SLACK, np.uint8)
+            ends = np.empty(len(headers), np.int64)
+            write_records(0, layouts.BATCH_V2_SIZE, *written, buffer, ends)
+            positions = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
+            payloads = self.uncompressed = ends - positions - layouts.BATCH_V2_SIZE
         else:
 
-            def write(first: int, last: int, places: Int64s, scratch: NDArray[np.uint8]) -> None:
-                part = starts[first : last + 1]
-                bodies = body_sizes[part[0] - starts[0] : part[-1] - starts[0]]
-                part_bases = (base[first:last] for base in bases)
-                write_records(part, *part_bases, *contents, bodies, places, scratch)
+            def pieces() -> Iterator[Piece]:
+                scratch, ends, batch = block(_GROUP, np.uint8), np.empty(len(headers), np.int64), 0
+                while batch < len(headers):
+                    reached = write_records(batch, 0, *written, scratch, ends)
+                    if reached > batch:
+                        yield scratch, ends[batch:reached]
+                    elif len(scratch) > _LARGEST:
+                        raise _too_large(len(scratch))
+                    else:
+                        scratch = block(2 * len(scratch), np.uint8)
+                    batch = reached
 
-            buffer, positions, payloads, end = self._compressed(payloads, layouts.BATCH_V2_SIZE, write)
-        ends = positions + layouts.BATCH_V2_SIZE + payloads
+            buffer, positions, payloads, ends = self._compressed(pieces(), layouts.BATCH_V2_SIZE)
+        _check_sizes(payloads + layouts.BATCH_V2_SIZE)
         headers["size"] = payloads + (layouts.BATCH_V2_SIZE - layouts.LOG_ENTRY_SIZE)
         headers["magic"] = layouts.MAGIC_V2
+        codecs = np.where(payloads > 0, self._codec, 0)
         headers["attributes"] = headers["attributes"].astype(np.int16) & ~layouts.CODEC_MASK | codecs
         _put(buffer, positions, headers)
         checksums = np.empty(len(headers), np.uint32)
         crc32c_ranges(buffer, positions + layouts.BATCH_CRC_START, ends, checksums)
         _put(buffer, positions + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
-        return buffer[:end]
+        return buffer[: int(ends[-1]) if len(ends) else 0]
 
     def _encode_messages(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         filled = starts[1:] > starts[:-1]
@@ -190,7 +199,6 @@ class Encoder:
         _check_sizes(sizes)
         rows = starts - first
         totals = np.add.reduceat(sizes, rows[:-1])
-        self.uncompressed = totals
         timestamp_types = headers["attributes"].astype(np.int64) & layouts.TIMESTAMP_TYPE_BIT
         flags = timestamp_types * self.magic
         append_times = np.where(flags, headers["max_timestamp"].astype(np.int64), 0)
@@ -198,9 +206,9 @@ class Encoder:
         bases = headers["base_offset"].astype(np.int64) * is_relative
         contents = columns.contents()
 
-        def write(begin: int, end: int, places: Int64s, buffer: NDArray[np.uint8]) -> None:
-            """Batches ``begin`` to ``end``, one after the other from ``places[0]`` on."""
-            positions = np.cumsum(sizes[rows[begin] : rows[end]]) - sizes[rows[begin] : rows[end]] + places[0]
+        def write(begin: int, end: int, buffer: NDArray[np.uint8]) -> None:
+            """Batches ``begin`` to ``end``, one after the other."""
+            positions = np.cumsum(sizes[rows[begin] : rows[end]]) - sizes[rows[begin] : rows[end]]
             for run in _runs(begin, end, flags, append_times, bases):
                 part = positions[rows[run.start] - rows[begin] : rows[run.stop] - rows[begin]]
                 own = flags[run.start], append_times[run.start], bases[run.start]
@@ -208,13 +216,22 @@ class Encoder:
             _put_crc32(buffer, positions, positions + sizes[rows[begin] : rows[end]])
 
         if self._compress is None:
-            end = int(totals.sum())
+            self.uncompressed, end = totals, int(totals.sum())
             buffer = block(end + _SLACK, np.uint8)
-            write(0, len(headers), np.zeros(1, np.int64), buffer)
+            write(0, len(headers), buffer)
             return buffer[:end]
+
+        def pieces() -> Iterator[Piece]:
+            groups = np.flatnonzero(np.diff(np.cumsum(totals) // _GROUP, prepend=-1))
+            for begin, end in pairwise([*groups.tolist(), len(totals)]):
+                ends = np.cumsum(totals[begin:end])
+                scratch = block(int(ends[-1]) + _SLACK, np.uint8)
+                write(begin, end, scratch)
+                yield scratch, ends
+
         layout = layouts.MESSAGE_V1 if self.magic else layouts.MESSAGE_V0
         header_size = layout.itemsize + 4
-        buffer, positions, payloads, end = self._compressed(totals, header_size, write)
+        buffer, positions, payloads, ends = self._compressed(pieces(), header_size)
         _check_sizes(payloads + header_size)
         wrappers = np.zeros(len(headers), [("message", layout), ("value_length", ">i4")])
         message = wrappers["message"]
@@ -227,39 +244,44 @@ class Encoder:
         message["key_length"] = -1
         wrappers["value_length"] = payloads
         _put(buffer, positions, wrappers)
-        _put_crc32(buffer, positions, positions + header_size + payloads)
-        return buffer[:end]
+        _put_crc32(buffer, positions, ends)
+        return buffer[: int(ends[-1])]
 
-    def _compressed(self, sizes: Int64s, header_size: int, write: Any) -> tuple[NDArray[np.uint8], Int64s, Int64s, int]:
+    def _compressed(
+        self, pieces: Iterator[Piece], header_size: int
+    ) -> tuple[NDArray[np.uint8], Int64s, Int64s, Int64s]:
         """Batches with compressed payloads behind the places of their headers: the buffer, their positions, the
-        payloads' sizes, and where the last one ends. ``write(first, last, places, scratch)`` writes the payloads of
-        some, of so many bytes, before they are compressed."""
+        payloads' sizes, and where each ends."""
         assert self._compress is not None
         compress = self._compress
-        groups = np.flatnonzero(np.diff(np.cumsum(sizes) // _GROUP, prepend=-1))
-        scratch = block(0, np.uint8)
         compressed: list[bytes | bytearray] = []
-        for first, last in pairwise([*groups.tolist(), len(sizes)]):
-            places, total = _places(sizes[first:last])
-            if total + _SLACK > len(scratch):
-                scratch = block(total + _SLACK, np.uint8)
-            write(first, last, places, scratch)
-            plain = scratch.data
-            for start, size in zip(places.tolist(), sizes[first:last].tolist(), strict=True):
-                compressed.append(compress(plain[start : start + size]) if size else b"")
+        plain: list[Int64s] = []
+        for scratch, piece_ends in pieces:
+            view, start = scratch.data, 0
+            for end in piece_ends.tolist():
+                compressed.append(compress(view[start:end]) if end > start else b"")
+                start = end
+            plain.append(np.diff(piece_ends, prepend=0))
+        self.uncompressed = np.concatenate(plain) if plain else np.empty(0, np.int64)
         payloads = np.array([len(data) for data in compressed], np.int64)
-        positions, end = _places(payloads + header_size)
-        buffer = block(end + _SLACK, np.uint8)
+        ends = np.cumsum(payloads + header_size)
+        places = ends - payloads
+        buffer = block((int(ends[-1]) if len(ends) else 0) + _SLACK, np.uint8)
         view = buffer.data
-        for start, data in zip((positions + header_size).tolist(), compressed, strict=True):
-            view[start : start + len(data)] = data
-        return buffer, positions, payloads, end
+        for start, end, data in zip(places.tolist(), ends.tolist(), compressed, strict=True):
+            view[start:end] = data
+        return buffer, places - header_size, payloads, ends
 
 
-def _places(sizes: Int64s) -> tuple[Int64s, int]:
-    """Where each begins, one after the other, and where the last one ends."""
-    ends = np.cumsum(sizes)
-    return ends - sizes, int(ends[-1]) if len(ends) else 0
+def _most_bytes(columns: Columns, starts: Int64s) -> int:
+    """Bytes that v2 batches without a codec take at most."""
+    first, last = starts[0], starts[-1]
+    headers = columns.header_ends[first], columns.header_ends[last]
+    rows = (columns.key_ends, first, last), (columns.value_ends, first, last)
+    of_headers = (columns.header_key_ends, *headers), (columns.header_value_ends, *headers)
+    data = sum(int(ends[end]) - int(ends[start]) for ends, start, end in (*rows, *of_headers))
+    overhead = _RECORD_OVERHEAD * int(last - first) + _HEADER_OVERHEAD * (int(headers[1]) - int(headers[0]))
+    return data + overhead + layouts.BATCH_V2_SIZE * (len(starts) - 1)
 
 
 def _runs(begin: int, end: int, *values: Int64s) -> list[slice]:
@@ -287,6 +309,8 @@ def _put_crc32(buffer: NDArray[np.uint8], positions: Int64s, ends: Int64s) -> No
 
 def _check_sizes(sizes: Int64s) -> None:
     if len(sizes) and int(sizes.max()) > _LARGEST:
-        raise UsageError(
-            f"a batch of {int(sizes.max())} bytes: Kafka's are smaller than 2 GiB; use a smaller batch size"
-        )
+        raise _too_large(int(sizes.max()))
+
+
+def _too_large(size: int) -> UsageError:
+    return UsageError(f"a batch of {size} bytes: Kafka's are smaller than 2 GiB; use a smaller batch size")

@@ -60,46 +60,39 @@ def _message_size(row, is_v0, key_ends, key_null, value_ends, value_null) -> int
     return size
 
 
-@kernel(f"void(int64[::1], int64[::1], int64[::1], {CONTENTS_SIGNATURE}, int64[::1], int64[::1])")
-def size_records(
-    starts, base_offsets, base_timestamps,
+@kernel(f"int64(int64, int64, int64[::1], int64[::1], int64[::1], {CONTENTS_SIGNATURE}, uint8[::1], int64[::1])")
+def write_records(
+    first, gap, starts, base_offsets, base_timestamps,
     offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
     header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
-    body_sizes, sizes,
-) -> None:  # fmt: skip
-    """How many bytes the rows take as v2 records: ``body_sizes`` of each row from ``starts[0]`` on, without its length;
-    ``sizes`` of all the records of each batch, which has the rows ``starts[b]`` to ``starts[b + 1]``."""
-    for batch in range(len(sizes)):
-        total = np.int64(0)
+    buffer, ends,
+) -> int:  # fmt: skip
+    """Writes the v2 records of batches ``first``, ..., one after the other from the buffer's start on, with ``gap``
+    bytes before each, until all are written or one does not fit; returns the batch to go on with.
+
+    Batch ``b`` has the rows ``starts[b]`` to ``starts[b + 1]``; where it ends goes to ``ends[b]``. 64 bytes of the
+    buffer are left: copies go in wide steps.
+    """
+    room = len(buffer) - 64
+    at = np.int64(0)
+    for batch in range(first, len(ends)):
+        at += gap
+        if at > room:
+            return batch
         for row in range(starts[batch], starts[batch + 1]):
+            offset_delta = offset[row] - base_offsets[batch]
+            timestamp_delta = timestamp[row] - base_timestamps[batch]
             body = _record_size(
-                row, offset[row] - base_offsets[batch], timestamp[row] - base_timestamps[batch],
+                row, offset_delta, timestamp_delta,
                 key_ends, key_null, value_ends, value_null,
                 header_ends, header_key_ends, header_value_ends, header_value_null,
             )  # fmt: skip
-            body_sizes[row - starts[0]] = body
-            total += size_of_varint(body) + body
-        sizes[batch] = total
-
-
-@kernel(f"void(int64[::1], int64[::1], int64[::1], {CONTENTS_SIGNATURE}, int64[::1], int64[::1], uint8[::1])")
-def write_records(
-    starts, base_offsets, base_timestamps,
-    offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
-    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
-    body_sizes, positions, buffer,
-) -> None:  # fmt: skip
-    """Writes the records of each batch from ``positions[b]`` on; ``body_sizes`` as :func:`size_records` gave them.
-
-    Batches must come in the order of their positions, and the buffer needs 32 bytes more: copies go in wide steps.
-    """
-    for batch in range(len(positions)):
-        at = positions[batch]
-        for row in range(starts[batch], starts[batch + 1]):
-            at = write_varint(buffer, at, body_sizes[row - starts[0]])
+            if at + body + 5 > room:
+                return batch
+            at = write_varint(buffer, at, body)
             buffer[np.uint64(at)] = 0
-            at = write_varlong(buffer, at + 1, timestamp[row] - base_timestamps[batch])
-            at = write_varint(buffer, at, offset[row] - base_offsets[batch])
+            at = write_varlong(buffer, at + 1, timestamp_delta)
+            at = write_varint(buffer, at, offset_delta)
             if key_null[row] != 0:
                 buffer[np.uint64(at)] = 1
                 at += 1
@@ -118,9 +111,9 @@ def write_records(
                 at = write_varint(buffer, at, length)
                 copy_value(buffer, at, value_data, start, length)
                 at += length
-            first, last = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
-            at = write_varint(buffer, at, last - first)
-            for header in range(first, last):
+            first_header, last_header = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
+            at = write_varint(buffer, at, last_header - first_header)
+            for header in range(first_header, last_header):
                 start = np.int64(header_key_ends[header])
                 length = np.int64(header_key_ends[header + 1]) - start
                 at = write_varint(buffer, at, length)
@@ -135,6 +128,8 @@ def write_records(
                     at = write_varint(buffer, at, length)
                     copy_value(buffer, at, header_value_data, start, length)
                     at += length
+        ends[batch] = at
+    return len(ends)
 
 
 @kernel(f"int64(int64, int64, int64, {CONTENTS_SIGNATURE}, int64[::1])")

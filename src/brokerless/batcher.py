@@ -27,7 +27,8 @@ BATCH_SIZE = 16384
 _FEW = 64
 _AT_ONCE = 32
 """Batches that are cut and encoded at once, if they are compressed: between two looks at the estimate of that."""
-_AT_ONCE_PLAIN = 256
+_BYTES_AT_ONCE = 4 << 20
+"""The same for batches that are not compressed: what is encoded should be in the cache still when it is written."""
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 _SCHEMA = pa.schema([RECORDS.field(name) for name in _COLUMNS])
 _OVERHEADS = (layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4, layouts.BATCH_V2_SIZE)
@@ -200,7 +201,9 @@ class Batcher:
         first = 0
         while first < batch.num_rows:
             is_plain = settings.compression_type == "none"
-            estimate, most = (None, _AT_ONCE_PLAIN) if is_plain else (float(self.ratio.estimate), _AT_ONCE)
+            estimate, most = None, max(1, _BYTES_AT_ONCE // max(1, settings.batch_size))
+            if not is_plain:
+                estimate, most = float(self.ratio.estimate), _AT_ONCE
             starts = cut(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)
             if not is_last and starts[-1] == batch.num_rows:
                 starts = starts[:-1]  # the last one may not be full

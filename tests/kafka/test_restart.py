@@ -18,12 +18,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from brokerless.jobs.audits.notes import load_notes
-from brokerless.jobs.restart import Restart, plan_restart
+from brokerless.jobs.restart import Lost, Restart, plan_restart
 from brokerless.log import names
 from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import Record, produce_confluent
+from tests.random_damage import damage_at_random
 
 pytestmark = pytest.mark.xdist_group("restart")
 
@@ -133,12 +134,6 @@ def size_field(size: int) -> Damage:
     )
 
 
-def swapped(files: Files) -> None:
-    """The second of the unflushed segments has the batches of the first."""
-    first, second = files.unflushed[:2]
-    files.path(second).write_bytes(files.path(first).read_bytes())
-
-
 DAMAGES: dict[str, Damage] = {
     "nothing": lambda files: None,
     "last-cut": lambda files: files.cut(files.segments[-1]),
@@ -180,36 +175,34 @@ DAMAGES: dict[str, Damage] = {
 }  # fmt: skip
 
 
-def at_random(files: Files) -> None:
-    """One to three files of any kind are changed, cut, emptied, lost, or get another one's content."""
-    for _ in range(files.chance.choice((1, 1, 2, 3))):
-        path = files.chance.choice(sorted(files.directory.glob("000*")))
-        data = bytearray(path.read_bytes())
-        start = files.chance.randrange(len(data) + 1)
-        length = files.chance.choice((1, 12, 512, 4096))
-        kind = files.chance.choice(("flip", "flip", "cut", "zero", "repeat", "append", "insert", "lose", "take"))
-        if kind == "flip" and start < len(data):
-            data[start] ^= 1 << files.chance.randrange(8)
-        elif kind == "cut":
-            del data[start:]
-        elif kind == "zero":
-            data[start : start + length] = bytes(len(data[start : start + length]))
-        elif kind == "repeat":
-            data[start : start + length] = data[:length]
-        elif kind == "append":
-            data += files.chance.randbytes(length)
-        elif kind == "insert":
-            data[start:start] = files.chance.randbytes(length)
-        elif kind == "take":
-            data[:] = files.chance.choice(sorted(files.directory.glob(f"*{path.suffix}"))).read_bytes()
-        path.write_bytes(data)
-        if kind == "lose":
-            path.unlink()
-
-
-RANDOM = {f"random-{number:02}": at_random for number in range(48)}
+RANDOM: dict[str, Damage] = {
+    f"random-{number:02}": lambda files: damage_at_random(files.directory, files.chance) for number in range(48)
+}
 DAMAGES |= RANDOM
 PARTITIONS = {name: number for number, name in enumerate(DAMAGES)}
+
+CLOSED: dict[str, Damage] = {
+    "nothing": lambda files: None,
+    "last-cut": lambda files: files.cut(files.segments[-1]),
+    "last-flipped": lambda files: files.flip(files.segments[-1]),
+    "last-emptied": lambda files: files.path(files.segments[-1]).write_bytes(b""),
+    "last-with-zeros": lambda files: files.append(files.segments[-1], bytes(10)),
+    "last-with-garbage": lambda files: files.append(files.segments[-1], bytes(8) + bytes([0, 0, 9, 9]) + bytes(99)),
+    "unflushed-cut": lambda files: last_index(files, 1, 1 << 30),
+    "unflushed-flipped": lambda files: last_index(files, 1, -5),
+    "unflushed-lost": lambda files: files.path(files.segments[-1], "index").write_bytes(b""),
+    "flushed-flipped": lambda files: files.flip(files.segments[0]),
+}
+"""What is done after a clean stop, by the partition to which it is done."""
+UNCLOSED = {"last-cut", "last-with-zeros", "last-with-garbage", "unflushed-cut", "unflushed-flipped"}
+HIDDEN = {"unflushed-cut"}
+REFUSED = len(PARTITIONS) - 1
+
+
+def last_index(files: Files, offset: int, position: int) -> None:
+    """One entry in the index of the last segment."""
+    entry = offset.to_bytes(4, "big") + position.to_bytes(4, "big", signed=True)
+    files.path(files.segments[-1], "index").write_bytes(entry)
 
 
 @dataclass
@@ -222,9 +215,11 @@ class Restarted:
     before: dict[str, dict[str, bytes]]
     after: dict[str, dict[str, bytes]]
     offsets: dict[str, tuple[int, int]]
-    refused: Restart
+    closed: Restarted | None = None
+    """The same again, after a clean stop."""
+    refused: Restart | None = None
     """What the dry run said of a partition on which the broker did not start afterwards."""
-    complaint: str
+    complaint: str = ""
 
 
 def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
@@ -308,16 +303,31 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         broker.wait_for_leaders(TOPIC, len(PARTITIONS))
         after = {name: contents(broker, number) for name, number in PARTITIONS.items()}
         offsets = {name: watermarks(broker, number) for name, number in PARTITIONS.items()}
-        broker.kill()
-        number = PARTITIONS["nothing"]
-        swapped(Files(broker.log_dir / f"{TOPIC}-{number}", flushed[number], random.Random(number)))
-        refused = dry_run(broker)[number]
+        broker.stop()
+        for name, damage in CLOSED.items():
+            number = PARTITIONS[name]
+            damage(Files(broker.log_dir / f"{TOPIC}-{number}", flushed[number], random.Random(number)))
+        before_closed = {name: contents(broker, PARTITIONS[name]) for name in CLOSED}
+        said_closed = dry_run(broker)
+        broker.start()
+        broker.wait_for_leaders(TOPIC, len(PARTITIONS))
+        closed = Restarted(
+            {name: said_closed[PARTITIONS[name]] for name in CLOSED},
+            {},
+            before_closed,
+            {name: contents(broker, PARTITIONS[name]) for name in CLOSED},
+            {name: watermarks(broker, PARTITIONS[name]) for name in CLOSED},
+        )
+        broker.stop()
+        files = Files(broker.log_dir / f"{TOPIC}-{REFUSED}", 0, random.Random(0))
+        files.append(files.segments[-1], bytes(12) + b"garbage" * 9)
+        refused = dry_run(broker)[REFUSED]
         broker.output.write_bytes(b"")
         with pytest.raises(RuntimeError, match="ended while it started"):
             broker.start()
         complaint = broker.output.read_text()
         said = {name: said[number] for name, number in PARTITIONS.items()}
-        yield Restarted(said, undamaged, before, after, offsets, refused, complaint)
+        yield Restarted(said, undamaged, before, after, offsets, closed, refused, complaint)
     finally:
         broker.stop()
 
@@ -365,8 +375,26 @@ def test_a_segment_without_an_offset_index_gets_all_indexes_anew(restarted: Rest
             assert restarted.after["flushed-index-lost"][name] == data
 
 
+@pytest.mark.parametrize("name", CLOSED)
+def test_after_a_clean_stop_the_broker_believes_what_is_there_as_the_dry_run_said(
+    restarted: Restarted, name: str
+) -> None:
+    assert restarted.closed is not None
+    said, before, after = restarted.closed.said[name], restarted.closed.before[name], restarted.closed.after[name]
+    assert said.refused is None
+    assert not said.lost_bytes
+    assert logs(after) == logs(before)
+    assert restarted.closed.offsets[name] == (said.log_start_offset, said.log_end_offset)
+    assert bool(said.unclosed) == (name in UNCLOSED)
+    if name in HIDDEN:
+        assert said.lost.last_offset is not None
+        assert said.lost.last_offset >= said.log_end_offset
+    else:
+        assert said.lost == Lost()
+
+
 def test_the_broker_does_not_start_where_the_dry_run_said_so(restarted: Restarted) -> None:
-    assert restarted.refused.refused is not None
-    assert "too far from the segment's base offset" in restarted.refused.refused
-    assert "Error starting LogManager" in restarted.complaint
-    assert f"{TOPIC}-{PARTITIONS['nothing']}/" in restarted.complaint
+    assert restarted.refused is not None
+    assert "CorruptRecordException" in str(restarted.refused.refused)
+    assert "CorruptRecordException" in restarted.complaint
+    assert f"{TOPIC}-{REFUSED}" in restarted.complaint

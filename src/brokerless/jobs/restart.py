@@ -15,15 +15,16 @@ from time import time
 
 import numpy as np
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.audits.notes import Lines
 from brokerless.jobs.verify import find_next_batch
 from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
+from brokerless.log.indexes import load_offset_index
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.recovery import RecoveryPlan, plan_recovery
-from brokerless.log.segment import Chunk, check_checksums, ignore, scan
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.storage import File, open_file
 
 _METADATA_TOPIC = "__cluster_metadata"
@@ -76,6 +77,9 @@ class Restart:
     renamed: tuple[tuple[str, str], ...] = ()
     log_start_offset: int = 0
     log_end_offset: int = 0
+    unclosed: tuple[str, ...] = ()
+    """What is odd about the end of the last segment, which it takes as it is because the stop was clean, and appends
+    behind it."""
     lost: Lost = Lost()
 
     @property
@@ -106,12 +110,21 @@ def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = No
         checkpoints, clean = Checkpoints(), False
     now_ms = int(time() * 1000) if now_ms is None else now_ms
     try:
-        plan = plan_recovery(partition.path, LogConfig(), checkpoints, now_ms, clean=clean)
+        plan = plan_recovery(partition.path, LogConfig(), checkpoints, now_ms, clean=clean, trusting=True)
     except UnreadableError as error:
         if "Kafka refuses to load" not in str(error):
             raise
         return Restart(*place, refused=str(error))
     files = _Files(plan)
+    end, odd, trusted = plan.log_end_offset, list[Finding](), list[tuple[str, int]]()
+    if clean and plan.segments and plan.segments[-1] not in [each.base_offset for each in plan.recovered]:
+        broken: list[Finding] = []
+        end = files.trusted_end(broken.append, odd.append)
+        odd = broken + odd
+        if any(finding.severity == "error" for finding in broken):
+            return Restart(*place, refused=f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end")
+        if end == plan.segments[-1]:
+            trusted = [(files.log(end), 0)]  # what is in it, if anything, is not seen any more
     cut = tuple(
         Cut(
             files.log(each.base_offset),
@@ -133,10 +146,9 @@ def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = No
         removed=plan.leftovers.remove,
         renamed=plan.leftovers.rename,
         log_start_offset=plan.log_start_offset,
-        log_end_offset=plan.log_end_offset,
-        lost=_lost(
-            [*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted)], plan.log_end_offset
-        ),
+        log_end_offset=end,
+        unclosed=tuple(map(str, odd)),
+        lost=_lost([*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted), *trusted], end),
     )
 
 
@@ -166,6 +178,24 @@ class _Files:
             path = self._path(base_offset, "time-index")
             if base_offset not in recovered and not Path(path).exists():
                 yield path
+
+    def trusted_end(self, report: Report, report_index: Report) -> int:
+        """Where the log ends by its last segment and the last entry of its index, which nobody checks after a clean
+        stop (``LogSegment.readNextOffset``)."""
+        base_offset = self._plan.segments[-1]
+        index = load_offset_index(self._path(base_offset, "offset-index"), base_offset)
+        for finding in index.findings:
+            report_index(finding)
+        last, position = (base_offset, 0) if not len(index.offsets) else (index.offsets[-1], index.positions[-1])
+        end, is_found = base_offset, False
+        with open_file(self.log(base_offset)) as file:
+            for chunk in scan(file, report, min(max(int(position), 0), file.size)):
+                is_found = is_found or bool((chunk.batches.last_offset >= int(last)).any())
+                end = int(chunk.batches.last_offset[-1]) + 1
+        if not is_found and len(index.offsets):
+            text = "the last entry points behind the log: a broker takes the segment for empty"
+            report_index(Finding("error", "offset-index-mismatch", index.file, None, int(last), text))
+        return end if is_found else base_offset
 
     def _path(self, base_offset: int, kind: names.SegmentFileKind) -> str:
         name = names.segment_file(base_offset, kind)

@@ -77,10 +77,18 @@ class RecoveryPlan:
 
 
 def plan_recovery(
-    directory: str | Path, config: LogConfig, checkpoints: Checkpoints, now_ms: int, *, clean: bool
+    directory: str | Path,
+    config: LogConfig,
+    checkpoints: Checkpoints,
+    now_ms: int,
+    *,
+    clean: bool,
+    trusting: bool = False,
 ) -> RecoveryPlan:
     """What loading the partition in ``directory`` does to it. ``checkpoints`` are its lines in its log directory's,
     ``clean`` whether that has the mark of a clean stop; ``now_ms`` (since the epoch) decides which producers are known.
+    ``trusting``: after a clean stop the last segment is taken as it is, as Kafka does; else it is recovered if it is
+    not as such a stop leaves it.
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
     """
@@ -89,7 +97,7 @@ def plan_recovery(
     files = _after(Path(directory), entries, leftovers)
     log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
     epochs_before = _load_epochs(Path(directory))
-    reasons = _reasons(files, checkpoints.recovery_point or 0, clean)
+    reasons = _reasons(files, checkpoints.recovery_point or 0, clean, clean and trusting)
     recovered, producers, epochs = _recover(files, reasons, config, log_start, epochs_before, now_ms)
     kept = segments
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
@@ -165,7 +173,7 @@ def _load_epochs(directory: Path) -> Epochs:
     return epochs_of(load_leader_epochs(str(checkpoint))) if checkpoint.exists() else ()
 
 
-def _reasons(files: Files, recovery_point: int, clean: bool) -> dict[int, Reason]:
+def _reasons(files: Files, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
     """Which segments are recovered, by base offset, in order."""
     segments = files.offsets("log")
     reasons: dict[int, Reason] = {}
@@ -177,7 +185,7 @@ def _reasons(files: Files, recovery_point: int, clean: bool) -> dict[int, Reason
             reasons[base] = "transaction-index-corrupt"
         elif is_unflushed and not clean:
             reasons[base] = "not-flushed"
-        elif following is None and not _is_closed(files, base):
+        elif following is None and not trusting and not _is_closed(files, base):
             reasons[base] = "not-closed"
     return reasons
 

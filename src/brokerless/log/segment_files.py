@@ -121,7 +121,8 @@ def describe_segment(files: Files, base_offset: int, report: Report = ignore) ->
     for finding in (*offsets.findings, *times.findings):
         report(finding)
     with open_file(str(files.path(base_offset, "log"))) as file:
-        start = int(offsets.positions[-1]) if len(offsets.positions) else 0
+        start = int(offsets.positions[-1]) if offsets.is_sound and len(offsets.positions) else 0
+        start = start if start <= file.size else 0
         size, next_offset = start, base_offset
         for chunk in scan(file, report, start, step=HEADERS_STEP):
             size = chunk.base + int(chunk.batches.ends[-1])

@@ -16,7 +16,6 @@ _REASONS = {
     "not-flushed": "not known to be flushed",
     "index-missing": "without an offset index",
     "transaction-index-corrupt": "the transaction index does not fit",
-    "not-closed": "the end or the indexes are not as a clean stop leaves them",
 }
 
 
@@ -37,6 +36,7 @@ def row(restart: Restart) -> dict[str, Any]:
         "deleted": [{"file": file, "sizeInBytes": size} for file, size in restart.deleted],
         "rebuilt": list(restart.rebuilt),
         "emptied": list(restart.emptied),
+        "unclosed": list(restart.unclosed),
         "removed": list(restart.removed),
         "renamed": [list(pair) for pair in restart.renamed],
         "lostBytes": restart.lost_bytes,
@@ -57,7 +57,15 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for base_offset, reason in restart.recovered:
         reasons.setdefault(reason, []).append(str(base_offset))
-    changes = restart.refused, restart.cut, restart.deleted, restart.emptied, restart.removed, restart.renamed
+    changes = (
+        restart.refused,
+        restart.cut,
+        restart.deleted,
+        restart.emptied,
+        restart.removed,
+        restart.renamed,
+        restart.unclosed,
+    )
     if not any(changes) and not reasons.keys() - {"not-flushed"}:
         return
     yield f"\n{show_name(restart.path)}:"
@@ -70,6 +78,8 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         yield f"  cuts {_name(each.file)} from {size} bytes to {kept}: {show_name(each.reason)}"
     for file, size in restart.deleted:
         yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
+    for text in restart.unclosed:
+        yield f"  takes the end of the log as it is, as the stop was clean: {show_name(text)}"
     for file in restart.emptied:
         yield f"  makes an empty {_name(file)}: retention then goes by the time of the log file"
     for name in restart.removed:

@@ -19,6 +19,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 import brokerless
 from brokerless import Finding
+from brokerless.jobs.audit import audit_directory, audit_partition
+from brokerless.jobs.audits.notes import load_notes
+from brokerless.log.directory import resolve
 from brokerless.schemas import BATCHES, RECORDS, TIMESTAMP_TYPES
 from tests.golden import of_type
 from tests.kafka.broker import KafkaBroker
@@ -126,6 +129,18 @@ def test_records_are_what_aiokafkas_parser_gives(data: Path) -> None:
 def test_verify_finds_nothing_wrong_with_what_a_broker_keeps(data: Path) -> None:
     found = [finding for partition in brokerless.open(data).partitions for finding in partition.verify()]
     assert [finding for finding in found if finding.severity != "info"] == []
+
+
+def test_an_audit_has_no_errors_in_the_log_directory_of_a_running_broker(live: Live) -> None:
+    directory = resolve(str(live.broker.log_dir))
+    notes = load_notes(directory)
+    assert "broker-running" in {each.kind for each in audit_directory(directory, notes, ())}
+    for partition in directory.partitions:
+        each = audit_partition(partition, notes.of(partition))
+        assert not [finding for finding in each.findings if finding.severity == "error"]
+        if each.topic in TOPICS:
+            assert each.summary.records >= len(live.sent.get((each.topic, each.partition or 0), {}))
+            assert {finding.kind for finding in each.findings} <= {"transaction-open"}
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("live-mixed", 1), ("live-segments", 0)])

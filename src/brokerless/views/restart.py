@@ -70,7 +70,7 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         return
     yield f"\n{show_name(restart.path)}:"
     if restart.refused is not None:
-        yield f"  the broker would not load it, and take the log directory offline: {show_name(restart.refused)}"
+        yield f"  the broker cannot load it as it is, and takes the log directory offline: {show_name(restart.refused)}"
     for reason, bases in reasons.items():
         yield f"  reads segment {', '.join(bases)} batch by batch: {_REASONS[reason]}"
     for each in restart.cut:

@@ -21,6 +21,7 @@ COMMANDS = {
     "batches": "batch headers",
     "verify": "whether all is as it should be: checksums, structure, indexes",
     "audit": "all that the files alone tell: damage, gaps, producers, transactions, notes, graded",
+    "salvage": "what is sound of damaged logs, as new partitions; and what is lost",
     "convert": "partitions in another format, codec or batch size, as new partitions",
     "load": "records from Parquet or JSON Lines, into new partitions",
     "internals": "what Kafka's own topics say: committed offsets, groups, transactional ids, the cluster's metadata",

@@ -11,15 +11,17 @@ from brokerless.format.kernel import kernel
 from brokerless.format.words import load_u32_be, load_u64_be
 
 
-@kernel("UniTuple(int64, 2)(Array(uint8, 1, 'C', readonly=True), int64, int64[::1])")
-def find_candidates(buffer: NDArray[np.uint8], start: int, positions: NDArray[np.int64]) -> tuple[int, int]:
-    """Fills ``positions`` with places from ``start`` on whose header makes sense; returns how many, and where to go on.
+@kernel("UniTuple(int64, 2)(Array(uint8, 1, 'C', readonly=True), int64, int64, int64[::1])")
+def find_candidates(buffer: NDArray[np.uint8], start: int, until: int, positions: NDArray[np.int64]) -> tuple[int, int]:
+    """Fills ``positions`` with places in ``[start, until)`` whose header makes sense; returns how many, and where to go
+    on.
 
     All of the batch must be in the buffer; fewer than ``len(positions)`` means that the end was reached.
     """
     found = 0
     at = start
-    while at + 26 <= len(buffer) and found < len(positions):
+    end = min(until, len(buffer) - 25)
+    while at < end and found < len(positions):
         magic = buffer[at + 16]
         if magic <= 2:
             size = np.int64(np.int32(load_u32_be(buffer, at + 8)))

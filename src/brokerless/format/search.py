@@ -19,8 +19,8 @@ _SHARE = 8
 """Such bytes for each byte that is searched."""
 
 
-def find_batch(buffer: NDArray[np.uint8], start: int = 0) -> int | None:
-    """The position of the first true batch at or after ``start``, or None.
+def find_batch(buffer: NDArray[np.uint8], start: int = 0, until: int | None = None) -> int | None:
+    """The position of the first true batch that begins in ``[start, until)``, or None.
 
     Headers that only look right may be many and each claim all that follows: where their checksums would take more
     than a fixed share of what is searched, those of the largest are not looked at.
@@ -30,7 +30,7 @@ def find_batch(buffer: NDArray[np.uint8], start: int = 0) -> int | None:
     positions = np.empty(1, np.int64)  # the first one is nearly always true
     begin, spent = start, 0
     while True:
-        count, start = find_candidates(buffer, start, positions)
+        count, start = find_candidates(buffer, start, len(buffer) if until is None else until, positions)
         batches = read_headers(buffer, positions[:count])
         affordable: list[int] = []
         for row, (position, size) in enumerate(zip(batches.positions.tolist(), batches.sizes.tolist(), strict=True)):

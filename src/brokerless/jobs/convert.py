@@ -100,7 +100,7 @@ def plan(
     if "://" in to:
         raise UsageError(f"{to}: logs are written to local directories; give one, and copy it from there")
     for source in sources:
-        if "://" not in source and _is_within(to, source):
+        if "://" not in source and is_within(to, source):
             raise UsageError(f"{to} is within {source}, which is read; write to another directory")
     found: dict[str, PartitionPath] = {}
     topic_ids: dict[str, str] = {}
@@ -114,7 +114,7 @@ def plan(
         found[name] = each
         if os.path.lexists(Path(to) / name):
             raise UsageError(f"{Path(to) / name}: this partition exists already; write to another directory")
-        topic_id = _topic_id(each, storage_options) or topic_ids.get(each.topic) or random_id()
+        topic_id = topic_id_of(each, storage_options) or topic_ids.get(each.topic) or random_id()
         topic_ids[each.topic] = topic_id
         tasks.append(Task(each, each.topic, each.partition, to, topic_id, conversion, storage_options))
     return tasks
@@ -234,7 +234,8 @@ def _is_damage(finding: Finding) -> bool:
     return finding.severity == "error" or finding.kind == "truncated-batch"
 
 
-def _is_within(path: str, directory: str) -> bool:
+def is_within(path: str, directory: str) -> bool:
+    """Whether a path is a directory or in it, links followed."""
     inner, outer = Path(path).resolve(), Path(directory).resolve()
     return inner == outer or outer in inner.parents
 
@@ -254,7 +255,8 @@ def _log_start_offset(source: PartitionPath, storage_options: StorageOptions | N
     return max(first, noted.get((source.topic or "", source.partition or 0), first))
 
 
-def _topic_id(source: PartitionPath, storage_options: StorageOptions | None) -> str | None:
+def topic_id_of(source: PartitionPath, storage_options: StorageOptions | None) -> str | None:
+    """By the partition's own note, if it has one that can be read."""
     if source.partition_metadata is None:
         return None
     return load_partition_metadata(source.partition_metadata.path, storage_options).topic_id

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
+from brokerless.cli.parser import add_max_batch_bytes, size
+from brokerless.views.table import format_bytes
+
+if TYPE_CHECKING:
+    from brokerless.jobs.salvage import Result
+    from brokerless.log.directory import PartitionPath
+
+DESCRIPTION = """\
+What is sound of damaged partitions, as clean partitions of a new log directory that a broker can serve; and what is
+lost: which offsets, how many bytes, from when to when, and why.
+
+Every batch is taken that is whole, has the right checksum and decodes, also behind damage. Offsets never change, and
+what is missing stays a hole. What is there twice is taken once. Nothing is written to what is read.
+
+With --include delete, log files that wait for their deletion (*.deleted, and directories *-delete) are read as well.
+
+The exit code is 0 if nothing is lost, 1 if something is, and 2 for a path that cannot be read.
+"""
+EXAMPLES = """\
+  brokerless salvage /mnt/broken --to saved --dry-run
+  brokerless salvage /mnt/broken --to saved
+  brokerless salvage /mnt/broken --to saved --include delete,stray --json
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    add("--dry-run", action="store_true", help="do everything but writing, and say what would be lost")
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.compression import DEFAULT_LIMIT
+    from brokerless.jobs.salvage import Salvage, plan, salvage
+    from brokerless.log.config import LogConfig
+    from brokerless.views.salvage import row
+
+    output = Output()
+    logs = list(output.open(options.paths, options.include))
+    chosen = {each.paths.path for log in logs for each in output.chosen(log, options.topic, options.partition)}
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+
+    def is_chosen(partition: PartitionPath) -> bool:
+        return partition.path in chosen
+
+    config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+    how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run)
+    tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
+    results: list[Result] = []
+    with progress("bytes", sum(task.size for task in tasks) * (1 if options.dry_run else 2)) as done:
+        for result in salvage(tasks, lambda finding: output.say(str(finding)), done):
+            results.append(result)
+            if options.json:
+                output.objects([row(result)])
+    if any(result.losses for result in results):
+        output.exit_code = max(output.exit_code, FINDINGS)
+    if not options.json:
+        _show(output, results, options)
+    return output.end()
+
+
+def _show(output: Output, results: list[Result], options: Namespace) -> None:
+    from brokerless.views.salvage import loss_lines, partition_lines
+
+    for line in partition_lines(results):
+        output.line(line)
+    losses = list(loss_lines(results))
+    for line in ["", *losses] if losses else []:
+        output.line(line)
+    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    partitions = "1 partition" if len(results) == 1 else f"{len(results):,} partitions"
+    output.line(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

@@ -1,0 +1,224 @@
+"""What is sound in a file of which nothing is certain: batches that are whole, have the right checksum and decode, and
+the regions between them that are nothing of the kind.
+
+Batches are found by the chain of sizes, and where it breaks, by structure and checksum. Nothing but the batch that is
+read is ever in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format import layouts
+from brokerless.format.batches import Batches, checksums_match, read_headers
+from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.format.decode import Damage, Decoder, look_into_wrappers
+from brokerless.format.search import find_batch
+from brokerless.log.segment import LARGEST_WINDOW, Chunk, is_zero, scan
+from brokerless.log.storage import File
+
+SOUND = np.dtype(
+    [
+        ("file", "i4"),
+        ("position", "i8"),
+        ("size", "i8"),
+        ("first", "i8"),
+        ("last", "i8"),
+        ("records", "i4"),
+        ("epoch", "i4"),
+        ("base_timestamp", "i8"),
+        ("max_timestamp", "i8"),
+        ("checksum", "u4"),
+        ("magic", "i1"),
+        ("follows", "?"),
+        ("compacted", "?"),
+    ]
+)
+"""A sound batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
+``follows``: whether it is right behind another sound batch; ``compacted``: whether it shows that it was
+compacted."""
+
+_STEP = 1 << 20
+_WINDOW = 64 << 20
+"""Bytes that are searched at once; the batch that is found may go on far behind them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes ``[position, end)`` of a file that are in no sound batch. ``kind`` and ``message`` say why as a finding
+    does; ``after`` is the offset behind the sound batch before it, if any, and ``offset`` what its header claims."""
+
+    file: str
+    position: int
+    end: int
+    kind: str
+    message: str
+    after: int | None = None
+    offset: int | None = None
+
+    @property
+    def size(self) -> int:
+        return self.end - self.position
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was never anything: zero bytes, as a file has that was preallocated."""
+        return self.kind in ("zero-tail", "trailing-zeros")
+
+
+def find_sound(file: File, limit: int = DEFAULT_LIMIT) -> Iterator[NDArray[np.void] | Region]:
+    """The sound batches of a file (:data:`SOUND`, shape ``(n,)``), and the regions between them, by position.
+
+    ``limit``: bytes that one batch may inflate to; a larger one is not sound.
+    """
+    finder = _Finder(file, limit)
+    while finder.at < file.size:
+        yield from finder.follow()
+
+
+class _Finder:
+    """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last sound batch
+    ended, and ``_after`` the offset behind it."""
+
+    def __init__(self, file: File, limit: int) -> None:
+        self.at = 0
+        self._file, self._end, self._limit = file, -1, limit
+        self._after: int | None = None
+        self._decoder = Decoder(keys=False, values=False, headers=False, limit=limit)
+
+    def follow(self) -> Iterator[NDArray[np.void] | Region]:
+        """Follows the chain from where the search is to where it breaks, and goes to the next true batch."""
+        ends: list[Finding] = []
+        for chunk in scan(self._file, ends.append, self.at, step=_STEP):
+            begin = int(chunk.positions[0])
+            if begin > self.at:
+                yield self._region(begin, "limit-exceeded", "a batch larger than what is read at once of a remote file")
+            end = chunk.base + int(chunk.batches.ends[-1])
+            yield from self._of_chunk(chunk)
+            if self.at != end:
+                return
+        if self.at >= self._file.size:
+            return
+        if is_zero(self._file, self.at):
+            yield self._region(self._file.size, "zero-tail", "nothing but zero bytes up to the end")
+            return
+        kind, text = "truncated-batch", "no batch begins here that is whole"
+        if ends:
+            kind, text = ends[-1].kind, ends[-1].message
+        found = self._search(self.at + 1)
+        yield self._region(self._file.size if found is None else found, kind, text)
+
+    def _of_chunk(self, chunk: Chunk) -> Iterator[NDArray[np.void] | Region]:
+        batches, positions = chunk.batches, chunk.positions
+        matches = checksums_match(chunk.buffer, batches)
+        valid = matches & _is_possible(batches)
+        broken = np.flatnonzero(~valid)
+        row = 0
+        while row < len(batches):
+            at = int(np.searchsorted(broken, row))
+            bad = int(broken[at]) if at < len(broken) else len(batches)
+            if bad > row:
+                yield from self._decodable(chunk, slice(row, bad))
+            if bad == len(batches):
+                return
+            found = self._behind(chunk, valid, bad)
+            end = self._file.size if found is None else found
+            kind, text = "checksum-mismatch", "the checksum of the batch does not match"
+            if matches[bad]:
+                kind, text = "offset-misplaced", "the checksum of the batch is right, but it has impossible offsets"
+            yield self._region(end, kind, text, batches, bad)
+            row = int(np.searchsorted(positions, end))
+            if row == len(positions) or positions[row] != end:
+                return
+
+    def _behind(self, chunk: Chunk, valid: NDArray[np.bool_], bad: int) -> int | None:
+        """Where the next true batch is after a damaged one."""
+        batches, positions = chunk.batches, chunk.positions
+        following = bad + 1
+        if following == len(batches) or not valid[following]:
+            return self._search(int(positions[bad]) + 1)
+        if batches.entry_offset[following] == batches.last_offset[bad] + 1:
+            return int(positions[following])
+        # Its size may have led over others. But what has no place between its neighbours is part of a record's value.
+        start, end = int(positions[bad]) + 1, int(positions[following])
+        while (found := self._search(start, end)) is not None:
+            inner = read_headers(self._file.read(found, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+            after = -1 if self._after is None else self._after
+            if after <= inner.entry_offset[0] and inner.last_offset[0] < batches.entry_offset[following]:
+                return found
+            start = found + 1
+        return end
+
+    def _decodable(self, chunk: Chunk, rows: slice) -> Iterator[NDArray[np.void] | Region]:
+        batches = chunk.batches.take(rows)
+        damages: dict[int, Damage] = {}
+        for decoded in self._decoder.decode(chunk.buffer, batches, chunk.base):
+            damages |= {damage.position: damage for damage in decoded.damages}
+        rest = self._decoder.flush()
+        if rest is not None:
+            damages |= {damage.position: damage for damage in rest.damages}
+        positions = batches.positions + chunk.base
+        broken = np.flatnonzero(np.isin(positions, list(damages))) if damages else np.empty(0, np.int64)
+        row = 0
+        for bad in [*broken.tolist(), len(batches)]:
+            if bad > row:
+                yield self._sound(chunk, batches.take(slice(row, bad)))
+            if bad < len(batches):
+                damage = damages[int(positions[bad])]
+                yield self._region(chunk.base + int(batches.ends[bad]), damage.kind, damage.message, batches, bad)
+            row = bad + 1
+
+    def _sound(self, chunk: Chunk, batches: Batches) -> NDArray[np.void]:
+        sound = np.zeros(len(batches), SOUND)
+        inside = look_into_wrappers(chunk.buffer, batches, self._limit)
+        first = np.where(inside.has_base_offset, inside.base_offset, batches.entry_offset)
+        sound["position"], sound["size"] = batches.positions + chunk.base, batches.sizes
+        sound["first"], sound["last"], sound["records"] = first, batches.last_offset, inside.count
+        sound["epoch"], sound["checksum"], sound["magic"] = (
+            batches.partition_leader_epoch,
+            batches.checksum,
+            batches.magic,
+        )
+        sound["max_timestamp"] = batches.max_timestamp
+        has_base = ~batches.is_legacy & ~batches.has_delete_horizon
+        sound["base_timestamp"] = np.where(has_base, batches.base_timestamp, batches.max_timestamp)
+        sound["follows"] = True
+        sound["follows"][0] = int(sound["position"][0]) == self._end
+        span = batches.last_offset - batches.entry_offset + 1
+        sound["compacted"] = ~batches.is_legacy & (
+            ~batches.is_control & (batches.count < span) | batches.has_delete_horizon
+        )
+        self.at = self._end = int(sound["position"][-1] + sound["size"][-1])
+        self._after = int(sound["last"][-1]) + 1
+        return sound
+
+    def _region(self, end: int, kind: str, text: str, batches: Batches | None = None, row: int = 0) -> Region:
+        offset = None if batches is None else int(batches.entry_offset[row])
+        region = Region(self._file.path, self.at, end, kind, text, self._after, offset)
+        self.at = end
+        return region
+
+    def _search(self, position: int, until: int | None = None) -> int | None:
+        """The position of the next true batch that begins in ``[position, until)``."""
+        file = self._file
+        until = file.size if until is None else until
+        while position < until:
+            end = min(position + _WINDOW, until)
+            room = file.size - position if file.mapped else end - position + LARGEST_WINDOW // 4
+            found = find_batch(file.read(position, room), 0, end - position)
+            if found is not None:
+                return position + found
+            file.release(position, end - position)
+            position = end
+        return None
+
+
+def _is_possible(batches: Batches) -> NDArray[np.bool_]:
+    """Whether what no checksum covers makes sense. Of v2, that is the offset, the leader epoch and the magic, where
+    everything above 2 is read as 2 (``FileLogInputStream``); of v0 and v1 only the offset."""
+    return (batches.magic >= 0) & (batches.entry_offset >= 0) & (batches.last_offset >= batches.entry_offset)

@@ -1,0 +1,107 @@
+"""What was saved of damaged logs and what was lost, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from brokerless.jobs.salvage import Result
+from brokerless.jobs.salvages.losses import NOT_THERE, Loss
+from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.text import format_times
+
+_COLUMNS = ("partition", "offsets", "batches", "records", "size", "lost offsets", "damaged")
+_LOSSES = ("partition", "lost offsets", "count", "bytes", "after", "before", "cause")
+_CAUSES = {
+    NOT_THERE: "no file has them: a segment or its end is missing",
+    "checksum-mismatch": "checksum does not match",
+    "truncated-batch": "cut off",
+    "batch-size-invalid": "overwritten: no batch where one should be",
+    "zero-tail": "zero bytes to the end of the file",
+    "unreadable-file": "the file cannot be read",
+    "offset-misplaced": "the batch's offset cannot be right",
+}
+
+
+def row(result: Result) -> dict[str, Any]:
+    """A partition for programs."""
+    task = result.task
+    return {
+        "topic": task.topic,
+        "partition": task.partition,
+        "sources": [each.path for each in task.paths],
+        "target": None if task.salvage.dry_run else str(Path(task.directory) / task.name),
+        "startOffset": result.start_offset,
+        "endOffset": result.end_offset,
+        "batches": result.batches,
+        "records": result.records,
+        "bytes": result.bytes,
+        "damagedBytes": result.damaged,
+        "repeatedBatches": result.repeated,
+        "overlappingBatches": result.overlapping,
+        "misplacedBatches": result.misplaced,
+        "losses": [_loss_row(each) for each in result.losses],
+    }
+
+
+def partition_lines(results: Sequence[Result]) -> Iterator[str]:
+    return table(_COLUMNS, [_cells(each) for each in results], right=_COLUMNS[2:])
+
+
+def loss_lines(results: Sequence[Result]) -> Iterator[str]:
+    """A table of all losses, if there are any."""
+    losses = [(each.task.name, loss) for each in results for loss in each.losses]
+    after = format_times([loss.after for _, loss in losses], "s")
+    before = format_times([loss.before for _, loss in losses], "s")
+    cells = [
+        [name, _range(loss), _count(loss), format_bytes(loss.bytes), *times, _cause(loss)]
+        for (name, loss), *times in zip(losses, after, before, strict=True)
+    ]
+    return table(_LOSSES, cells, right=("count", "bytes")) if cells else iter(())
+
+
+def _cells(each: Result) -> list[str]:
+    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else NOTHING
+    lost = format_number(sum(loss.offsets or 0 for loss in each.losses))
+    lost += "+" if any(loss.offsets is None for loss in each.losses) else ""
+    counts = format_number(each.batches), format_number(each.records), format_bytes(each.bytes)
+    return [each.task.name, offsets, *counts, lost, format_bytes(each.damaged)]
+
+
+def _range(loss: Loss) -> str:
+    return f"{loss.first_offset}..{'?' if loss.last_offset is None else loss.last_offset}"
+
+
+def _count(loss: Loss) -> str:
+    if loss.offsets is None:
+        return "?"
+    return ("up to " if loss.upper_bound else "") + format_number(loss.offsets)
+
+
+def _cause(loss: Loss) -> str:
+    return "; ".join(_CAUSES.get(each, each) for each in loss.causes)
+
+
+def _loss_row(loss: Loss) -> dict[str, Any]:
+    return {
+        "firstOffset": loss.first_offset,
+        "lastOffset": loss.last_offset,
+        "offsets": loss.offsets,
+        "isUpperBound": loss.upper_bound,
+        "bytes": loss.bytes,
+        "timestampAfter": loss.after,
+        "timestampBefore": loss.before,
+        "causes": list(loss.causes),
+        "regions": [
+            {
+                "file": region.file,
+                "position": region.position,
+                "end": region.end,
+                "kind": region.kind,
+                "message": region.message,
+                "claimedOffset": region.offset,
+            }
+            for region in loss.regions
+        ],
+    }

@@ -1,0 +1,222 @@
+"""What salvage makes of damage: by Kafka's own verdict on damaged files, and by what a broker wrote before."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from tests.golden import broker_data, cases, of_type
+from tests.kafka.oracle import read_logs, run_dump
+
+import brokerless
+from brokerless.errors import Finding
+from brokerless.jobs.salvage import Result, Salvage, plan, salvage
+from brokerless.log.directory import resolve
+
+pytestmark = pytest.mark.xdist_group("salvaged")
+CLEAN = broker_data("clean")
+DAMAGED = [each for each in cases("damaged") if each.logs]
+
+
+def run(
+    source: Path, to: Path, how: Salvage | None = None, include: tuple[str, ...] = ()
+) -> tuple[list[Result], list[Finding]]:
+    findings: list[Finding] = []
+    tasks = plan([resolve(str(source), include)], to, how or Salvage(), include=include)
+    with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
+        return list(salvage(tasks, findings.append)), findings
+
+
+def records(path: Path) -> dict[int, tuple[Any, ...]]:
+    """Key, value, timestamp and headers of a partition's records, control records too, by offset."""
+    columns = ["offset", "key", "value", "timestamp", "headers"]
+    (partition,) = brokerless.open(path).partitions
+    found: dict[int, tuple[Any, ...]] = {}
+    for batch in partition.records(columns, control=True, on_damage=lambda _: None):
+        at = batch.column_names.index("timestamp")
+        batch = batch.set_column(at, "timestamp", batch.column(at).cast(pa.int64()))
+        for row in batch.to_pylist():
+            offset, *rest = row.values()
+            found.setdefault(offset, tuple(map(repr, rest)))
+    return found
+
+
+def positions(path: Path) -> list[tuple[Path, int, int, int, int]]:
+    """Of all batches of a partition: file, position, size, first and last offset."""
+    (partition,) = brokerless.open(path).partitions
+    names = ["file", "position", "sizeInBytes", "baseOffset", "lastOffset"]
+    rows = [row for batch in partition.batches(names) for row in batch.to_pylist()]
+    return [(Path(row["file"]), *(row[name] for name in names[1:])) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result], list[Finding]]:
+    """Every damaged file of the archive as a partition of its own, saved."""
+    directory = tmp_path_factory.mktemp("damaged")
+    for number, each in enumerate(DAMAGED):
+        partition = directory / "source" / f"case-{number}"
+        partition.mkdir(parents=True)
+        for log in each.logs:
+            name = log.name if re.fullmatch(r"\d{20}\.log", log.name) else f"{0:020}.log"
+            shutil.copyfile(log, partition / name)
+    return directory / "saved", *run(directory / "source", directory / "saved")
+
+
+def test_every_batch_that_kafka_reads_is_saved_or_told(of_golden: tuple[Path, list[Result], list[Finding]]) -> None:
+    saved, results, findings = of_golden
+    by_partition = {result.task.partition: result for result in results}
+    told = Counter((Path(each.file).parent.name, each.position) for each in findings)
+    kept = 0
+    for number, each in enumerate(DAMAGED):
+        lines = each.expected()
+        broken = {line.get("position", line.get("batchPosition")) for line in of_type(lines, "error")}
+        accepted = [b for b in of_type(lines, "batch") if b["isValid"] and b["position"] not in broken]
+        regions = [region for loss in by_partition[number].losses for region in loss.regions]
+        saved_records = records(saved / f"case-{number}")
+        for batch in accepted:
+            wanted = {r["offset"] for r in of_type(lines, "record") if r["batchPosition"] == batch["position"]}
+            if wanted <= saved_records.keys():
+                kept += 1
+                continue
+            misplaced = {r.position for r in regions if r.kind == "offset-misplaced"}
+            is_impossible = batch["baseOffset"] < 0 or batch["lastOffset"] < batch["baseOffset"]
+            assert is_impossible or told[f"case-{number}", batch["position"]] or batch["position"] in misplaced, each
+    assert kept > 1500
+
+
+def test_what_is_saved_is_sound_for_us_and_for_kafka(
+    of_golden: tuple[Path, list[Result], list[Finding]], kafka_jars: Path
+) -> None:
+    saved, results, _ = of_golden
+    assert not [each for each in brokerless.open(saved).verify() if each.severity == "error"]
+    logs = sorted(path for path in saved.rglob("*.log") if path.stat().st_size)
+    assert len(logs) > 400
+    counts = Counter[str]()
+    for path, lines in read_logs(logs).items():
+        assert not list(of_type(lines, "error")), path
+        name = path.parent.name
+        counts[name] += len(list(of_type(lines, "batch")))
+        original = list(of_type(DAMAGED[int(name[5:])].expected(), "record"))
+        for line in of_type(lines, "record"):
+            # Kafka's reader does not come to what is behind a broken chain.
+            before = [contents(each) for each in original if each["offset"] == line["offset"]]
+            assert not before or contents(line) in before, (name, line["offset"])
+    assert {f"case-{r.task.partition}": r.batches for r in results if r.batches} == counts
+
+
+def contents(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name not in ("file", "batchPosition", "recordInvalid")}
+
+
+def flip(chance: random.Random, data: bytearray) -> None:
+    for _ in range(chance.randint(1, 4)):
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+
+
+def cut_off(chance: random.Random, data: bytearray) -> None:
+    del data[chance.randrange(len(data)) :]
+
+
+def zero_a_page(chance: random.Random, data: bytearray) -> None:
+    size = chance.choice([512, 4096])
+    at = chance.randrange(0, len(data), size)
+    data[at : at + size] = bytes(len(data[at : at + size]))
+
+
+def swap_blocks(chance: random.Random, data: bytearray) -> None:
+    if len(data) < 1024:
+        return flip(chance, data)
+    first, second = (512 * chance.randrange(len(data) // 512) for _ in range(2))
+    a, b = data[first : first + 512], data[second : second + 512]
+    data[first : first + 512], data[second : second + 512] = b, a
+    return None
+
+
+def cut_out(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data))
+    del data[at : at + chance.randint(1, 700)]
+
+
+def put_in(chance: random.Random, data: bytearray) -> None:
+    at = chance.randrange(len(data))
+    data[at:at] = chance.randbytes(chance.randint(1, 300))
+
+
+DAMAGES: list[Callable[[random.Random, bytearray], None]] = [flip, cut_off, zero_a_page, swap_blocks, cut_out, put_in]
+SEEDS = 96
+PARTITIONS = sorted(
+    path.name for path in CLEAN.glob("*-*") if path.is_dir() and sum(log.stat().st_size for log in path.glob("*.log"))
+)
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[Result]]:
+    """Partitions of a real broker, each damaged in another way; the seed is the partition's number."""
+    directory = tmp_path_factory.mktemp("seeded")
+    source = directory / "source"
+    for seed in range(SEEDS):
+        chance = random.Random(seed)
+        target = source / f"seed-{seed}"
+        shutil.copytree(CLEAN / PARTITIONS[seed % len(PARTITIONS)], target)
+        logs = [log for log in sorted(target.glob("*.log")) if log.stat().st_size]
+        if len(logs) > 1 and chance.random() < 0.3:
+            chance.choice(logs).unlink()
+            continue
+        for _ in range(chance.choice([1, 1, 2])):
+            log = chance.choice(logs)
+            data = bytearray(log.read_bytes())
+            if data:
+                chance.choice(DAMAGES)(chance, data)
+            log.write_bytes(data)
+    results, _ = run(source, directory / "saved")
+    return source, directory / "saved", results
+
+
+def test_nothing_is_made_up_and_every_intact_batch_is_saved(seeded: tuple[Path, Path, list[Result]]) -> None:
+    source, saved, results = seeded
+    originals = {name: records(CLEAN / name) for name in PARTITIONS}
+    batches = {name: positions(CLEAN / name) for name in PARTITIONS}
+    assert len(results) == SEEDS
+    lost = 0
+    for result in results:
+        seed = result.task.partition
+        name = PARTITIONS[seed % len(PARTITIONS)]
+        found = records(saved / f"seed-{seed}")
+        assert found.items() <= originals[name].items(), seed
+        for log, position, size, first, last in batches[name]:
+            damaged = source / f"seed-{seed}" / log.name
+            batch = log.read_bytes()[position : position + size]
+            if damaged.exists() and batch in damaged.read_bytes():
+                wanted = {offset for offset in originals[name] if first <= offset <= last}
+                assert wanted <= found.keys(), (seed, first, last)
+        missing = originals[name].keys() - found.keys()
+        told = (
+            {o for loss in result.losses for o in range(loss.first_offset, (loss.last_offset or 1 << 20) + 1)}
+            if (missing)
+            else set[int]()
+        )
+        if "compacted" not in name:
+            assert missing <= told | set(range(result.start_offset)), (seed, sorted(missing - told)[:5])
+        lost += bool(missing)
+    assert lost > SEEDS // 3
+
+
+def test_what_was_saved_is_accepted_by_verify_and_kafkas_dump_tool(
+    seeded: tuple[Path, Path, list[Result]], kafka_jars: Path
+) -> None:
+    _, saved, _ = seeded
+    assert not [each for each in brokerless.open(saved).verify() if each.severity != "info"]
+    kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+    done = run_dump([path for path in sorted(saved.rglob("*-*/*")) if path.suffix in kinds], "--deep-iteration")
+    text = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, text[-2000:]
+    assert text.count("isvalid: true") > 500
+    assert not re.search(r"mismatch|do not have|out of order|isvalid: false|invalid|corrupt", text, re.IGNORECASE)

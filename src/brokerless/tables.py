@@ -31,7 +31,7 @@ from brokerless.arrow import (
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
-from brokerless.format.columns import HUGE, Columns, allocate
+from brokerless.format.columns import HUGE, Columns, no_columns
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.summary import Summary
 from brokerless.printable import java_text
@@ -112,7 +112,7 @@ def columns_of(batch: pa.RecordBatch) -> Columns:
     any, ``key``, ``value``, ``headers`` and ``timestampType``; missing ones are null, empty, and CreateTime.
     """
     rows, names = batch.num_rows, batch.schema.names
-    columns = allocate(0, 0, 0)
+    columns = no_columns()
     columns.used[0] = rows
     if not rows:
         return columns

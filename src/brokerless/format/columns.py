@@ -155,6 +155,29 @@ class Columns:
         )
 
 
+def no_columns() -> Columns:
+    """Columns of no records, not to be filled: :func:`allocate` for none takes long where there are many of them."""
+    ends, data = np.zeros(1, np.int32), np.empty(0, np.uint8)
+    return Columns(
+        offset=np.empty(0, np.int64),
+        timestamp=np.empty(0, np.int64),
+        sequence=np.empty(0, np.int32),
+        timestamp_type=np.empty(0, np.int8),
+        key_ends=ends,
+        key_null=data,
+        key_data=data,
+        value_ends=ends,
+        value_null=data,
+        value_data=data,
+        header_ends=ends,
+        header_key_ends=ends,
+        header_key_data=data,
+        header_value_ends=ends,
+        header_value_null=data,
+        header_value_data=data,
+    )
+
+
 def allocate(rows: int, data: int, headers: int) -> Columns:
     """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 

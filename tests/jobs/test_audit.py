@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import shutil
 import subprocess
@@ -336,6 +337,28 @@ def test_findings_of_one_kind_do_not_fill_the_memory(tmp_path: Path, monkeypatch
     found = audits["segments-0"]
     assert [each.kind for each in found.findings].count("checksum-mismatch") == 3
     assert found.left_out["checksum-mismatch"] == 2
+
+
+def test_a_task_and_its_result_can_go_to_another_process() -> None:
+    directory = resolve(str(broker_data("clean")))
+    notes = load_notes(directory)
+    tasks = [(each, notes.of(each), NOW) for each in directory.partitions[:6]]
+    results = [audit_partition(*task) for task in tasks]
+    assert pickle.loads(pickle.dumps(tasks)) == tasks
+    assert pickle.loads(pickle.dumps(results)) == results
+
+
+def test_a_broken_snapshot_of_the_metadata_is_found(tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean") / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0")
+    whole = cases("specials")
+    (snapshot,) = [log for each in whole for log in each.logs if log.suffix == ".checkpoint"][:1]
+    data = bytearray(snapshot.read_bytes())
+    data[-1] ^= 1
+    broken = tmp_path / "__cluster_metadata-0" / f"{5:020}-{1:010}.checkpoint"
+    broken.write_bytes(data)
+    assert [(each.kind, each.file) for each in audit(tmp_path)[1] if each.severity == "error"] == [
+        ("checksum-mismatch", str(broken))
+    ]
 
 
 def test_there_is_advice_for_each_kind_of_finding() -> None:

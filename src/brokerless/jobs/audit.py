@@ -13,7 +13,7 @@ from time import time
 
 import numpy as np
 
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UnreadableError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.epochs import LeaderEpochChanges
 from brokerless.jobs.audits.gaps import Gaps
@@ -195,8 +195,12 @@ def _findings(
         yield from follower.transactions.at_segment_end(segment, is_partition)
     yield from unreadable
     for snapshot in partition.snapshots:
-        with open_file(snapshot.path, storage_options) as file:
-            yield from verify_file(file, None, limit)
+        try:
+            with open_file(snapshot.path, storage_options) as file:
+                yield from verify_file(file, None, limit)
+        except UnreadableError as error:
+            reason = str(error).removeprefix(f"{snapshot.path}: ")
+            yield Finding("error", "unreadable-file", snapshot.path, None, None, reason)
     yield from check_notes(partition, storage_options)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()

@@ -339,6 +339,16 @@ def test_findings_of_one_kind_do_not_fill_the_memory(tmp_path: Path, monkeypatch
     assert found.left_out["checksum-mismatch"] == 2
 
 
+def test_a_topic_that_was_deleted_and_made_again_had_another_id(tmp_path: Path) -> None:
+    copy = copy_of("segments-0", tmp_path)
+    another_topic(copy)
+    (tmp_path / "segments-1").rename(tmp_path / "segments-1.9f0c6ae1b2f64e5d8a7b3c1d2e4f5a6b-delete")
+    directory = resolve(str(tmp_path), include=("delete",))
+    audits = [audit_partition(each, {}, NOW) for each in directory.partitions]
+    assert len(audits) == 2
+    assert "topic-id-mismatch" not in {each.kind for each in audit_directory(directory, load_notes(directory), audits)}
+
+
 def test_a_task_and_its_result_can_go_to_another_process() -> None:
     directory = resolve(str(broker_data("clean")))
     notes = load_notes(directory)

@@ -355,8 +355,7 @@ def test_the_broker_does_what_the_dry_run_said(restarted: Restarted, name: str) 
         sizes[renamed.get(file, file)] = cut.kept
     assert logs(after) == (sizes or {f"{said.log_end_offset:020}.log": 0})
     assert restarted.offsets[name] == (said.log_start_offset, said.log_end_offset)
-    left = {file for file in after if file.endswith((".swap", ".cleaned"))}
-    assert not left
+    assert not [file for file in after if file.endswith((".swap", ".cleaned"))]
     # Indexes of closed segments: those that are made anew, and no others, may be other than before.
     active = max(logs(after)).removesuffix(".log")
     rebuilt = {renamed.get(Path(file).name, Path(file).name) for file in said.rebuilt}

@@ -114,7 +114,9 @@ def audit_directory(
     is_running = names.LOCK in notes.files and is_locked(directory.path)
     yield from check_directory(directory, notes, is_running, storage_options)
     yield from check_topic_ids(
-        (each.topic, *each.topic_id) for each in audits if each.topic is not None and each.topic_id is not None
+        (each.topic, *each.topic_id)
+        for each in audits
+        if each.topic is not None and each.topic_id is not None and each.state == "live"
     )
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
 from brokerless.cli.parser import add_max_batch_bytes, size
+from brokerless.errors import UsageError
 from brokerless.views.table import format_bytes
 
 if TYPE_CHECKING:
@@ -20,18 +21,23 @@ what is missing stays a hole. What is there twice is taken once. Nothing is writ
 
 With --include delete, log files that wait for their deletion (*.deleted, and directories *-delete) are read as well.
 
+With --carve, a PATH is a file of unknown content, such as the image of a disk. Batches are carved out of its bytes and
+grouped by their offsets; each group becomes a partition carved-N.
+
 The exit code is 0 if nothing is lost, 1 if something is, and 2 for a path that cannot be read.
 """
 EXAMPLES = """\
   brokerless salvage /mnt/broken --to saved --dry-run
   brokerless salvage /mnt/broken --to saved
   brokerless salvage /mnt/broken --to saved --include delete,stray --json
+  brokerless salvage --carve disk.img --to carved
 """
 
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("--carve", action="store_true", help="the paths are files of unknown content, such as images of disks")
     add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be lost")
     add_max_batch_bytes(parser)
@@ -43,6 +49,8 @@ def run(options: Namespace) -> int:
     from brokerless.log.config import LogConfig
     from brokerless.views.salvage import row
 
+    if options.carve:
+        return _carve(options)
     output = Output()
     logs = list(output.open(options.paths, options.include))
     chosen = {each.paths.path for log in logs for each in output.chosen(log, options.topic, options.partition)}
@@ -66,6 +74,42 @@ def run(options: Namespace) -> int:
         output.exit_code = max(output.exit_code, FINDINGS)
     if not options.json:
         _show(output, results, options)
+    return output.end()
+
+
+def _carve(options: Namespace) -> int:
+    from brokerless.format.compression import DEFAULT_LIMIT
+    from brokerless.jobs.salvages.carve import Carved, Carving, carve, check
+    from brokerless.log.config import LogConfig
+    from brokerless.log.storage import open_file
+    from brokerless.views.salvage import carved_lines, carved_row
+
+    if options.topic or options.partition or options.include:
+        raise UsageError("--carve reads bytes: it knows no topics, partitions or states")
+    output = Output()
+    config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    carvings = [Carving(path, options.to, config, limit, options.dry_run) for path in options.paths]
+    total = 0
+    for each in carvings:
+        with open_file(each.path) as file:
+            total += file.size
+    check(carvings)
+    found: list[Carved] = []
+    with progress("bytes", total) as done:
+        for each in carvings:
+            for carved in carve(each, len(found), lambda finding: output.say(str(finding)), done):
+                found.append(carved)
+                if options.json:
+                    output.objects([carved_row(carved)])
+    if not options.json:
+        for line in carved_lines(found):
+            output.line(line)
+        what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+        groups = "1 group" if len(found) == 1 else f"{len(found):,} groups"
+        carved_bytes = format_bytes(sum(each.bytes for each in found))
+        ending = what if found else "no batches were found"
+        output.line(f"\n{groups}, {carved_bytes} of {format_bytes(total)}: {ending}")
     return output.end()
 
 

@@ -1,8 +1,10 @@
 """Finds the next true batch in bytes of which nothing is known, after damage broke the chain of sizes.
 
-A place counts as a batch only if its header makes sense and its checksum matches. In random bytes a header makes sense
-about once in 2^40 places for v2 (magic, attributes, size, deltas and counts that go together) and once in 2^24 for v0
-and v1; the checksum then matches by chance once in 2^32.
+A place counts as a batch only if its header makes sense and its checksum matches. In random bytes a v2 header makes
+sense once in 2^24 places where 1 GiB follows (magic, attributes, offset, a size that fits, deltas and counts that go
+together), and once in 2^30 where 16 MiB do; one of v0 or v1 once in 2^50 (magic, attributes, lengths that add up to the
+size). The checksum then matches by chance once in 2^32: in 1 TiB of random bytes, a false batch is found with a chance
+of 2^-16. Salvage also decodes what was found, and what is there by chance does not stand that.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.convert import is_within, topic_id_of
 from brokerless.jobs.salvages.choice import Choice, choose
-from brokerless.jobs.salvages.losses import TO_THE_END, Loss, find_losses
+from brokerless.jobs.salvages.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
 from brokerless.jobs.salvages.writing import write_batches
 from brokerless.log import names
@@ -182,7 +182,8 @@ def run(task: Task, report: Report, done: Callable[[int], object]) -> Result:
         taken = _write(task, saved, begin, start, end, report, done)
         regions += [(_as_region(task, saved, row), _following(saved, row)) for row in np.flatnonzero(~taken).tolist()]
         saved = saved[taken]
-    is_compacted = task.is_compacted or bool(sound["compacted"].any())
+    gaps = are_side_by_side(saved)[1:] & (saved["first"][1:] > saved["last"][:-1] + 1)
+    is_compacted = task.is_compacted or bool(sound["compacted"].any() or gaps.any())
     losses = find_losses(saved, regions, start, max(end, _indexed_end(task)), is_compacted)
     return Result(
         task,
@@ -204,7 +205,8 @@ def _by_partition(log: LogDirectory, chosen: Callable[[PartitionPath], bool]) ->
     found: dict[tuple[str, int], list[PartitionPath]] = {}
     for each in log.partitions:
         if each.topic is None or each.partition is None:
-            raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory, as orders-0")
+            text = "which partition this is cannot be told; give its directory, as orders-0, or carve it"
+            raise UsageError(f"{each.path}: {text}")
         if chosen(each):
             found.setdefault((each.topic, each.partition), []).append(each)
     return [sorted(paths, key=lambda each: each.state != "live") for paths in found.values()]

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from brokerless.jobs.salvage import Result
+from brokerless.jobs.salvages.carve import TOPIC, Carved
 from brokerless.jobs.salvages.losses import NOT_THERE, Loss
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "offsets", "batches", "records", "size", "lost offsets", "damaged")
 _LOSSES = ("partition", "lost offsets", "count", "bytes", "after", "before", "cause")
+_CARVED = ("partition", "offsets", "epoch", "batches", "records", "size", "from", "to", "position", "pieces")
 _CAUSES = {
     NOT_THERE: "no file has them: a segment or its end is missing",
     "checksum-mismatch": "checksum does not match",
@@ -59,6 +61,45 @@ def loss_lines(results: Sequence[Result]) -> Iterator[str]:
         for (name, loss), *times in zip(losses, after, before, strict=True)
     ]
     return table(_LOSSES, cells, right=("count", "bytes")) if cells else iter(())
+
+
+def carved_row(carved: Carved) -> dict[str, Any]:
+    """A group of carved batches for programs."""
+    carving = carved.carving
+    return {
+        "topic": TOPIC,
+        "partition": carved.partition,
+        "source": carving.path,
+        "target": None if carving.dry_run else str(Path(carving.directory) / f"{TOPIC}-{carved.partition}"),
+        "firstOffset": carved.first_offset,
+        "lastOffset": carved.last_offset,
+        "leaderEpoch": carved.leader_epoch,
+        "batches": carved.batches,
+        "records": carved.records,
+        "bytes": carved.bytes,
+        "minTimestamp": carved.min_timestamp,
+        "maxTimestamp": carved.max_timestamp,
+        "runs": [{"position": position, "end": end} for position, end in carved.runs],
+    }
+
+
+def carved_lines(found: Sequence[Carved]) -> Iterator[str]:
+    """A table of groups."""
+    starts = format_times([each.min_timestamp for each in found], "s")
+    ends = format_times([each.max_timestamp for each in found], "s")
+    cells = [
+        [
+            f"{TOPIC}-{each.partition}",
+            f"{each.first_offset}..{each.last_offset}",
+            *map(format_number, (each.leader_epoch, each.batches, each.records)),
+            format_bytes(each.bytes),
+            *times,
+            format_number(each.runs[0][0]),
+            format_number(len(each.runs)),
+        ]
+        for each, *times in zip(found, starts, ends, strict=True)
+    ]
+    return table(_CARVED, cells, right=(*_CARVED[2:6], *_CARVED[8:]))
 
 
 def _cells(each: Result) -> list[str]:

@@ -53,18 +53,20 @@ def find_losses(
     """What is missing in ``[start_offset, end_offset)``, in order.
 
     ``saved``: sound batches by offset. ``regions``: what is damaged, each with the offset before which it was in its
-    file, or :data:`TO_THE_END`. Where there is no damage, a compacted log is not expected to have every offset.
+    file, or :data:`TO_THE_END`. Where there is no damage, a compacted log is
+    not expected to have every offset, and none is missing between batches that are side by side.
     """
     spans = [(region, *_span(region, before, start_offset)) for region, before in regions]
     first = np.append(saved["first"], max(end_offset, int(saved["last"][-1]) + 1 if len(saved) else start_offset))
     end = np.concatenate([[start_offset], saved["last"] + 1])
+    side_by_side = are_side_by_side(saved)
     losses: list[Loss] = []
     told: set[Region] = set()
     for row in np.flatnonzero(first > end).tolist():
         if first[row] <= start_offset:
             continue
         inside = tuple(region for region, low, high in spans if low < first[row] and high > end[row])
-        if not inside and is_compacted and row < len(saved):
+        if not inside and row < len(saved) and (is_compacted or side_by_side[row]):
             continue
         told.update(inside)
         times = _around(saved, row)
@@ -74,6 +76,14 @@ def find_losses(
     if any(not region.is_empty for region in tail):
         losses.append(Loss(int(first[-1]), None, *_around(saved, len(saved)), tail))
     return losses
+
+
+def are_side_by_side(saved: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Whether each is right behind the one before it in a file, so that no bytes can be missing; bool."""
+    found = np.zeros(len(saved), np.bool_)
+    same_file = saved["file"][1:] == saved["file"][:-1]
+    found[1:] = same_file & (saved["position"][1:] == saved["position"][:-1] + saved["size"][:-1])
+    return found
 
 
 def _span(region: Region, before: int, start_offset: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from brokerless.format.batches import Batches, checksums_match, read_headers
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoder, look_into_wrappers
 from brokerless.format.search import find_batch
-from brokerless.log.segment import LARGEST_WINDOW, Chunk, is_zero, scan
+from brokerless.log.segment import Chunk, is_zero, scan
 from brokerless.log.storage import File
 
 SOUND = np.dtype(
@@ -44,6 +44,10 @@ SOUND = np.dtype(
 compacted."""
 
 _STEP = 1 << 20
+_LARGE = 1 << 20
+_LARGEST_SEGMENT = 1 << 31
+_FOUND = 64 << 20
+"""Bytes of the largest batch that is found in the middle of a file that is not local, or no segment by its size."""
 _WINDOW = 64 << 20
 """Bytes that are searched at once; the batch that is found may go on far behind them."""
 
@@ -83,17 +87,20 @@ def find_sound(file: File, limit: int = DEFAULT_LIMIT) -> Iterator[NDArray[np.vo
 
 class _Finder:
     """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last sound batch
-    ended, and ``_after`` the offset behind it."""
+    ended, and ``_after`` the offset behind it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
 
     def __init__(self, file: File, limit: int) -> None:
         self.at = 0
         self._file, self._end, self._limit = file, -1, limit
         self._after: int | None = None
+        self._wrapper_end = 0
+        self._has_wrappers = False
         self._decoder = Decoder(keys=False, values=False, headers=False, limit=limit)
 
     def follow(self) -> Iterator[NDArray[np.void] | Region]:
         """Follows the chain from where the search is to where it breaks, and goes to the next true batch."""
         ends: list[Finding] = []
+        start = self.at
         for chunk in scan(self._file, ends.append, self.at, step=_STEP):
             begin = int(chunk.positions[0])
             if begin > self.at:
@@ -101,7 +108,9 @@ class _Finder:
             end = chunk.base + int(chunk.batches.ends[-1])
             yield from self._of_chunk(chunk)
             if self.at != end:
+                self._file.release(start, end - start)
                 return
+        self._file.release(start, self.at - start)
         if self.at >= self._file.size:
             return
         if is_zero(self._file, self.at):
@@ -110,12 +119,15 @@ class _Finder:
         kind, text = "truncated-batch", "no batch begins here that is whole"
         if ends:
             kind, text = ends[-1].kind, ends[-1].message
+        last = read_headers(self._file.read(self.at, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+        if last.is_wrapper[0]:
+            self._wrapper_end = self.at + int(last.sizes[0])
         found = self._search(self.at + 1)
         yield self._region(self._file.size if found is None else found, kind, text)
 
     def _of_chunk(self, chunk: Chunk) -> Iterator[NDArray[np.void] | Region]:
         batches, positions = chunk.batches, chunk.positions
-        matches = checksums_match(chunk.buffer, batches)
+        matches = _checksums_match(chunk.buffer, batches)
         valid = matches & _is_possible(batches)
         broken = np.flatnonzero(~valid)
         row = 0
@@ -126,6 +138,8 @@ class _Finder:
                 yield from self._decodable(chunk, slice(row, bad))
             if bad == len(batches):
                 return
+            if batches.is_wrapper[bad]:
+                self._wrapper_end = int(positions[bad] + batches.sizes[bad])
             found = self._behind(chunk, valid, bad)
             end = self._file.size if found is None else found
             kind, text = "checksum-mismatch", "the checksum of the batch does not match"
@@ -195,6 +209,7 @@ class _Finder:
         )
         self.at = self._end = int(sound["position"][-1] + sound["size"][-1])
         self._after = int(sound["last"][-1]) + 1
+        self._has_wrappers = bool(batches.is_wrapper[-1])
         return sound
 
     def _region(self, end: int, kind: str, text: str, batches: Batches | None = None, row: int = 0) -> Region:
@@ -203,19 +218,47 @@ class _Finder:
         self.at = end
         return region
 
+    def _is_inner(self, position: int) -> bool:
+        """Whether what looks like a message may be one of those in a damaged wrapper message, as far as that says where
+        it ends; their offsets count from the wrapper's, and so go back."""
+        header = read_headers(self._file.read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+        if not header.is_legacy[0] or header.codec[0]:
+            return False
+        goes_back = self._after is not None and int(header.entry_offset[0]) < self._after
+        return position < self._wrapper_end or (goes_back and self._has_wrappers)
+
     def _search(self, position: int, until: int | None = None) -> int | None:
         """The position of the next true batch that begins in ``[position, until)``."""
         file = self._file
         until = file.size if until is None else until
         while position < until:
             end = min(position + _WINDOW, until)
-            room = file.size - position if file.mapped else end - position + LARGEST_WINDOW // 4
+            room = file.size - position
+            if not file.mapped or file.size > _LARGEST_SEGMENT:  # each false start would be looked at to its end
+                room = min(room, end - position + _FOUND)
             found = find_batch(file.read(position, room), 0, end - position)
-            if found is not None:
+            file.release(position, end - position if found is None else found)
+            if found is None:
+                position = end
+            elif self._is_inner(position + found):
+                position += found + 1
+            else:
                 return position + found
-            file.release(position, end - position)
-            position = end
         return None
+
+
+def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
+    """Whether checksums are right. Where the chain of sizes leads into garbage, it may claim gigabytes: what is large
+    is looked at only if its header makes sense."""
+    from brokerless.format.candidates import find_candidates
+
+    matches = np.ones(len(batches), np.bool_)
+    position = np.empty(1, np.int64)
+    for row in np.flatnonzero(batches.sizes > _LARGE).tolist():
+        at = int(batches.positions[row])
+        matches[row] = find_candidates(buffer, at, at + 1, position)[0] == 1
+    matches[matches] = checksums_match(buffer, batches.take(matches))
+    return matches
 
 
 def _is_possible(batches: Batches) -> NDArray[np.bool_]:

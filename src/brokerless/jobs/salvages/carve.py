@@ -1,0 +1,156 @@
+"""Carving: batches out of any bytes, such as the image of a disk, as partitions ``carved-0``, ``carved-1``, ...
+
+Nothing in a batch says which partition it is of. What is side by side with growing offsets is taken for one log; a run
+that begins at the offset where exactly one earlier run of the same file ended, in the same leader epoch, for its
+continuation. What is not certain stays apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.jobs.convert import is_within
+from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
+from brokerless.jobs.salvages.writing import write_batches
+from brokerless.log.bulk import PartitionOutput
+from brokerless.log.config import LogConfig
+from brokerless.log.segment import Report
+from brokerless.log.storage import StorageOptions, open_file
+
+TOPIC = "carved"
+
+
+@dataclass(frozen=True, slots=True)
+class Carving:
+    """What is carved out of ``path`` and written to ``directory``. ``limit``: bytes that one batch may inflate to;
+    ``dry_run``: everything is done but writing."""
+
+    path: str
+    directory: str
+    config: LogConfig
+    limit: int = DEFAULT_LIMIT
+    dry_run: bool = False
+    storage_options: StorageOptions | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Carved:
+    """One group of batches of a file: partition number ``partition``. ``runs``: where in the file they are, as pieces
+    ``[position, end)``, in bytes; timestamps in ms, -1 if there are none."""
+
+    carving: Carving
+    partition: int
+    runs: tuple[tuple[int, int], ...]
+    first_offset: int
+    last_offset: int
+    leader_epoch: int
+    batches: int
+    records: int
+    bytes: int
+    min_timestamp: int
+    max_timestamp: int
+
+
+def check(carvings: Sequence[Carving]) -> None:
+    """Raises :class:`UsageError` if their directory cannot be written to: it has carved partitions already, is not
+    local, or is in what is read."""
+    for each in carvings:
+        if "://" in each.directory:
+            raise UsageError(f"{each.directory}: logs are written to local directories; give one, and copy it")
+        if "://" not in each.path and is_within(each.directory, each.path):
+            raise UsageError(f"{each.directory} is within {each.path}, which is read; write to another directory")
+        if os.path.lexists(Path(each.directory) / f"{TOPIC}-0"):
+            raise UsageError(f"{Path(each.directory) / TOPIC}-0: this partition exists already; write elsewhere")
+
+
+def carve(
+    carving: Carving, first: int, report: Report, done: Callable[[int], object] = lambda _: None
+) -> Iterator[Carved]:
+    """Carves a file: a partition for each group, numbered from ``first`` on. Memory: some 80 bytes for each batch."""
+    found: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
+    with open_file(carving.path, carving.storage_options) as file:
+        for each in find_sound(file, carving.limit):
+            if not isinstance(each, Region):
+                found.append(each)
+            done(each.size if isinstance(each, Region) else int(each["size"].sum()))
+    sound = np.concatenate(found)
+    groups, runs = group(sound)
+    order = np.argsort(groups, kind="stable")
+    borders = np.searchsorted(groups[order], np.arange(groups.max(initial=-1) + 2)).tolist()
+    partition = first
+    for start, end in pairwise(borders):
+        rows = order[start:end]
+        if not carving.dry_run:
+            rows = rows[_write(carving, partition, sound[rows], report)]
+        if len(rows):
+            yield _described(carving, partition, sound[rows], runs[rows])
+            partition += 1
+
+
+def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The group and the run of each sound batch of one file, in which they are by position; int64. Numbers are in the
+    order of the first batch of each."""
+    if not len(sound):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    goes_on = np.zeros(len(sound), np.bool_)
+    goes_on[1:] = (
+        sound["follows"][1:]
+        & (sound["first"][1:] > sound["last"][:-1])
+        & (sound["epoch"][1:] >= sound["epoch"][:-1])
+        & (sound["last"][1:] - sound["first"][:-1] < 1 << 31)
+    )
+    runs = np.cumsum(~goes_on) - 1
+    begins = np.flatnonzero(~goes_on)
+    ends = np.append(begins[1:], len(sound)) - 1
+    waiting: dict[tuple[int, int], list[int]] = {}
+    group_of_run = np.zeros(len(begins), np.int64)
+    groups = 0
+    for run, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        candidates = waiting.get((int(sound["first"][begin]), int(sound["epoch"][begin])), [])
+        if len(candidates) == 1:
+            group_of_run[run] = candidates.pop()
+        else:
+            group_of_run[run] = groups
+            groups += 1
+        key = int(sound["last"][end]) + 1, int(sound["epoch"][end])
+        waiting.setdefault(key, []).append(int(group_of_run[run]))
+    return group_of_run[runs], runs
+
+
+def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: Report) -> NDArray[np.bool_]:
+    Path(carving.directory).mkdir(parents=True, exist_ok=True)
+    first, last = int(batches["first"][0]), int(batches["last"][-1])
+    with PartitionOutput(carving.directory, TOPIC, partition, carving.config, start_offset=first) as output:
+        taken = write_batches(output, batches, [carving.path], report, lambda _: None, carving.storage_options)
+        if taken.any():
+            output.finish(first, last + 1, ())
+            output.commit()
+    return taken
+
+
+def _described(carving: Carving, partition: int, batches: NDArray[np.void], runs: NDArray[np.int64]) -> Carved:
+    begins = np.flatnonzero(np.append(True, runs[1:] != runs[:-1]))
+    ends = np.append(begins[1:], len(batches)) - 1
+    stops = batches["position"] + batches["size"]
+    return Carved(
+        carving,
+        partition,
+        tuple(zip(batches["position"][begins].tolist(), stops[ends].tolist(), strict=True)),
+        int(batches["first"][0]),
+        int(batches["last"][-1]),
+        int(batches["epoch"].max()),
+        len(batches),
+        int(batches["records"].sum()),
+        int(batches["size"].sum()),
+        int(batches["base_timestamp"].min()),
+        int(batches["max_timestamp"].max()),
+    )

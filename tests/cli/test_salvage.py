@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.golden import broker_data
+
+DATA = broker_data("clean")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Two partitions, of which one has a flipped bit in its second batch."""
+    for name in ("segments-0", "txn-0"):
+        shutil.copytree(DATA / name, tmp_path / "disk" / name)
+    log = min((tmp_path / "disk" / "segments-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[int.from_bytes(data[8:12], "big") + 12 + 100] ^= 1
+    log.write_bytes(data)
+    return tmp_path / "disk"
+
+
+def test_people_get_a_table_of_partitions_one_of_losses_and_a_sum(run: Run, disk: Path, tmp_path: Path) -> None:
+    result = run("salvage", disk, "--to", tmp_path / "saved")
+    assert result.exit_code == 1
+    assert not result.err
+    assert [line.split()[0] for line in result.lines[:3]] == ["partition", "segments-0", "txn-0"]
+    assert result.lines[4].startswith("partition   lost offsets")
+    assert result.lines[5].endswith("checksum does not match")
+    assert result.lines[-1].endswith(f"written to {tmp_path / 'saved'}")
+    assert run("verify", tmp_path / "saved").lines == ["0 errors, 0 warnings"]
+
+
+def test_json_has_an_object_for_each_partition_with_its_losses(run: Run, disk: Path, tmp_path: Path) -> None:
+    result = run("salvage", disk, "--to", tmp_path / "saved", "--json")
+    assert result.exit_code == 1
+    damaged, sound = result.json
+    assert sound["losses"] == []
+    assert sound["target"] == str(tmp_path / "saved" / "txn-0")
+    (loss,) = damaged["losses"]
+    (region,) = loss["regions"]
+    assert loss["causes"] == [region["kind"]] == ["checksum-mismatch"]
+    assert loss["bytes"] == damaged["damagedBytes"] == region["end"] - region["position"]
+    assert loss["offsets"] == loss["lastOffset"] + 1 - loss["firstOffset"]
+    assert damaged["records"] + loss["offsets"] == damaged["endOffset"]
+
+
+def test_the_exit_code_is_0_if_nothing_is_lost(run: Run, disk: Path, tmp_path: Path) -> None:
+    result = run("salvage", disk, "-t", "txn", "--to", tmp_path / "saved")
+    assert result.exit_code == 0
+    assert not any("lost" in line for line in result.lines[1:])
+
+
+def test_a_dry_run_says_so(run: Run, disk: Path, tmp_path: Path) -> None:
+    dry = run("salvage", disk, "--to", tmp_path / "saved", "--dry-run")
+    assert dry.exit_code == 1
+    assert dry.lines[-1].endswith("nothing was written, as in a dry run")
+    assert not (tmp_path / "saved").exists()
+    assert run("salvage", disk, "--to", tmp_path / "saved").lines[:-1] == dry.lines[:-1]
+
+
+def test_an_image_of_a_disk_is_carved(run: Run, tmp_path: Path) -> None:
+    chance = random.Random(1)
+    image = tmp_path / "disk.img"
+    logs = sorted((DATA / "segments-0").glob("*.log"))
+    image.write_bytes(b"".join(chance.randbytes(5000) + log.read_bytes() for log in logs))
+    result = run("salvage", "--carve", image, "--to", tmp_path / "carved")
+    assert result.exit_code == 0
+    assert result.lines[1].split()[:2] == ["carved-0", "0..699"]
+    assert run("verify", tmp_path / "carved").lines == ["0 errors, 0 warnings"]
+    (line,) = run("salvage", "--carve", image, "--to", tmp_path / "json", "--json").json
+    assert (line["records"], line["runs"][0]["position"]) == (700, 5000)
+    assert line["target"] == str(tmp_path / "json" / "carved-0")
+
+
+def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) -> None:
+    image = tmp_path / "disk.img"
+    image.write_bytes(bytes(10_000))
+    result = run("salvage", "--carve", image, "--to", tmp_path / "carved")
+    assert (result.exit_code, result.lines[-1]) == (0, "0 groups, 0 B of 10.0 KB: no batches were found")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((DATA / "txn-0" / "00000000000000000000.log",), "which partition this is cannot be told"),
+        ((DATA / "txn-0", "--to", DATA / "txn-0" / "inside"), "is within"),
+        ((DATA / "no-such-0",), "there is no such file"),
+        ((DATA, "-t", "no-such"), "no partition is as asked for"),
+        (("--carve", DATA), "this is a directory"),
+        (("--carve", DATA / "meta.properties", "-t", "txn"), "--carve reads bytes"),
+    ],
+)
+def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
+    result = run("salvage", "--to", tmp_path / "to", *arguments)
+    assert result.exit_code == 2
+    assert told in result.err
+    assert not (tmp_path / "to").exists()

@@ -16,7 +16,7 @@ from brokerless.format import layouts
 from brokerless.format.batches import walk
 from brokerless.format.columns import Columns
 from brokerless.format.encode import Encoder, Ratio, cut, headers_of
-from brokerless.rows import RowError
+from brokerless.rows import LAST_OFFSET, RowError
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
 from brokerless.tables import columns_of
 
@@ -33,7 +33,6 @@ _COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 _SCHEMA = pa.schema([RECORDS.field(name) for name in _COLUMNS])
 _OVERHEADS = (layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4, layouts.BATCH_V2_SIZE)
 """Bytes of a compressed batch that are not compressed: by format, its header and, of a wrapper, its value's length."""
-_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +155,9 @@ class Batcher:
             self._check_offsets(arrow.numbers(offset, np.int64), numbers)
             self.next_offset = offset[count - 1].as_py() + 1
         else:
-            if count > _MOST - self.next_offset:
+            if count > LAST_OFFSET + 1 - self.next_offset:
                 raise UsageError(
-                    f"{count} records from offset {self.next_offset} on have no offsets: 2^63 - 1 is the last"
+                    f"{count} records from offset {self.next_offset} on have no offsets: 2^63 - 2 is the last"
                 )
             offset = arrow.column_of_numbers(pa.int64(), np.arange(self.next_offset, self.next_offset + count))
             self.next_offset += count

@@ -30,6 +30,8 @@ IGNORED = ("file", "batchPosition", "sequence")
 
 _IDS = {name: number for number, name in TIMESTAMP_TYPES.items()}
 _MOST = 2**31 - 1
+LAST_OFFSET = 2**63 - 2
+"""Behind it a log's end offset has to have a place."""
 
 
 class RowError(BrokerlessError):
@@ -273,6 +275,7 @@ def _offset(column: Column, refuse: _Refuse) -> Column:
     column = _int64(column, refuse)
     offsets = arrow.numbers(column, np.int64)
     refuse.where(offsets < 0, lambda row: f"is {offsets[row]}, and offsets are not negative")
+    refuse.where(offsets > LAST_OFFSET, lambda row: f"is {offsets[row]}, and 2^63 - 2 is the last that there is")
     return column
 
 

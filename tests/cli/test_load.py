@@ -113,6 +113,32 @@ def test_keys_spread_over_partitions(run: Run, tmp_path: Path) -> None:
     assert sum(line["records"] for line in result.json) == 1000
 
 
+def test_keys_in_json_lines_go_where_those_in_parquet_go(run: Run, tmp_path: Path) -> None:
+    keys = [f"user-{number % 50}" for number in range(300)]
+    lines = tmp_path / "f.jsonl"
+    lines.write_text("".join(json.dumps({"key": key, "value": "v"}) + "\n" for key in keys))
+    for source, to in ((lines, "one"), (parquet(tmp_path / "f.parquet", key=keys, value=["v"] * 300), "other")):
+        assert run("load", source, "--to", tmp_path / to, "-t", "t", "--partitions", 4).exit_code == 0
+    ways = [run("cat", tmp_path / to, "-f", "%p %o %k\\n").out for to in ("one", "other")]
+    assert ways[0] == ways[1]
+
+
+def test_a_directory_may_be_given_as_a_url_and_has_a_name(run: Run, tmp_path: Path) -> None:
+    path = parquet(tmp_path / "f.parquet", value=["a"])
+    assert run("load", path, "--to", f"file://{tmp_path}/new", "-t", "t").exit_code == 0
+    assert (tmp_path / "new" / "t-0").is_dir()
+    for to, reason in (("", "has no name"), ("s3://bucket/new", "local directories")):
+        refused = run("load", path, "--to", to, "-t", "t")
+        assert refused.exit_code == 2
+        assert reason in refused.err
+
+
+def test_nothing_is_said_to_be_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").write_bytes(b"")
+    result = run("load", tmp_path / "none.jsonl", "--to", tmp_path / "new", "-t", "t")
+    assert (result.exit_code, result.lines[-1]) == (0, "0 records in 0 partitions: nothing was written")
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("format", ["v0", "v1", "v2"])
 def test_codec_and_format_are_as_asked_for(codec: str, format: str, run: Run, tmp_path: Path) -> None:
@@ -173,6 +199,9 @@ REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = 
     ("n.parquet", {"value": ["a", "b"], "offset": [1, None]}, ["-t", "t"], "row 1 (from 0), offset: is null"),
     ("old.parquet", {"value": ["a"], "timestamp": [5]}, ["-t", "t", "--format", "v0"], "format v0 has no timestamps"),
     ("p.parquet", {"value": ["a"], "partition": [5]}, ["-t", "t", "--partitions", "5"], "is 5, and there are 5"),
+    ("empty.parquet", b"", ["-t", "t"], "empty.parquet: this Parquet file cannot be read: it is empty"),
+    ("a.jsonl.gz", b"\x1f\x8b\x08", ["-t", "t"], "this is compressed; use gzip -dc"),
+    ("far.jsonl", '{"value":"a","offset":9223372036854775807}', ["-t", "t"], "2^63 - 2 is the last"),
     ("empty", "", ["-p", "-1"], "-1"),
     ("empty", "", ["-t", "a b"], "'a b' is no name that Kafka would give a topic"),
     ("empty", "", ["-p", "1", "--partitions", "2"], "not allowed with"),

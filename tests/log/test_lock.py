@@ -97,3 +97,12 @@ def test_a_directory_with_partitions_and_no_mark_gets_none(tmp_path: Path) -> No
     with lock_directory(tmp_path, exclusive=True) as held:
         assert not held.was_clean
     assert not (tmp_path / names.CLEAN_SHUTDOWN).exists()
+
+
+def test_a_log_is_open_for_writing_once(tmp_path: Path) -> None:
+    one, other = open_log(tmp_path, "orders", 0), open_log(tmp_path, "orders", 1)
+    with pytest.raises(UsageError, match="open for writing already"):
+        open_log(tmp_path, "orders", 0)
+    one.close()
+    other.close()
+    open_log(tmp_path, "orders", 0).close()

@@ -58,3 +58,12 @@ def test_records_without_a_key_stick_to_a_partition_for_a_batch() -> None:
     sizes = np.full(10, 50, np.int64)
     assert sticky_partition(sizes, 0, 100, 3).tolist() == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
     assert sticky_partition(sizes[4:], 200, 100, 3).tolist() == [2, 2, 0, 0, 1, 1]
+
+
+def test_keys_in_memory_that_nobody_may_change_are_hashed() -> None:
+    """Such as a map of a file."""
+    keys = pa.array([b"a", b"bcd"], pa.binary())
+    fixed = pa.Array.from_buffers(
+        pa.binary(), 2, [None, *(pa.py_buffer(each.to_pybytes()) for each in keys.buffers()[1:])]
+    )
+    assert murmur2(fixed).tolist() == murmur2(keys).tolist()

@@ -71,9 +71,9 @@ def add_options(parser: ArgumentParser) -> None:
     add("--batch-size", type=size, metavar="SIZE", help="batch.size of the producer (16KiB)")
     add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
     add("--index-interval-bytes", type=size, metavar="SIZE", help="index.interval.bytes (4KiB)")
-    help_of_type = "message.timestamp.type, for records that do not say it (CreateTime)"
+    help_of_type = "message.timestamp.type, where no column says it (CreateTime)"
     add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)
-    add("--timestamp", type=count, metavar="MS", help="of records that have none, in ms since 1970 (now)")
+    add("--timestamp", type=count, metavar="MS", help="of all records, where no column says it, in ms since 1970 (now)")
     add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
     add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
@@ -120,7 +120,10 @@ def run(options: Namespace) -> int:
     rows = [_cells(each) for each in loaded.partitions]
     for line in table(names, rows, right=("records", "size")):
         output.line(line)
-    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    if options.dry_run:
+        what = "nothing was written, as in a dry run"
+    else:
+        what = f"written to {options.to}" if rows else "nothing was written"
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
     output.line(f"{records:,} records in {partitions:,} partition{'s' if partitions != 1 else ''}: {what}")
     return output.end()

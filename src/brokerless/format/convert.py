@@ -135,6 +135,7 @@ class Converter:
         self.totals = Totals()
         self._target, self._limit, self._fetched = target, limit, fetched
         self._decoder = Decoder(limit=limit)
+        self._checker = Decoder(keys=False, values=False, headers=False, limit=limit)
         self._encoders: dict[tuple[int, int], tuple[Encoder, Ratio]] = {}
         self._held: Group | None = None
         """Rows of a batch that may go on."""
@@ -146,6 +147,8 @@ class Converter:
         magic, codec = self._targets(batches)
         passed, dropped = self._as_they_are(batches, magic, codec), _dropped(batches, magic)
         self._count(buffer, batches, magic, passed, dropped)
+        if self._fetched is None and (damages := self._check(buffer, batches.take(passed), base)):
+            yield Converted(_NOTHING, damages)
         kept = _Kept(buffer, batches, np.flatnonzero(passed))
         rows = np.flatnonzero(~passed & ~dropped)
         for decoded in self._decode(buffer, batches.take(rows), base):
@@ -170,6 +173,11 @@ class Converter:
         held, self._held = self._held, None
         if held is not None:
             yield self._out([data for run, _ in self._runs(held) for _, data, _ in self._encode(run, False)])
+
+    def _check(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> list[Damage]:
+        """What is broken inside batches that are handed on as they are."""
+        found = [*self._checker.decode(buffer, batches, base), self._checker.flush()]
+        return [damage for decoded in found if decoded is not None for damage in decoded.damages]
 
     def _decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> Iterator[Decoded]:
         yield from self._decoder.decode(buffer, batches, base)

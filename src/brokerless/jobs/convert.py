@@ -22,7 +22,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
 from brokerless.log import names
-from brokerless.log.bulk import PartitionOutput
+from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint, load_partition_metadata
 from brokerless.log.config import LogConfig
@@ -96,9 +96,7 @@ def plan(
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, or ``directory`` is in what is read.
     """
-    to = os.fspath(directory)
-    if "://" in to:
-        raise UsageError(f"{to}: logs are written to local directories; give one, and copy it from there")
+    to = str(output_directory(directory))
     for source in sources:
         if "://" not in source and is_within(to, source):
             raise UsageError(f"{to} is within {source}, which is read; write to another directory")

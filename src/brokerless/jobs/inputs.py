@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import select
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json")
 """Names of the files of a directory that are read; those that begin with ``_`` or ``.`` are notes of who wrote it."""
+_GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _ROWS = 1 << 15
 _BYTES = 8 << 20
@@ -56,12 +59,18 @@ class Inputs:
         """Not ahead: a thread that waits for input could not be interrupted."""
         if self._stdin is None:
             raise UnreadableError("stdin: it is closed")
-        if self._stdin.peek(4)[:4] == _PARQUET_MAGIC:
+        stdin = _interruptible(self._stdin)
+        if stdin.peek(4)[:4] == _PARQUET_MAGIC:
             raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
-        return self._count("stdin", self._lines("stdin", self._stdin), is_lines=True)
+        return self._count("stdin", self._lines("stdin", stdin), is_lines=True)
 
     def _read(self, path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
-        is_parquet = file.read(0, 4).tobytes() == _PARQUET_MAGIC
+        start = file.read(0, 4).tobytes()
+        is_parquet = start == _PARQUET_MAGIC
+        if not file.size and path.endswith(".parquet"):
+            raise UnreadableError(f"{path}: this Parquet file cannot be read: it is empty")
+        if start[:2] == _GZIP_MAGIC:
+            raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
         batches = _parquet(path, file) if is_parquet else self._lines(path, _Stream(file))
         return self._count(path, batches, is_lines=not is_parquet)
 
@@ -92,6 +101,30 @@ def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         while (batch := ahead.result()) is not None:
             ahead = reader.submit(next, batches, None)
             yield batch
+
+
+class _Pipe(io.RawIOBase):
+    """A pipe whose reader looks up four times a second. With several threads, Python may miss a signal that comes just
+    before it begins to wait, and then would wait on."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not select.select([self._descriptor], [], [], 0.25)[0]:
+            pass
+        return os.readv(self._descriptor, [buffer])
+
+
+def _interruptible(stdin: io.BufferedReader) -> io.BufferedReader:
+    """What is read before anything was; a file in memory stays what it is."""
+    try:
+        return io.BufferedReader(_Pipe(stdin.fileno()), 1 << 16)
+    except (OSError, ValueError):
+        return stdin
 
 
 class _Stream(io.RawIOBase):

@@ -29,8 +29,8 @@ from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, encode, obs
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.format.encode import Encoder, Ratio
 from brokerless.jobs.places import Placement, Placer
-from brokerless.log import names, storage
-from brokerless.log.bulk import PartitionOutput
+from brokerless.log import names
+from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_partition_metadata
 from brokerless.log.config import LogConfig
@@ -127,9 +127,7 @@ class Loader:
         config: LogConfig | None = None,
         dry_run: bool = False,
     ) -> None:
-        if storage.is_remote(directory):
-            raise UsageError(f"{directory}: only local log directories are written to; write there, and copy")
-        self._directory = Path(directory)
+        self._directory = output_directory(directory)
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.errors import UsageError
-from brokerless.rows import RowError, is_topic
+from brokerless.rows import LAST_OFFSET, RowError, is_topic
 
 Int64s = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ class Placement:
         for name, value, least, most in (
             ("partition", self.partition, 0, 2**31 - 1),
             ("partitions", self.partitions, 1, 2**31 - 1),
-            ("start_offset", self.start_offset, 0, 2**63 - 1),
+            ("start_offset", self.start_offset, 0, LAST_OFFSET),
             ("timestamp", self.timestamp, -1, 2**63 - 1),
         ):
             if value is not None and not least <= value <= most:

@@ -6,6 +6,7 @@ Until then its directory has a name that a broker would delete at its start and 
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from contextlib import ExitStack
@@ -24,9 +25,20 @@ from brokerless.log.epochs import Epochs
 from brokerless.log.lock import NO_BROKER, has_partitions, lock_directory
 from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
 from brokerless.log.opening import DEFAULTS, begin, checked_name
+from brokerless.log.storage import is_remote, local
 from brokerless.log.writer import Appended, LogWriter, unwritable
 
 _LONGEST_NAME = 255
+
+
+def output_directory(path: str | os.PathLike[str]) -> Path:
+    """A log directory to write to, as people name it. Raises :class:`UsageError` for one that is not local, or none."""
+    name = os.fspath(path)
+    if not name:
+        raise UsageError("the directory to write to has no name")
+    if is_remote(name):
+        raise UsageError(f"{name}: logs are written to local directories; give one, and copy it from there")
+    return Path(local(name))
 
 
 class PartitionOutput:

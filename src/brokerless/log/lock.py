@@ -41,6 +41,8 @@ class Held:
 
 
 _held: dict[str, Held] = {}
+_written: dict[str, int] = {}
+"""Partitions' directories that are open for writing, and in which process."""
 _guard = threading.Lock()
 
 
@@ -88,6 +90,22 @@ def is_locked(path: str | Path) -> bool:
         finally:
             os.close(descriptor)
     return False
+
+
+@contextlib.contextmanager
+def only_writer(partition: Path) -> Generator[None]:
+    """Nobody else in this process writes to a partition's directory meanwhile; other processes are kept away by the
+    lock on the log directory. Raises :class:`UsageError` if somebody does."""
+    name = os.path.realpath(partition)
+    with _guard:
+        if _written.get(name) == os.getpid():
+            raise UsageError(f"{partition}: this log is open for writing already; close it first")
+        _written[name] = os.getpid()
+    try:
+        yield
+    finally:
+        with _guard:
+            del _written[name]
 
 
 def spoil(held: Held) -> None:

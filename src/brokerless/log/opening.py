@@ -14,7 +14,7 @@ from brokerless.log.atomic import sync_directory, write_file
 from brokerless.log.checkpoint_writers import partition_metadata, random_id
 from brokerless.log.config import LogConfig
 from brokerless.log.index_writers import SegmentState
-from brokerless.log.lock import Held, lock_directory, spoil
+from brokerless.log.lock import Held, lock_directory, only_writer, spoil
 from brokerless.log.offset_checkpoints import read_checkpoints, write_checkpoints
 from brokerless.log.producer_loading import Producers, load_producers, no_producers
 from brokerless.log.producers import ProducerState, snapshots_out_of_range, stray_snapshots
@@ -48,6 +48,7 @@ def open_log(
     path = log_directory / checked_name(topic, partition)
     with ExitStack() as stack, unwritable(log_directory):
         held = stack.enter_context(lock_directory(log_directory, exclusive=True))
+        stack.enter_context(only_writer(path))
         if path.is_dir():
             checkpoints = read_checkpoints(log_directory, topic, partition)
             at_ms = now_ms() if at_ms is None else at_ms

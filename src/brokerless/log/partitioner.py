@@ -47,7 +47,7 @@ def _murmur2(data, start, length):
     return hashed ^ (hashed >> np.uint32(15))
 
 
-@kernel("void(uint8[::1], int32[::1], int32[::1])")
+@kernel("void(Array(uint8, 1, 'C', readonly=True), Array(int32, 1, 'C', readonly=True), int32[::1])")
 def _hash_rows(data, ends, hashes):
     for row in range(len(hashes)):
         start = np.int64(ends[row])

@@ -6,6 +6,7 @@ it, then what says that both are there. Everything appended counts as replicated
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -180,6 +181,7 @@ class LogWriter:
 
         Raises :class:`UsageError` for a negative offset.
         """
+        offset = operator.index(offset)
         if offset < 0:
             raise UsageError(f"truncate_to: {offset} is not an offset")
         with self._writing():
@@ -206,6 +208,7 @@ class LogWriter:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Deletes everything; the log goes on at ``offset``, empty. Raises :class:`UsageError` for a negative one."""
+        offset = operator.index(offset)
         if offset < 0:
             raise UsageError(f"truncate_fully_and_start_at: {offset} is not an offset")
         with self._writing():
@@ -214,6 +217,7 @@ class LogWriter:
     def delete_records_before(self, offset: int) -> int:
         """Raises the log start offset to ``offset``, and deletes the segments that are wholly before it; returns how
         many. Raises :class:`UsageError` for an offset behind the log's end."""
+        offset = operator.index(offset)
         if offset > self._log_end_offset:
             raise UsageError(f"delete_records_before: {offset} is behind the log's end, {self._log_end_offset}")
         if offset <= self._log_start_offset:

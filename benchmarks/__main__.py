@@ -80,7 +80,8 @@ def table(results: Sequence[Result], records: int) -> Table:
     cores = os.cpu_count()
     shown = Table(title=f"{records:,} records; medians, (lowest to highest); {cores} cores; above 1, ours is faster")
     for column in ("workload", "unit", "ours", "theirs", "ratio", "size", "anchor"):
-        shown.add_column(column, justify="left" if column in ("workload", "unit", "anchor") else "right")
+        is_text = column in ("workload", "unit", "anchor")
+        shown.add_column(column, justify="left" if is_text else "right", no_wrap=column == "workload")
     for result in results:
         workload = result.workload
         sides = [spread(figures, workload.unit) for figures in (result.ours, result.theirs)]

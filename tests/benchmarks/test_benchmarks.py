@@ -47,9 +47,7 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(measure, "WARM_UP_PASSES", 1)
 
 
-@pytest.mark.parametrize(
-    "prefix", ["deep-read-lz4", "build-lz4", "headers", "deep-read-aiokafka-none", "dump-json", "load-parquet"]
-)
+@pytest.mark.parametrize("prefix", ["deep-read-lz4", "build-lz4", "headers", "deep-read-aiokafka-none", "dump-json"])
 def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--only", prefix, "--records", str(RECORDS), "--runs", "1"]) == 0
     output = capfd.readouterr()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from tests.golden import broker_data, cases, of_type
@@ -20,8 +19,6 @@ from tests.kafka.oracle import read_logs, run_dump
 import brokerless
 from brokerless.errors import Finding, UsageError
 from brokerless.jobs.salvage import Result, Salvage, plan, salvage
-from brokerless.jobs.salvages.carve import Carving, carve
-from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
 
 pytestmark = pytest.mark.xdist_group("salvaged")
@@ -234,6 +231,39 @@ def test_what_was_saved_is_accepted_by_verify_and_kafkas_dump_tool(
     assert not re.search(r"mismatch|do not have|out of order|isvalid: false|invalid|corrupt", text, re.IGNORECASE)
 
 
+def test_records_before_a_break_inside_a_batch_are_saved_when_asked(tmp_path: Path, kafka_jars: Path) -> None:
+    broken: dict[int, set[int]] = {}
+    for number, each in enumerate(DAMAGED):
+        lines = each.expected()
+        positions = {x.get("batchPosition", x["position"]) for x in of_type(lines, "error") if x["phase"] == "records"}
+        for batch in of_type(lines, "batch"):
+            plain = batch["magic"] == 2 and batch["compression"] == "none" and not batch["isControl"]
+            if batch["position"] in positions and plain:
+                told = {r["offset"] for r in of_type(lines, "record") if r["batchPosition"] == batch["position"]}
+                broken[number] = broken.get(number, set()) | told
+        if number in broken:
+            partition = tmp_path / "source" / f"case-{number}"
+            partition.mkdir(parents=True)
+            shutil.copyfile(each.log, partition / f"{0:020}.log")
+    assert sum(map(bool, broken.values())) > 10
+    without, _ = run(tmp_path / "source", tmp_path / "without")
+    results, _ = run(tmp_path / "source", tmp_path / "with", Salvage(partial=True))
+    assert not any(result.partial for result in without)
+    for result in results:
+        name, number = result.task.name, result.task.partition
+        added = records(tmp_path / "with" / name).keys() - records(tmp_path / "without" / name).keys()
+        assert added == broken[number], DAMAGED[number]
+        assert result.partial == bool(added)
+    logs = [path for path in sorted((tmp_path / "with").rglob("*.log")) if path.stat().st_size]
+    for path, lines in read_logs(logs).items():
+        assert not list(of_type(lines, "error")), path
+        original = [contents(line) for line in of_type(DAMAGED[int(path.parent.name[5:])].expected(), "record")]
+        for line in of_type(lines, "record"):
+            if line["offset"] in broken[int(path.parent.name[5:])]:
+                assert contents(line) in original, DAMAGED[int(path.parent.name[5:])]
+    assert not [each for each in brokerless.open(tmp_path / "with").verify() if each.severity != "info"]
+
+
 def test_what_is_deleted_but_still_there_is_read_when_asked(tmp_path: Path) -> None:
     source, name = tmp_path / "source", "segments-0"
     shutil.copytree(CLEAN / name, source / name)
@@ -339,49 +369,3 @@ def test_a_dry_run_says_the_same_and_writes_nothing(seeded: tuple[Path, Path, li
     assert [(r.batches, r.start_offset, r.end_offset, r.losses) for r in dry] == [
         (r.batches, r.start_offset, r.end_offset, r.losses) for r in wet
     ]
-
-
-def refuse(finding: Finding) -> None:
-    pytest.fail(str(finding))
-
-
-def test_batches_are_carved_out_of_a_disk(tmp_path: Path) -> None:
-    chance = random.Random(5)
-    names = ["segments-0", "txn-0", "codec-lz4-1", "compacted-gzip-0"]
-    logs = [log for name in names for log in sorted((CLEAN / name).glob("*.log")) if log.stat().st_size]
-    image = bytearray(chance.randbytes(300_000))
-    for log in logs:
-        image += log.read_bytes() + chance.randbytes(chance.randint(1, 5000)) + bytes(chance.randint(0, 9000))
-    path = tmp_path / "disk.img"
-    path.write_bytes(image)
-    carved = list(carve(Carving(str(path), str(tmp_path / "to"), LogConfig()), 0, refuse))
-    found = [records(tmp_path / "to" / f"carved-{each.partition}") for each in carved]
-    for name in names[:3]:
-        assert records(CLEAN / name) in found
-    compacted = records(CLEAN / names[3])
-    assert sum(each.items() <= compacted.items() for each in found) == len(found) - 3
-    assert sum(len(each) for each in found[3:]) == len(compacted)
-    assert sum(each.bytes for each in carved) == sum(log.stat().st_size for log in logs)
-    assert not [each for each in brokerless.open(tmp_path / "to").verify() if each.severity != "info"]
-
-
-def test_nothing_is_carved_out_of_chance(tmp_path: Path) -> None:
-    image = bytearray(np.random.default_rng(7).bytes(200_000_000))
-    chance = random.Random(7)
-    near = 0
-    for each in cases("formats"):
-        data = each.log.read_bytes()
-        for batch in of_type(each.expected(), "batch"):
-            if batch["sizeInBytes"] > 100_000 or (batch["magic"] < 2 and batch["compression"] != "none"):
-                continue  # a wrapper message has true messages in it, of which a codec may leave some as they are
-            part = bytearray(data[batch["position"] : batch["position"] + batch["sizeInBytes"]])
-            covered = 21 if batch["magic"] == 2 else 16
-            part[chance.randrange(covered, len(part))] ^= 1 << chance.randrange(8)
-            at = chance.randrange(len(image) - len(part))
-            image[at : at + len(part)] = part
-            near += 1
-    assert near > 50
-    path = tmp_path / "disk.img"
-    path.write_bytes(image)
-    assert not list(carve(Carving(str(path), str(tmp_path / "to"), LogConfig()), 0, refuse))
-    assert not (tmp_path / "to").exists()

@@ -39,6 +39,8 @@ def add_options(parser: ArgumentParser) -> None:
     add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
     add("--carve", action="store_true", help="the paths are files of unknown content, such as images of disks")
     add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    add("--partial", action="store_true", help="of batches whose checksum is right, but which break off inside, take "
+        "the records before (v2)")  # fmt: skip
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be lost")
     add_max_batch_bytes(parser)
 
@@ -62,7 +64,7 @@ def run(options: Namespace) -> int:
         return partition.path in chosen
 
     config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
-    how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run)
+    how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[Result] = []
     with progress("bytes", sum(task.size for task in tasks) * (1 if options.dry_run else 2)) as done:
@@ -84,8 +86,8 @@ def _carve(options: Namespace) -> int:
     from brokerless.log.storage import open_file
     from brokerless.views.salvage import carved_lines, carved_row
 
-    if options.topic or options.partition or options.include:
-        raise UsageError("--carve reads bytes: it knows no topics, partitions or states")
+    if options.topic or options.partition or options.include or options.partial:
+        raise UsageError("--carve reads bytes: it knows no topics, partitions or states, and only whole batches")
     output = Output()
     config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
@@ -121,6 +123,9 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     losses = list(loss_lines(results))
     for line in ["", *losses] if losses else []:
         output.line(line)
+    partial = sum(each.partial for each in results)
+    if partial:
+        output.say(f"batches of which only the first records could be saved: {partial:,}")
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
     partitions = "1 partition" if len(results) == 1 else f"{len(results):,} partitions"
     output.line(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

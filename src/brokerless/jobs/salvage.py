@@ -38,11 +38,12 @@ from brokerless.log.storage import StorageOptions, open_file
 @dataclass(frozen=True, slots=True)
 class Salvage:
     """How all partitions are salvaged. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done
-    but writing."""
+    but writing. ``partial``: of v2 batches whose checksum is right, but which break off inside, the records before."""
 
     config: LogConfig = field(default_factory=LogConfig)
     limit: int = DEFAULT_LIMIT
     dry_run: bool = False
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,8 @@ class Result:
     repeated: int
     overlapping: int
     misplaced: int
+    partial: int = 0
+    """Batches of which only some records were saved."""
 
 
 def plan(
@@ -197,6 +200,7 @@ def run(task: Task, report: Report, done: Callable[[int], object]) -> Result:
         len(choice.repeated),
         len(choice.overlapping),
         len(choice.misplaced),
+        int(saved["partial"].sum()),
     )
 
 
@@ -237,7 +241,7 @@ def _read(
         following = next((base for base in bases if base > source.base_offset), TO_THE_END)
         try:
             with open_file(source.path, task.storage_options) as file:
-                for found in find_sound(file, task.salvage.limit):
+                for found in find_sound(file, task.salvage.limit, task.salvage.partial):
                     if isinstance(found, Region):
                         waiting.append(found if found.after is not None else _from(found, source.base_offset))
                         continue
@@ -310,7 +314,7 @@ def _write(
             )
         )
         files = [file.path for file in task.files]
-        taken = write_batches(output, saved, files, report, done, task.storage_options)
+        taken = write_batches(output, saved, files, report, done, task.salvage.limit, task.storage_options)
         output.finish(start, end, _epochs(task, end))
         output.commit()
     return taken

@@ -43,6 +43,7 @@ def row(result: Result) -> dict[str, Any]:
         "repeatedBatches": result.repeated,
         "overlappingBatches": result.overlapping,
         "misplacedBatches": result.misplaced,
+        "partialBatches": result.partial,
         "losses": [_loss_row(each) for each in result.losses],
     }
 

@@ -130,7 +130,9 @@ def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: 
     Path(carving.directory).mkdir(parents=True, exist_ok=True)
     first, last = int(batches["first"][0]), int(batches["last"][-1])
     with PartitionOutput(carving.directory, TOPIC, partition, carving.config, start_offset=first) as output:
-        taken = write_batches(output, batches, [carving.path], report, lambda _: None, carving.storage_options)
+        taken = write_batches(
+            output, batches, [carving.path], report, lambda _: None, carving.limit, carving.storage_options
+        )
         if taken.any():
             output.finish(first, last + 1, ())
             output.commit()

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.batches import Batches, checksums_match, read_headers
+from brokerless.format.columns import Columns
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoder, look_into_wrappers
+from brokerless.format.parts import joined
 from brokerless.format.search import find_batch
 from brokerless.log.segment import Chunk, is_zero, scan
 from brokerless.log.storage import File
@@ -37,11 +39,12 @@ SOUND = np.dtype(
         ("magic", "i1"),
         ("follows", "?"),
         ("compacted", "?"),
+        ("partial", "?"),
     ]
 )
 """A sound batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
 ``follows``: whether it is right behind another sound batch; ``compacted``: whether it shows that it was
-compacted."""
+compacted; ``partial``: only the records up to ``last`` can be trusted, of a batch that breaks off inside."""
 
 _STEP = 1 << 20
 _LARGE = 1 << 20
@@ -75,12 +78,13 @@ class Region:
         return self.kind in ("zero-tail", "trailing-zeros")
 
 
-def find_sound(file: File, limit: int = DEFAULT_LIMIT) -> Iterator[NDArray[np.void] | Region]:
+def find_sound(file: File, limit: int = DEFAULT_LIMIT, partial: bool = False) -> Iterator[NDArray[np.void] | Region]:
     """The sound batches of a file (:data:`SOUND`, shape ``(n,)``), and the regions between them, by position.
 
-    ``limit``: bytes that one batch may inflate to; a larger one is not sound.
+    ``limit``: bytes that one batch may inflate to; a larger one is not sound. ``partial``: of v2 batches whose checksum
+    is right, but whose records do not decode to the end, what comes before counts as sound.
     """
-    finder = _Finder(file, limit)
+    finder = _Finder(file, limit, partial)
     while finder.at < file.size:
         yield from finder.follow()
 
@@ -89,7 +93,8 @@ class _Finder:
     """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last sound batch
     ended, and ``_after`` the offset behind it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
 
-    def __init__(self, file: File, limit: int) -> None:
+    def __init__(self, file: File, limit: int, partial: bool) -> None:
+        self._partial = partial
         self.at = 0
         self._file, self._end, self._limit = file, -1, limit
         self._after: int | None = None
@@ -184,8 +189,22 @@ class _Finder:
                 yield self._sound(chunk, batches.take(slice(row, bad)))
             if bad < len(batches):
                 damage = damages[int(positions[bad])]
+                if self._partial and not batches.is_legacy[bad] and not batches.is_control[bad]:
+                    yield from self._part_of(chunk, batches.take(slice(bad, bad + 1)))
                 yield self._region(chunk.base + int(batches.ends[bad]), damage.kind, damage.message, batches, bad)
             row = bad + 1
+
+    def _part_of(self, chunk: Chunk, batch: Batches) -> Iterator[NDArray[np.void]]:
+        """The records of a batch before it breaks off; its bytes are still those of a region."""
+        columns = decode_batch(chunk.buffer, batch, self._limit)
+        if columns is None:
+            return
+        at, end = self.at, self._end
+        sound = self._sound(chunk, batch)
+        sound["partial"], sound["records"], sound["last"] = True, columns.rows, columns.offset[columns.rows - 1]
+        self._after = int(sound["last"][0]) + 1
+        self.at, self._end = at, end
+        yield sound
 
     def _sound(self, chunk: Chunk, batches: Batches) -> NDArray[np.void]:
         sound = np.zeros(len(batches), SOUND)
@@ -245,6 +264,16 @@ class _Finder:
             else:
                 return position + found
         return None
+
+
+def decode_batch(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Columns | None:
+    """The records of one batch, as far as they decode; None if there are none."""
+    decoder = Decoder(limit=limit)
+    parts = [decoded.columns for decoded in decoder.decode(buffer, batch)]
+    rest = decoder.flush()
+    parts += [] if rest is None else [rest.columns]
+    parts = [each for each in parts if each.rows]
+    return joined(parts) if parts else None
 
 
 def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:

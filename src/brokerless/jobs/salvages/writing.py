@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, RefusedError
 from brokerless.format import layouts
+from brokerless.format.batches import read_headers
+from brokerless.format.encode import Encoder
+from brokerless.jobs.salvages.sound import decode_batch
 from brokerless.log.bulk import PartitionOutput
 from brokerless.log.segment import Report
 from brokerless.log.storage import File, StorageOptions, open_file
@@ -25,11 +28,13 @@ def write_batches(
     paths: Sequence[str],
     report: Report,
     done: Callable[[int], object],
+    limit: int,
     storage_options: StorageOptions | None = None,
 ) -> NDArray[np.bool_]:
-    """Appends batches, by offset, and says which of them the log took (bool); why not is reported."""
+    """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``limit``: bytes
+    that a batch may inflate to, as it was found."""
     taken = np.ones(len(saved), np.bool_)
-    with _Files(paths, storage_options) as files:
+    with _Files(paths, limit, storage_options) as files:
         for start, end in _pieces(saved):
             piece = saved[start:end]
             buffers = list(_copies(piece, files))
@@ -64,6 +69,7 @@ def _copies(piece: NDArray[np.void], files: _Files) -> Iterator[NDArray[np.uint8
     apart = (piece["file"][1:] != piece["file"][:-1]) | (
         piece["position"][1:] != piece["position"][:-1] + piece["size"][:-1]
     )
+    apart |= piece["partial"][1:] | piece["partial"][:-1]
     starts = [0, *(np.flatnonzero(apart) + 1).tolist()]
     for start, end in zip(starts, [*starts[1:], len(piece)], strict=True):
         position = int(piece["position"][start])
@@ -75,13 +81,27 @@ def _copies(piece: NDArray[np.void], files: _Files) -> Iterator[NDArray[np.uint8
             # Kafka's reader takes every larger magic for 2, and so was the checksum right; a log has to say 2.
             buffer = buffer.copy()
             buffer[piece["position"][start:end][changed] - position + layouts.MAGIC_POSITION] = layouts.MAGIC_V2
-        yield buffer
+        yield _part(buffer, int(piece["last"][start]), files.limit) if piece["partial"][start] else buffer
+
+
+def _part(buffer: NDArray[np.uint8], last: int, limit: int) -> NDArray[np.uint8]:
+    """A v2 batch of the records that another one has before it breaks off, uncompressed."""
+    batch = read_headers(buffer, np.zeros(1, np.int64))
+    columns = decode_batch(buffer, batch, limit)
+    assert columns is not None
+    header = batch.v2.copy()
+    header["count"] = columns.rows
+    header["last_offset_delta"] = last - int(batch.entry_offset[0])
+    if not batch.timestamp_type[0]:
+        header["max_timestamp"] = columns.timestamp[: columns.rows].max()
+    return Encoder().encode(columns, np.array([0, columns.rows], np.int64), header)
 
 
 class _Files:
     """Files by number, of which a few are open."""
 
-    def __init__(self, paths: Sequence[str], storage_options: StorageOptions | None) -> None:
+    def __init__(self, paths: Sequence[str], limit: int, storage_options: StorageOptions | None) -> None:
+        self.limit = limit
         self._paths, self._options = paths, storage_options
         self._open: dict[int, File] = {}
 

@@ -256,7 +256,7 @@ class _Finder:
             if not file.mapped or file.size > _LARGEST_SEGMENT:  # each false start would be looked at to its end
                 room = min(room, end - position + _FOUND)
             found = find_batch(file.read(position, room), 0, end - position)
-            file.release(position, end - position if found is None else found)
+            file.release(position, room)
             if found is None:
                 position = end
             elif self._is_inner(position + found):

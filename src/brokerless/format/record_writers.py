@@ -60,6 +60,24 @@ def _message_size(row, is_v0, key_ends, key_null, value_ends, value_null) -> int
     return size
 
 
+@inlined
+def _write(buffer, at, row, ends, data) -> int:
+    """A length and so many bytes; returns the position behind them."""
+    start = np.int64(ends[row])
+    length = np.int64(ends[row + 1]) - start
+    at = write_varint(buffer, at, length)
+    copy_value(buffer, at, data, start, length)
+    return at + length
+
+
+@inlined
+def _write_nullable(buffer, at, row, ends, null, data) -> int:
+    if null[row] != 0:
+        buffer[np.uint64(at)] = 1
+        return at + 1
+    return _write(buffer, at, row, ends, data)
+
+
 @kernel(f"int64(int64, int64, int64[::1], int64[::1], int64[::1], {CONTENTS_SIGNATURE}, uint8[::1], int64[::1])")
 def write_records(
     first, gap, starts, base_offsets, base_timestamps,
@@ -93,41 +111,13 @@ def write_records(
             buffer[np.uint64(at)] = 0
             at = write_varlong(buffer, at + 1, timestamp_delta)
             at = write_varint(buffer, at, offset_delta)
-            if key_null[row] != 0:
-                buffer[np.uint64(at)] = 1
-                at += 1
-            else:
-                start = np.int64(key_ends[row])
-                length = np.int64(key_ends[row + 1]) - start
-                at = write_varint(buffer, at, length)
-                copy_value(buffer, at, key_data, start, length)
-                at += length
-            if value_null[row] != 0:
-                buffer[np.uint64(at)] = 1
-                at += 1
-            else:
-                start = np.int64(value_ends[row])
-                length = np.int64(value_ends[row + 1]) - start
-                at = write_varint(buffer, at, length)
-                copy_value(buffer, at, value_data, start, length)
-                at += length
+            at = _write_nullable(buffer, at, row, key_ends, key_null, key_data)
+            at = _write_nullable(buffer, at, row, value_ends, value_null, value_data)
             first_header, last_header = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
             at = write_varint(buffer, at, last_header - first_header)
             for header in range(first_header, last_header):
-                start = np.int64(header_key_ends[header])
-                length = np.int64(header_key_ends[header + 1]) - start
-                at = write_varint(buffer, at, length)
-                copy_value(buffer, at, header_key_data, start, length)
-                at += length
-                if header_value_null[header] != 0:
-                    buffer[np.uint64(at)] = 1
-                    at += 1
-                else:
-                    start = np.int64(header_value_ends[header])
-                    length = np.int64(header_value_ends[header + 1]) - start
-                    at = write_varint(buffer, at, length)
-                    copy_value(buffer, at, header_value_data, start, length)
-                    at += length
+                at = _write(buffer, at, header, header_key_ends, header_key_data)
+                at = _write_nullable(buffer, at, header, header_value_ends, header_value_null, header_value_data)
         ends[batch] = at
     return len(ends)
 
@@ -147,6 +137,19 @@ def size_messages(
         sizes[row - first] = size
         total += size
     return total
+
+
+@inlined
+def _write_with_int32(buffer, at, row, ends, null, data) -> int:
+    """As v0 and v1 have keys and values: a length in four bytes, -1 for null, and so many bytes."""
+    if null[row] != 0:
+        store_u32_be(buffer, at, np.int32(-1))
+        return at + 4
+    start = np.int64(ends[row])
+    length = np.int64(ends[row + 1]) - start
+    store_u32_be(buffer, at, np.int32(length))
+    copy_value(buffer, at + 4, data, start, length)
+    return at + 4 + length
 
 
 @kernel(f"void(int64, int64, int64, int64, int64, int64, {CONTENTS_SIGNATURE}, int64[::1], uint8[::1])")
@@ -172,22 +175,8 @@ def write_messages(
         if magic != 0:
             store_u64_be(buffer, at, append_time if attributes & 8 else timestamp[row])
             at += 8
-        if key_null[row] != 0:
-            store_u32_be(buffer, at, np.int32(-1))
-            at += 4
-        else:
-            start = np.int64(key_ends[row])
-            length = np.int64(key_ends[row + 1]) - start
-            store_u32_be(buffer, at, np.int32(length))
-            copy_value(buffer, at + 4, key_data, start, length)
-            at += 4 + length
-        if value_null[row] != 0:
-            store_u32_be(buffer, at, np.int32(-1))
-        else:
-            start = np.int64(value_ends[row])
-            length = np.int64(value_ends[row + 1]) - start
-            store_u32_be(buffer, at, np.int32(length))
-            copy_value(buffer, at + 4, value_data, start, length)
+        at = _write_with_int32(buffer, at, row, key_ends, key_null, key_data)
+        _write_with_int32(buffer, at, row, value_ends, value_null, value_data)
 
 
 @kernel(f"int64(int64, int64, int64, int64, float32, uint8[::1], {CONTENTS_SIGNATURE}, int64[::1])")

@@ -82,6 +82,7 @@ def run(options: Namespace) -> int:
 def _carve(options: Namespace) -> int:
     from brokerless.format.compression import DEFAULT_LIMIT
     from brokerless.jobs.salvages.carve import Carved, Carving, carve, check
+    from brokerless.log.bulk import output_directory
     from brokerless.log.config import LogConfig
     from brokerless.log.storage import open_file
     from brokerless.views.salvage import carved_lines, carved_row
@@ -91,7 +92,8 @@ def _carve(options: Namespace) -> int:
     output = Output()
     config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
-    carvings = [Carving(path, options.to, config, limit, options.dry_run) for path in options.paths]
+    to = str(output_directory(options.to, options.paths))
+    carvings = [Carving(path, to, config, limit, options.dry_run) for path in options.paths]
     total = 0
     for each in carvings:
         with open_file(each.path) as file:

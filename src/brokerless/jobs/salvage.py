@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import load_notes
-from brokerless.jobs.convert import is_within, topic_id_of
+from brokerless.jobs.convert import topic_id_of
 from brokerless.jobs.salvages.choice import Choice, choose
 from brokerless.jobs.salvages.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
 from brokerless.jobs.salvages.writing import write_batches
 from brokerless.log import names
-from brokerless.log.bulk import PartitionOutput
+from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_leader_epochs
 from brokerless.log.config import LogConfig
@@ -118,14 +118,10 @@ def plan(
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
     name is not known, or ``directory`` is in what is read.
     """
-    to = os.fspath(directory)
-    if "://" in to:
-        raise UsageError(f"{to}: logs are written to local directories; give one, and copy it from there")
+    to = str(output_directory(directory, [log.path for log in logs]))
     tasks: list[Task] = []
     topic_ids: dict[str, str] = {}
     for log in logs:
-        if "://" not in log.path and is_within(to, log.path):
-            raise UsageError(f"{to} is within {log.path}, which is read; write to another directory")
         notes = load_notes(log, storage_options)
         for paths in _by_partition(log, chosen):
             first = paths[0]

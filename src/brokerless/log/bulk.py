@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
@@ -31,14 +32,27 @@ from brokerless.log.writer import Appended, LogWriter, unwritable
 _LONGEST_NAME = 255
 
 
-def output_directory(path: str | os.PathLike[str]) -> Path:
-    """A log directory to write to, as people name it. Raises :class:`UsageError` for one that is not local, or none."""
+def output_directory(path: str | os.PathLike[str], sources: Iterable[str] = ()) -> Path:
+    """A log directory to write to, as people name it, while ``sources`` are read.
+
+    Raises :class:`UsageError` for one that is not local, for none, and for one that is in what is read.
+    """
     name = os.fspath(path)
     if not name:
         raise UsageError("the directory to write to has no name")
     if is_remote(name):
         raise UsageError(f"{name}: logs are written to local directories; give one, and copy it from there")
-    return Path(local(name))
+    directory = Path(local(name))
+    for source in sources:
+        if not is_remote(source) and _is_within(directory, Path(local(source))):
+            raise UsageError(f"{directory} is within {source}, which is read; write to another directory")
+    return directory
+
+
+def _is_within(path: Path, directory: Path) -> bool:
+    """Whether a path is a directory or in it, links followed."""
+    inner, outer = path.resolve(), directory.resolve()
+    return inner == outer or outer in inner.parents
 
 
 class PartitionOutput:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
-from brokerless.jobs.convert import is_within
 from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
 from brokerless.jobs.salvages.writing import write_batches
 from brokerless.log.bulk import PartitionOutput
@@ -31,8 +30,8 @@ TOPIC = "carved"
 
 @dataclass(frozen=True, slots=True)
 class Carving:
-    """What is carved out of ``path`` and written to ``directory``. ``limit``: bytes that one batch may inflate to;
-    ``dry_run``: everything is done but writing."""
+    """What is carved out of ``path`` and written to ``directory``, as :func:`output_directory` gives it. ``limit``:
+    bytes that one batch may inflate to; ``dry_run``: everything is done but writing."""
 
     path: str
     directory: str
@@ -61,13 +60,8 @@ class Carved:
 
 
 def check(carvings: Sequence[Carving]) -> None:
-    """Raises :class:`UsageError` if their directory cannot be written to: it has carved partitions already, is not
-    local, or is in what is read."""
+    """Raises :class:`UsageError` if their directory has carved partitions already."""
     for each in carvings:
-        if "://" in each.directory:
-            raise UsageError(f"{each.directory}: logs are written to local directories; give one, and copy it")
-        if "://" not in each.path and is_within(each.directory, each.path):
-            raise UsageError(f"{each.directory} is within {each.path}, which is read; write to another directory")
         if os.path.lexists(Path(each.directory) / f"{TOPIC}-0"):
             raise UsageError(f"{Path(each.directory) / TOPIC}-0: this partition exists already; write elsewhere")
 

@@ -12,7 +12,7 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data, case
 
 import brokerless
-from brokerless.cli import COMMANDS, main, output
+from brokerless.cli import COMMANDS, main
 
 DATA = broker_data("clean")
 
@@ -69,13 +69,19 @@ def test_verify_warns_of_a_cut_off_end_as_kafkas_reader_does_not_throw(run: Run,
     assert "warning" in result.out.decode()
 
 
-def test_an_interrupt_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
+def test_an_interrupt_ends_without_a_traceback() -> None:
+    code = """
+import sys
+from brokerless.cli import main, output
 
-    monkeypatch.setattr(output.Output, "open", interrupt)
-    result = run("ls", DATA)
-    assert (result.exit_code, result.err) == (130, "")
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+output.Output.open = interrupt
+sys.exit(main(sys.argv[1:]))
+"""
+    result = python("-c", code, "ls", DATA)
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
 
 
 def test_an_interrupt_while_a_command_is_imported_ends_without_a_traceback() -> None:

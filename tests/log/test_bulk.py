@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ from brokerless.errors import RefusedError, UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.bulk import PartitionOutput, unfinished_name
 from brokerless.log.checkpoints import load_offset_checkpoint, load_partition_metadata
+from brokerless.log.commit import commit, discard
 from brokerless.log.config import LogConfig
+from brokerless.log.lock import is_locked
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.offset_checkpoints import Checkpoints, read_checkpoints
 from brokerless.log.opening import open_log
@@ -158,3 +161,29 @@ def test_many_batches_a_call_and_many_calls_come_to_the_same(tmp_path: Path) -> 
     one, many = listed(tmp_path / "one"), listed(tmp_path / "many")
     del one["orders-0/partition.metadata"], many["orders-0/partition.metadata"]
     assert one == many
+
+
+def test_what_is_finished_gets_its_name_from_whoever_has_the_value(tmp_path: Path) -> None:
+    with PartitionOutput(tmp_path, "orders", 0, SMALL, owner="c0ffee") as output:
+        output.append(TEN)
+        unfinished = pickle.loads(pickle.dumps(output.finish()))
+    assert not is_locked(tmp_path)
+    assert ".c0ffee" in unfinished.directory
+    assert not (tmp_path / "orders-0").exists()
+    assert (unfinished.log_start_offset, unfinished.log_end_offset, unfinished.size) == (0, 10, len(TEN))
+    commit(tmp_path, [unfinished])
+    before = listed(tmp_path)
+    open_log(tmp_path, "orders", 0, SMALL, at_ms=0).close()
+    assert listed(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["orders-0"]
+
+
+def test_what_changed_since_it_was_finished_is_not_committed(tmp_path: Path) -> None:
+    with PartitionOutput(tmp_path, "orders", 0, SMALL) as output:
+        output.append(TEN)
+        unfinished = output.finish()
+    (tmp_path / unfinished.directory / "00000000000000000000.index").unlink()
+    with pytest.raises(UsageError, match="not as it was written"):
+        commit(tmp_path, [unfinished])
+    discard(tmp_path, [unfinished])
+    assert not [path for path in tmp_path.iterdir() if path.is_dir()]

@@ -153,7 +153,7 @@ def run(task: Task, output: PartitionOutput | None, report: Report, done: Callab
     start = min(_log_start_offset(task.source, task.storage_options), reading.end_offset)
     epochs = _epochs(task)
     if output is not None and not reading.damages:
-        output.finish(start, reading.end_offset, epochs)
+        output.set_limits(start, reading.end_offset, epochs)
     return Result(task, converter.totals, start, reading.end_offset, tuple(reading.damages))
 
 

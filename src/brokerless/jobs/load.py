@@ -33,6 +33,7 @@ from brokerless.log import names
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_partition_metadata
+from brokerless.log.commit import Unfinished, commit, discard
 from brokerless.log.config import LogConfig
 from brokerless.log.lock import lock_directory
 from brokerless.log.opening import checked_name
@@ -181,17 +182,22 @@ class Loader:
             self._write_group()
 
     def commit(self) -> Loaded:
-        """Writes what is left, syncs all partitions, and then gives them their names, one after the other."""
+        """Writes what is left, syncs all partitions, and then gives them their names."""
         self._write_group()
         for each in self._open.values():
             self._append(each, each.batcher.finish())
         while self._waiting:
             self._write_oldest()
-        outputs = [each.output for each in self._open.values() if each.output is not None]
-        for output in outputs:
-            output.sync()
-        for output in outputs:
-            output.commit()
+        partitions: list[Unfinished] = []
+        try:
+            for each in self._open.values():
+                if each.output is not None:
+                    partitions.append(each.output.finish())
+            if partitions:
+                commit(self._directory, partitions)
+        except BaseException:
+            discard(self._directory, partitions)
+            raise
         return Loaded(tuple(self._loaded()), self._rows, self._control_records)
 
     def _loaded(self) -> Iterator[LoadedPartition]:

@@ -311,7 +311,7 @@ def _write(
         )
         files = [file.path for file in task.files]
         taken = write_batches(output, saved, files, report, done, task.salvage.limit, task.storage_options)
-        output.finish(start, end, _epochs(task, end))
+        output.set_limits(start, end, _epochs(task, end))
         output.commit()
     return taken
 

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.atomic import rename, write_file
+from brokerless.log.atomic import write_file
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
+from brokerless.log.commit import Unfinished, commit, files_of
 from brokerless.log.config import LogConfig
 from brokerless.log.epochs import Epochs
-from brokerless.log.lock import NO_BROKER, has_partitions, lock_directory
-from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
+from brokerless.log.lock import lock_directory
+from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.opening import DEFAULTS, begin, checked_name
 from brokerless.log.storage import is_remote, local
 from brokerless.log.writer import Appended, LogWriter, unwritable
@@ -57,7 +58,7 @@ def _is_within(path: Path, directory: Path) -> bool:
 
 class PartitionOutput:
     """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
-    takes away all that was written, unless :meth:`commit` was called.
+    takes away all that was written, unless :meth:`commit` or :meth:`finish` was called.
 
     The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it.
     """
@@ -71,9 +72,10 @@ class PartitionOutput:
         *,
         start_offset: int = 0,
         topic_id: str | None = None,
+        owner: str = "",
     ) -> None:
         """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
-        broker takes the partition only if it knows the topic by this ID.
+        broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
@@ -81,12 +83,12 @@ class PartitionOutput:
         self._log_directory = Path(directory)
         self._topic, self._partition = topic, partition
         self._target = self._log_directory / checked_name(topic, partition)
-        self._committed = False
         self._epochs: Epochs = ()
+        self._is_ours = True
         with ExitStack() as stack, unwritable(self._log_directory):
             stack.enter_context(lock_directory(self._log_directory, exclusive=False))
             self._refuse_existing()
-            self._path = self._log_directory / unfinished_name(topic, partition)
+            self._path = self._log_directory / unfinished_name(topic, partition, owner)
             contents = begin(self._path, start_offset, topic_id)
             self._writer = LogWriter(self._path, config, contents, sync_rolled=False)
             self._resources = stack.pop_all()
@@ -100,7 +102,7 @@ class PartitionOutput:
         """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
         return self._writer.append(buffer)
 
-    def finish(self, log_start_offset: int, log_end_offset: int, epochs: Epochs) -> None:
+    def set_limits(self, log_start_offset: int, log_end_offset: int, epochs: Epochs) -> None:
         """What batches do not tell of a log that is written anew: the first offset that a reader gets, the offset that
         the next record gets at least, and (unless there are none) the first offset of each leader epoch."""
         if log_end_offset > self._writer.log_end_offset:
@@ -108,10 +110,16 @@ class PartitionOutput:
         self._writer.delete_records_before(log_start_offset)
         self._epochs = epochs
 
-    def sync(self) -> None:
-        """Syncs everything, so that only the name is left for :meth:`commit`: of several outputs, the first is to get
-        its name when nothing can go wrong with the others any more. Raises UnwritableError."""
-        self._writer.close()
+    def finish(self) -> Unfinished:
+        """Syncs everything, lets go of the log directory, and hands over what was written: whoever has the result calls
+        :func:`brokerless.log.commit.commit` or :func:`brokerless.log.commit.discard` with it, in any process.
+
+        Raises UnwritableError; then it is still this object's.
+        """
+        unfinished = self._finish()
+        self._is_ours = False
+        self._resources.close()
+        return unfinished
 
     def commit(self) -> None:
         """Syncs everything and gives the partition its name: from then on it is as after a broker's clean stop, and one
@@ -119,27 +127,23 @@ class PartitionOutput:
 
         Raises :class:`UsageError` if there is such a partition by now, and UnwritableError; then it is not there.
         """
-        self._writer.close()
-        with unwritable(self._log_directory):
-            self._refuse_existing()
-            if self._epochs:
-                write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
-            end = self._writer.log_end_offset
-            # Before the partition is there, nobody minds these lines; without them, a broker would follow all of it.
-            start = self._writer.log_start_offset
-            checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
-            write_checkpoints(self._log_directory, self._topic, self._partition, checkpoints)
-            is_first = not has_partitions(self._log_directory)
-            rename(self._path, self._target)
-            self._committed = True
-            mark = self._log_directory / names.CLEAN_SHUTDOWN
-            if is_first and not mark.exists():
-                write_file(mark, NO_BROKER)
+        commit(self._log_directory, [self._finish()])
+        self._is_ours = False
         self._resources.close()
 
+    def _finish(self) -> Unfinished:
+        self._writer.close()
+        with unwritable(self._path):
+            if self._epochs:
+                write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
+            files = files_of(self._path)
+        start, end = self._writer.log_start_offset, self._writer.log_end_offset
+        checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
+        return Unfinished(self._path.name, self._topic, self._partition, start, end, checkpoints, files)
+
     def abandon(self) -> None:
-        """Takes away what was written; nothing happens after :meth:`commit`."""
-        if not self._committed:
+        """Takes away what was written; nothing happens after :meth:`commit` or :meth:`finish`."""
+        if self._is_ours:
             self._writer.abandon()
             shutil.rmtree(self._path, ignore_errors=True)
         self._resources.close()
@@ -155,7 +159,9 @@ class PartitionOutput:
             raise UsageError(f"{self._target}: this partition exists already; it is not written to")
 
 
-def unfinished_name(topic: str, partition: int) -> str:
-    """The name of a partition's directory while it is being written; a long topic is cut, as Kafka does."""
-    suffix = f"-{partition}.{uuid.uuid4().hex}-delete"
+def unfinished_name(topic: str, partition: int, owner: str = "") -> str:
+    """The name of a partition's directory while it is being written; a long topic is cut, as Kafka does. ``owner``:
+    hexadecimal digits that all directories of one job have in common, a few of the 32."""
+    unique = (owner + uuid.uuid4().hex)[:32]
+    suffix = f"-{partition}.{unique}-delete"
     return topic[: _LONGEST_NAME - len(suffix)] + suffix

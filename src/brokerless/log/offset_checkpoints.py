@@ -38,18 +38,18 @@ def read_checkpoints(log_directory: Path, topic: str, partition: int) -> Checkpo
     )
 
 
-def write_checkpoints(log_directory: Path, topic: str, partition: int, checkpoints: Checkpoints) -> None:
-    """Puts the lines of one partition into the files, and takes out those that are None. Other partitions' lines stay
-    as they are; a file that needs no change is not written.
+def write_checkpoints(log_directory: Path, lines: Mapping[tuple[str, int], Checkpoints]) -> None:
+    """Puts the lines of partitions (topic and number) into the files, and takes out those that are None. Other
+    partitions' lines stay as they are; a file that needs no change is not written.
 
     Raises :class:`UsageError` if a file is not what Kafka writes, as merging would lose its lines; and OSError.
     """
-    values = (checkpoints.recovery_point, checkpoints.log_start_offset, checkpoints.high_watermark)
     descriptor = os.open(log_directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        for name, value in zip(_FILES, values, strict=True):
-            _merge(log_directory / name, {(topic, partition): value})
+        _merge(log_directory / _FILES[0], {place: each.recovery_point for place, each in lines.items()})
+        _merge(log_directory / _FILES[1], {place: each.log_start_offset for place, each in lines.items()})
+        _merge(log_directory / _FILES[2], {place: each.high_watermark for place, each in lines.items()})
     finally:
         os.close(descriptor)
 

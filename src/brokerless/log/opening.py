@@ -63,7 +63,7 @@ def open_log(
             path,
             config,
             contents,
-            lambda checkpoints: write_checkpoints(log_directory, topic, partition, checkpoints),
+            lambda checkpoints: write_checkpoints(log_directory, {(topic, partition): checkpoints}),
             lambda is_sound: _release(closing, held, is_sound),
         )
 

@@ -128,7 +128,7 @@ def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: 
             output, batches, [carving.path], report, lambda _: None, carving.limit, carving.storage_options
         )
         if taken.any():
-            output.finish(first, last + 1, ())
+            output.set_limits(first, last + 1, ())
             output.commit()
     return taken
 

@@ -128,8 +128,8 @@ class Batcher:
         self.records += batch.num_rows
         left, self._left = self._left, None
         if left is not None:
-            # Copying all rows behind those that are left would take longer than cutting them.
-            head = min(batch.num_rows, 2 * left.num_rows + _FEW)
+            # Copying all rows behind those that are left would take longer than cutting them: enough for a few batches.
+            head = min(batch.num_rows, 2 * left.num_rows + self._rows_of_a_batch(batch) + _FEW)
             yield from self._cut(pa.concat_batches([left, batch.slice(0, head)]), is_last=False)
             if head == batch.num_rows:
                 return
@@ -146,6 +146,11 @@ class Batcher:
         left, self._left = self._left, None
         if left is not None:
             yield from self._cut(left, is_last=True)
+
+    def _rows_of_a_batch(self, rows: pa.RecordBatch) -> int:
+        """About how many of these rows fill a batch."""
+        ratio = 1.0 if self.settings.compression_type == "none" else float(self.ratio.estimate)
+        return int(self.settings.batch_size / ratio * rows.num_rows / max(1, rows.nbytes))
 
     def _complete(self, rows: pa.RecordBatch, numbers: Int64s) -> pa.RecordBatch:
         """With all columns, offsets and timestamps given out where there are none."""

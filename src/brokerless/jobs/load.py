@@ -264,7 +264,7 @@ class Loader:
         encoded = future.result()
         observe(each.batcher.ratio, encoded, self._settings)
         if each.output is not None:
-            each.output.append(encoded.buffer)
+            each.output.append(encoded.buffer, computed=True)
         each.size += len(encoded.buffer)
 
 

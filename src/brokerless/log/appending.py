@@ -16,8 +16,16 @@ from brokerless.log.config import LogConfig
 from brokerless.log.producers import ProducerState
 
 
-def checked(buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, producers: ProducerState) -> Batches:
-    """The headers of all batches in a buffer, which are to be appended at ``log_end_offset`` as they are.
+def checked(
+    buffer: NDArray[np.uint8],
+    log_end_offset: int,
+    config: LogConfig,
+    producers: ProducerState,
+    *,
+    computed: bool = False,
+) -> Batches:
+    """The headers of all batches in a buffer, which are to be appended at ``log_end_offset`` as they are. ``computed``:
+    their checksums were computed or checked just now.
 
     Raises :class:`RefusedError` for the first of the reasons that there is: a batch that is not whole, of an unknown
     format, or whose checksum is wrong; offsets that do not grow; a batch larger than a segment may be; one that does
@@ -32,7 +40,7 @@ def checked(buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, p
     following = np.append(log_end_offset, last[:-1] + 1)
     for wrong, reason, text in (
         ((batches.magic < 0) | (batches.magic > layouts.MAGIC_V2), "CorruptRecordException", "an unknown format"),
-        (~checksums_match(buffer, batches), "CorruptRecordException", "a wrong checksum"),
+        (_has_wrong_checksum(buffer, batches, computed), "CorruptRecordException", "a wrong checksum"),
         (first < following, "OffsetsOutOfOrderException", "an offset that was there already"),
         (~is_legacy & (last < first), "OffsetsOutOfOrderException", "a last offset before its first"),
         (batches.sizes > config.segment_bytes, "RecordBatchTooLargeException", "more bytes than a segment"),
@@ -47,3 +55,7 @@ def checked(buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, p
     if refused is not None:
         raise RefusedError(refused.exception, f"batch {refused.row}, offset {refused.offset}: {refused.message}")
     return batches
+
+
+def _has_wrong_checksum(buffer: NDArray[np.uint8], batches: Batches, computed: bool) -> NDArray[np.bool_]:
+    return np.zeros(len(batches), np.bool_) if computed else ~checksums_match(buffer, batches)

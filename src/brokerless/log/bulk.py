@@ -98,9 +98,9 @@ class PartitionOutput:
         """The offset that the next record gets at least."""
         return self._writer.log_end_offset
 
-    def append(self, buffer: NDArray[np.uint8]) -> Appended:
+    def append(self, buffer: NDArray[np.uint8], *, computed: bool = False) -> Appended:
         """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
-        return self._writer.append(buffer)
+        return self._writer.append(buffer, computed=computed)
 
     def set_limits(self, log_start_offset: int, log_end_offset: int, epochs: Epochs) -> None:
         """What batches do not tell of a log that is written anew: the first offset that a reader gets, the offset that

@@ -135,14 +135,15 @@ class LogWriter:
     def producers(self) -> ProducerState:
         return self._producers.state
 
-    def append(self, buffer: NDArray[np.uint8]) -> Appended:
+    def append(self, buffer: NDArray[np.uint8], *, computed: bool = False) -> Appended:
         """Appends whole batches of any format, with their final offsets and leader epochs, to as many segments as they
         need (``UnifiedLog.appendAsFollower``, as if each batch came by itself).
 
         Raises :class:`RefusedError`, and appends nothing, if a batch is not whole or its checksum is wrong, offsets do
-        not grow, a batch is larger than a segment may be, or does not fit what its producer wrote before.
+        not grow, a batch is larger than a segment may be, or does not fit what its producer wrote before. ``computed``:
+        checksums were computed or checked just now, and are not looked at again.
         """
-        batches = checked(buffer, self._log_end_offset, self._config, self._producers.state)
+        batches = checked(buffer, self._log_end_offset, self._config, self._producers.state, computed=computed)
         if not len(batches):
             return Appended(self._log_end_offset, self._log_end_offset - 1, 0, 0)
         with self._writing():

@@ -62,6 +62,9 @@ class RefusedError(BrokerlessError):
         super().__init__(message)
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[RefusedError], tuple[str, str]]:
+        return type(self), (self.reason, str(self))
+
 
 class DamageError(BrokerlessError):
     """Raised where a caller asked to stop at the first damage; ``finding`` says where it is."""
@@ -69,3 +72,10 @@ class DamageError(BrokerlessError):
     def __init__(self, finding: Finding) -> None:
         super().__init__(str(finding))
         self.finding = finding
+
+    def __reduce__(self) -> tuple[type[DamageError], tuple[Finding]]:
+        return type(self), (self.finding,)
+
+
+class JobError(BrokerlessError):
+    """Tasks that Spark gave up: its workers cannot run them, or were lost too often."""

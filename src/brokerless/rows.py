@@ -43,6 +43,9 @@ class RowError(BrokerlessError):
         self.column = column
         self.reason = reason
 
+    def __reduce__(self) -> tuple[type[RowError], tuple[int, str, str]]:
+        return type(self), (self.row, self.column, self.reason)
+
 
 def check_columns(schema: pa.Schema) -> None:
     """Raises :class:`UsageError` if a column is missing, is there twice, or is not one of a record's."""

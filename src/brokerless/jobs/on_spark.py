@@ -1,0 +1,225 @@
+"""Tasks of a job on Spark: one Spark job, with one Spark task for each of ours.
+
+Values come back while the others still run, through an accumulator: Spark adds what a task has put into it when the
+task has succeeded, once, however often it was tried (``DAGScheduler.handleTaskCompletion``, 4.1: of a result stage,
+only the first success of a task counts). Spark moves no bytes of logs; executors read and write files themselves, so
+they need the same paths, and a Python in which brokerless can be imported (``PYSPARK_PYTHON``; the one that runs here
+by default, which is right on one machine, and where an environment has the same path everywhere).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from threading import Thread, current_thread, main_thread
+from typing import IO, TYPE_CHECKING, Any
+from uuid import uuid4
+
+from brokerless.errors import BrokerlessError, JobError, UsageError
+from brokerless.jobs.job import Done, TaskT, ValueT, Work, ignore
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+LOCAL = "local[*,4]"
+"""All processors of this machine; a task whose worker is lost is tried up to four times, as on a cluster."""
+_LOOK_UP = 0.1
+_PATIENCE = 20.0
+"""Seconds without any executor, after which people are told."""
+_STOPPING = 30.0
+"""Seconds that are waited for tasks which were cancelled; Spark kills what has not ended by itself after two."""
+
+
+def what_is_missing() -> str | None:
+    """Why Spark cannot be started here, if it cannot."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed (pip install 'brokerless[spark]')"
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        return "there is no Java (Spark needs 17 or newer)"
+    return None
+
+
+@contextmanager
+def session(spark: SparkSession | str, name: str) -> Generator[SparkContext]:
+    """The context of a session that is there, or of one that is started for a master, and stopped at the end."""
+    if not isinstance(spark, str):
+        context: Any = getattr(spark, "sparkContext", None)
+        if context is None:
+            raise UsageError("a session of Spark Connect cannot run jobs; give a classic session, or a master")
+        yield context
+        return
+    missing = what_is_missing()
+    if missing is not None:
+        raise UsageError(f"--spark {spark}: {missing}")
+    with _keeping_signals():
+        context = _start(spark, name)
+        try:
+            yield context
+        finally:
+            context.stop()
+
+
+@contextmanager
+def _keeping_signals() -> Generator[None]:
+    """PySpark takes Ctrl-C for itself, and does not give it back."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _start(master: str, name: str) -> SparkContext:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark import SparkConf, SparkContext
+
+    running = SparkContext._active_spark_context  # pyright: ignore[reportPrivateUsage]
+    if running is not None:
+        raise UsageError(f"--spark {master}: a Spark session runs in this process already; give that one")
+    conf = SparkConf().setMaster(master).setAppName(name)
+    conf.set("spark.ui.showConsoleProgress", "false")
+    if master.startswith("local"):
+        conf.setIfMissing("spark.ui.enabled", "false")
+        conf.setIfMissing("spark.driver.host", "127.0.0.1").setIfMissing("spark.driver.bindAddress", "127.0.0.1")
+    with tempfile.TemporaryFile("w+", errors="replace") as log:
+        try:
+            return _context(conf, log)
+        except Exception as error:
+            log.seek(0)
+            lines = [line for line in log.read().splitlines() if "Exception" in line or "Error" in line]
+            reason = lines[-1].strip() if lines else str(error).strip().partition("\n")[0]
+            raise UsageError(f"--spark {master}: Spark did not start: {reason}") from error
+
+
+def _context(conf: SparkConf, log: IO[str]) -> SparkContext:
+    """``log``: what Spark has to say of itself, which is not for the terminal."""
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    if gateway is None:
+        gateway = launch_gateway(conf, {"stderr": log})
+    context = SparkContext(gateway=gateway, conf=conf)
+    context.setLogLevel("ERROR")
+    return context
+
+
+class _Failed:
+    """What a task raised on purpose: it would raise it again, so Spark is not to try."""
+
+    def __init__(self, error: BrokerlessError) -> None:
+        self.error = error
+
+
+def run_on(
+    context: SparkContext,
+    work: Work[TaskT, ValueT],
+    tasks: Sequence[TaskT],
+    done: Done,
+    say: Callable[[str], object],
+    name: str,
+) -> Generator[tuple[int, ValueT]]:
+    """As :func:`jobs.job.run`, on a context that is there. ``done`` is called when a task is finished."""
+    if not tasks:
+        return
+    from pyspark.accumulators import AccumulatorParam
+
+    class Inbox(AccumulatorParam[Any]):
+        """On an executor a task's own results, on the driver those that came and were not taken."""
+
+        def zero(self, value: Any) -> Any:
+            return deque()
+
+        def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802 - Spark's name
+            value1.extend(value2)
+            return value1
+
+    inbox: Any = context.accumulator(deque(), Inbox())
+    group = f"brokerless-{uuid4().hex}"
+    raised: list[BaseException] = []
+
+    def task(numbered: tuple[int, TaskT]) -> None:
+        index, own = numbered
+        try:
+            inbox.add([(index, work(own, ignore))])
+        except BrokerlessError as error:
+            inbox.add([(index, _Failed(error))])
+
+    def drive() -> None:
+        try:
+            context.setJobGroup(group, name, interruptOnCancel=True)
+            context.parallelize(list(enumerate(tasks)), len(tasks)).foreach(task)
+        except BaseException as error:
+            raised.append(error)
+
+    driver = Thread(target=drive, name="brokerless-spark", daemon=True)
+    driver.start()
+    open_tasks = set(range(len(tasks)))
+    teller = _Teller(context, group, say)
+    try:
+        while True:
+            is_over = not driver.is_alive()
+            for index, value in _taken(inbox.value):
+                if index not in open_tasks:
+                    continue
+                open_tasks.remove(index)
+                if isinstance(value, _Failed):
+                    raise value.error
+                done(tasks[index].size)
+                yield index, value
+            if is_over:
+                break
+            teller.look()
+            driver.join(_LOOK_UP)
+        if open_tasks or raised:
+            raise JobError(f"Spark gave up: {_reason(raised)}") from (raised[0] if raised else None)
+    finally:
+        if driver.is_alive():
+            context.cancelJobGroup(group)
+            driver.join(_STOPPING)
+
+
+def _taken(values: deque[Any]) -> Iterator[Any]:
+    while values:
+        yield values.popleft()
+
+
+class _Teller:
+    """Says it once if no executor comes, as Spark would wait for one without end."""
+
+    def __init__(self, context: SparkContext, group: str, say: Callable[[str], object]) -> None:
+        self._context, self._group, self._say = context, group, say
+        self._until: float | None = time.monotonic() + _PATIENCE
+
+    def look(self) -> None:
+        if self._until is None or time.monotonic() < self._until:
+            return
+        self._until = None
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
+        stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
+        if not any(stage is not None and stage.numActiveTasks + stage.numCompletedTasks for stage in stages):
+            self._say(f"{self._context.master}: no executor has taken a task yet; has the cluster free cores?")
+
+
+def _reason(raised: list[BaseException]) -> str:
+    """What Spark says in a hundred lines, in one: what Python raised on a worker, if that was it."""
+    text = str(raised[0]) if raised else "results are missing"
+    python = text.partition("Traceback (most recent call last):")[2]
+    found = re.search(r"^\S.*$", python.lstrip("\n"), re.MULTILINE)
+    if found is None:
+        found = re.search(r"(?<=most recent failure: ).*$|(?<=Exception: ).*$", text, re.MULTILINE)
+    return text.partition("\n")[0] if found is None else found[0]

@@ -126,6 +126,19 @@ def test_where_records_were_read_is_not_taken_over() -> None:
     assert rows.schema.names == ["key", "value", "headers", "isControl"]
 
 
+@pytest.mark.parametrize("type_", [pa.int64(), pa.int32(), *map(pa.timestamp, ("s", "ms", "us", "ns"))])
+def test_a_timestamp_for_rows_that_have_none_can_be_given(type_: pa.DataType) -> None:
+    times = pa.array([3000, None, 7000], pa.int64())
+    if type_ == pa.timestamp("s"):
+        times = pa.array([3, None, 7], pa.int64())
+    elif pa.types.is_timestamp(type_):
+        times = times.view(pa.timestamp("ms")).cast(type_).view(pa.int64())
+    rows = normalize(batch(value=["a", "b", "c"], timestamp=times.cast(type_)), timestamp=5000)
+    assert rows.column("timestamp").view(pa.int64()).to_pylist() == [3000, 5000, 7000]
+    nothing = normalize(batch(value=["a"], timestamp=pa.nulls(1)), timestamp=5000)
+    assert nothing.column("timestamp").view(pa.int64()).to_pylist() == [5000]
+
+
 REFUSED_ROWS = [
     ("offset", pa.array([0, None, 2]), 1, "is null"),
     ("offset", pa.array([0, 1, -1]), 2, "is -1, and offsets are not negative"),

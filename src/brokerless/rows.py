@@ -86,14 +86,15 @@ def _size(column: Column) -> int:
     return column.nbytes
 
 
-def normalize(batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
+def normalize(batch: pa.RecordBatch, first_row: int = 0, timestamp: int | None = None) -> pa.RecordBatch:
     """A batch with the columns :data:`CONTENTS`, and those of :data:`PLACES` that it has, in the types of
     ``schemas.RECORDS``, without nulls but in key, value, topic and partition; and ``isControl`` if it is there.
 
     Bytes may come as any type of bytes or strings, dictionaries of them included; integers in any width; timestamps in
     any unit (what is finer than a millisecond is cut off), or as integers in ms; timestamp types by id or name; headers
     as any list of structs of ``key`` and ``value``, null for none; a null topic means that it is not known. Nothing is
-    copied that has the right type. ``first_row``: the number of the first row, for errors.
+    copied that has the right type. ``first_row``: the number of the first row, for errors. ``timestamp`` (ms): that of
+    rows whose own is null, which are refused without it.
 
     Raises :class:`UsageError` for a column that cannot be one of a record's, :class:`RowError` for a row that cannot.
     """
@@ -101,7 +102,10 @@ def normalize(batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
     columns: dict[str, Column] = {}
     for name, convert in _CONVERT.items():
         if name in batch.schema.names:
-            columns[name] = convert(batch.column(name), _Refuse(name, first_row))
+            column = batch.column(name)
+            if name == "timestamp" and timestamp is not None:
+                column = _with_timestamp(column, timestamp)
+            columns[name] = convert(column, _Refuse(name, first_row))
     if "key" not in columns:
         columns["key"] = pa.nulls(batch.num_rows, pa.binary())
     if "headers" not in columns:
@@ -280,6 +284,17 @@ def _offset(column: Column, refuse: _Refuse) -> Column:
     refuse.where(offsets < 0, lambda row: f"is {offsets[row]}, and offsets are not negative")
     refuse.where(offsets > LAST_OFFSET, lambda row: f"is {offsets[row]}, and 2^63 - 2 is the last that there is")
     return column
+
+
+def _with_timestamp(column: Column, timestamp: int) -> Column:
+    """The column, with ``timestamp`` (ms) where it is null."""
+    if pa.types.is_null(column.type):
+        return pa.repeat(pa.scalar(timestamp, pa.int64()), len(column))
+    column = _plain(column)
+    if not column.null_count or not (pa.types.is_timestamp(column.type) or pa.types.is_integer(column.type)):
+        return column
+    in_ms = pa.timestamp("ms", column.type.tz) if pa.types.is_timestamp(column.type) else pa.int64()
+    return pc.call_function("coalesce", [column, pa.scalar(timestamp, in_ms).cast(column.type, safe=False)])
 
 
 def _timestamp(column: Column, refuse: _Refuse) -> Column:

@@ -185,6 +185,19 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would(run: Run, tmp_path: Pat
 
 
 GOOD = '{"value":"a","topic":"t","offset":5}'
+
+
+def test_lines_without_a_timestamp_get_the_one_that_is_given(run: Run, tmp_path: Path) -> None:
+    lines = tmp_path / "some.jsonl"
+    lines.write_text('{"value": "a", "timestamp": 7}\n{"value": "b"}\n{"value": "c", "timestamp": null}\n')
+    assert run("load", lines, "--to", tmp_path / "new", "--topic", "t", "--timestamp", 5).exit_code == 0
+    got = run("cat", "--json", tmp_path / "new").json
+    assert [(line["value"], line["timestamp"]) for line in got] == [("a", 7), ("b", 5), ("c", 5)]
+    refused = run("load", lines, "--to", tmp_path / "other", "--topic", "t")
+    assert refused.exit_code == 2
+    assert "some.jsonl, line 2" in refused.err
+
+
 REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = [
     ("no-json.jsonl", GOOD + "\n{", [], "no-json.jsonl, line 2: this is no JSON: "),
     ("no-value.jsonl", '{"topic":"t"}', [], "no-value.jsonl, line 1: there is no 'value'"),

@@ -73,7 +73,8 @@ def add_options(parser: ArgumentParser) -> None:
     add("--index-interval-bytes", type=size, metavar="SIZE", help="index.interval.bytes (4KiB)")
     help_of_type = "message.timestamp.type, where no column says it (CreateTime)"
     add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)
-    add("--timestamp", type=count, metavar="MS", help="of all records, where no column says it, in ms since 1970 (now)")
+    add("--timestamp", type=count, metavar="MS", help="of records that do not say it themselves, in ms since "
+        "1970 (now, if no column says it; a null in the column is refused without this)")  # fmt: skip
     add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
     add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")

@@ -134,6 +134,7 @@ class Loader:
         self._dry_run = dry_run
         self._placer = Placer(placement, settings.batch_size)
         self._start_offset = placement.start_offset
+        self._own_timestamp = placement.timestamp
         self._timestamp = int(time.time() * 1000) if placement.timestamp is None else placement.timestamp
         self._topic_id = placement.topic_id
         self._topic_ids: dict[str, str] = {}
@@ -156,7 +157,7 @@ class Loader:
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes rows in; what makes full batches is written, some of it later."""
         first_row = self._rows
-        rows = normalize(batch, first_row)
+        rows = normalize(batch, first_row, self._own_timestamp)
         self._rows += rows.num_rows
         numbers = np.arange(first_row, self._rows)
         if "isControl" in rows.schema.names:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +16,63 @@ from brokerless.format.batches import read_headers
 from brokerless.format.encode import Encoder
 from brokerless.jobs.salvages.sound import decode_batch
 from brokerless.log.bulk import PartitionOutput
+from brokerless.log.config import LogConfig
+from brokerless.log.epochs import Epochs
 from brokerless.log.segment import Report
 from brokerless.log.storage import File, StorageOptions, open_file
 
 _PIECE = 8 << 20
 _OPEN = 16
 """Files that are open at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a new partition is to be."""
+
+    directory: str
+    topic: str
+    partition: int
+    config: LogConfig
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``paths``. The first
+    segment begins at ``begin``, and the log has ``start <= offset < end``."""
+
+    batches: NDArray[np.void]
+    paths: Sequence[str]
+    begin: int
+    start: int
+    end: int
+
+
+def write_partition(
+    place: Place,
+    contents: Contents,
+    epochs: Epochs,
+    report: Report,
+    done: Callable[[int], object],
+    limit: int,
+    storage_options: StorageOptions | None = None,
+) -> NDArray[np.bool_]:
+    """Writes a partition, and says which of the batches the log took. ``epochs``: the first offset of each leader
+    epoch; those of the batches if there are none. Raises what :class:`PartitionOutput` does."""
+    Path(place.directory).mkdir(parents=True, exist_ok=True)
+    with PartitionOutput(
+        place.directory,
+        place.topic,
+        place.partition,
+        place.config,
+        start_offset=contents.begin,
+        topic_id=place.topic_id,
+    ) as output:
+        taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
+        output.set_limits(contents.start, contents.end, epochs)
+        output.commit()
+    return taken
 
 
 def write_batches(

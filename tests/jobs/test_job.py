@@ -1,138 +1,104 @@
-"""How a job runs in this process: values, order, errors, and what happens when nobody wants them any more."""
+"""How a job runs on this machine: values, order, errors, and what happens when nobody wants them any more."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import threading
-from collections.abc import Callable
-from contextlib import closing
-from dataclasses import dataclass
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
+from tests.jobs.works import Task, Waiting, kill_itself, process_of, refuse_three, square, wait_for
 
-from brokerless.errors import DamageError, Finding, RefusedError, UsageError
+from brokerless.errors import DamageError, Finding, JobError, RefusedError, UsageError
 from brokerless.jobs import job, on_spark
 from brokerless.jobs.job import in_order, run
 from brokerless.rows import RowError
 
-
-@dataclass(frozen=True)
-class Task:
-    number: int
-
-    @property
-    def size(self) -> int:
-        return 10 * self.number
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=[1, 4], ids=["one-processor", "four-processors"])
-def processors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(job, "processors", lambda: request.param)
+@pytest.fixture(params=[1, 3], ids=["one-process", "three-processes"])
+def processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """In how many processes a small job runs."""
+    monkeypatch.setattr(job, "SOME_BYTES", 0)
     return request.param
 
 
-def square(task: Task, done: Callable[[int], object]) -> int:
-    done(task.size)
-    return task.number**2
-
-
-def test_each_task_gives_its_value_once(processors: int) -> None:
+def test_each_task_gives_its_value_once_and_bytes_add_up(processes: int) -> None:
     tasks = [Task(number) for number in range(50)]
-
-    assert sorted(run(square, tasks)) == [(number, number**2) for number in range(50)]
-
-
-def test_there_may_be_nothing_to_do(processors: int) -> None:
-    assert list(run(square, [])) == []
-
-
-def test_the_bytes_that_tasks_have_read_add_up(processors: int) -> None:
     read: list[int] = []
 
-    list(run(square, [Task(number) for number in range(20)], done=read.append))
+    values = sorted(run(square, tasks, processes=processes, done=read.append))
 
-    assert sum(read) == sum(10 * number for number in range(20))
+    assert values == [(number, number**2) for number in range(50)]
+    assert sum(read) == sum(task.size for task in tasks)
 
 
-def test_values_come_as_they_are_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "processors", lambda: 2)
-    others_are_done = threading.Event()
+def test_there_may_be_nothing_to_do(processes: int) -> None:
+    assert list(run(square, [], processes=processes)) == []
 
-    def work(task: Task, done: Callable[[int], object]) -> int:
-        if task.number == 0:
-            assert others_are_done.wait(60)
-        return task.number
 
-    values: list[int] = []
-    for index, value in run(work, [Task(number) for number in range(6)]):
-        assert index == value
-        values.append(value)
+def test_little_work_is_not_worth_a_process() -> None:
+    assert {value for _, value in run(process_of, [Task(number) for number in range(9)])} == {os.getpid()}
+
+
+def test_tasks_run_at_once_and_values_come_as_they_are_finished(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(job, "SOME_BYTES", 0)
+    begin, last = tmp_path / "begin", tmp_path / "last"
+    begin.touch()
+    tasks = [Waiting(last), *[Waiting(begin)] * 5]
+
+    values: dict[int, int] = {}
+    for index, value in run(wait_for, tasks, processes=2):
+        values[index] = value
         if len(values) == 5:
-            others_are_done.set()
+            last.touch()
 
-    assert values == [1, 2, 3, 4, 5, 0]
+    assert list(values) == [1, 2, 3, 4, 5, 0]
+    assert len(set(values.values())) == 2
+    assert os.getpid() not in values.values()
 
 
 def test_values_can_be_had_in_the_order_of_the_tasks() -> None:
     assert list(in_order([(2, "c"), (0, "a"), (1, "b"), (3, "d")])) == ["a", "b", "c", "d"]
 
 
-def test_several_tasks_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "processors", lambda: 3)
-    together = threading.Barrier(3, timeout=60)
-
-    def work(task: Task, done: Callable[[int], object]) -> int:
-        return together.wait()
-
-    assert sorted(value for _, value in run(work, [Task(number) for number in range(3)])) == [0, 1, 2]
-
-
-def test_what_a_task_raises_ends_the_job(processors: int) -> None:
-    def work(task: Task, done: Callable[[int], object]) -> int:
-        if task.number == 3:
-            raise UsageError("three is not wanted")
-        return task.number
-
+def test_what_a_task_raises_ends_the_job(processes: int) -> None:
     with pytest.raises(UsageError, match="three is not wanted"):
-        list(run(work, [Task(number) for number in range(1000)]))
+        list(run(refuse_three, [Task(number) for number in range(1000)], processes=processes))
 
 
-def test_a_job_that_is_given_up_stops_at_once_and_waits_for_its_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "processors", lambda: 2)
-    begun: list[int] = []
-    ended: list[int] = []
-    reading = threading.Event()
+def test_a_process_that_is_killed_ends_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "SOME_BYTES", 0)
 
-    def work(task: Task, done: Callable[[int], object]) -> int:
-        begun.append(task.number)
-        try:
-            while task.number:
-                reading.set()
-                done(1)  # would go on without end
-        finally:
-            ended.append(task.number)
-        return task.number
-
-    with closing(run(work, [Task(number) for number in range(1000)])) as results:
-        assert next(results) == (0, 0)
-        assert reading.wait(60)
-
-    assert sorted(begun) == sorted(ended)
-    assert len(begun) < 10
+    with pytest.raises(JobError, match="was killed"):
+        list(run(kill_itself, [Task(1), Task(2)], processes=2))
 
 
-def test_early_values_do_not_add_up_while_nobody_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "processors", lambda: 2)
-    begun: list[int] = []
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_when_a_job_is_stopped_no_process_stays(stop: signal.Signals, tmp_path: Path) -> None:
+    code = f"from pathlib import Path; from tests.jobs.works import *; read_until_given_up(Path({str(tmp_path)!r}))"
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, cwd=ROOT, text=True) as process:
+        while len(list(tmp_path.glob("*-begun"))) < 2 and process.poll() is None:
+            time.sleep(0.01)
+        if stop == signal.SIGINT:
+            os.killpg(process.pid, stop)  # as a terminal does, to all of them
+        else:
+            process.kill()
+        _, told = process.communicate()  # which comes back when nobody has stderr open any more
 
-    def work(task: Task, done: Callable[[int], object]) -> int:
-        begun.append(task.number)
-        return task.number
-
-    with closing(run(work, [Task(number) for number in range(1000)])) as results:
-        next(results)
-        assert len(begun) <= 5
+    begun = {path.name.partition("-")[0] for path in tmp_path.glob("*-begun")}
+    assert len(begun) == 2, told
+    if stop == signal.SIGINT:
+        assert begun == {path.name.partition("-")[0] for path in tmp_path.glob("*-ended")}
+        assert told.count("Traceback") == 1, told
 
 
 @pytest.mark.parametrize(
@@ -156,10 +122,10 @@ class Choosing:
     def __init__(self, tasks: int, size: int) -> None:
         self.said: list[str] = []
         self.tasks = [type("Task", (), {"size": size // tasks})() for _ in range(tasks)]
-        self.where = job._choose(self.tasks, self.said.append)
+        self.where = job.choose(self.tasks, self.said.append)
 
 
-def test_small_inputs_are_read_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_inputs_are_read_without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "processors", lambda: 8)
 
     small = Choosing(8, job.MANY_BYTES - 8)
@@ -186,7 +152,7 @@ def test_nothing_is_gained_from_spark_where_one_thing_happens_at_a_time(
     assert Choosing(tasks, 8 * job.MANY_BYTES).where == "none"
 
 
-def test_without_java_large_inputs_are_read_in_this_process_and_why_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_large_inputs_are_read_without_spark_and_why_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "processors", lambda: 8)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", os.devnull)

@@ -1,6 +1,6 @@
 """How a job runs: a plan on the driver, a pure task for each piece, a commit on the driver.
 
-The plan is a list of picklable tasks, each with its ``size`` in bytes. :func:`run` does them, in this process or on
+The plan is a list of picklable tasks, each with its ``size`` in bytes. :func:`run` does them, on this machine or on
 Spark, and gives their values as they are finished; what is to be done about a value (write a line, give a partition its
 name) is done by whoever takes it, on the driver::
 
@@ -10,7 +10,7 @@ name) is done by whoever takes it, on the driver::
 
 ``work(task, done)`` is a function of a module, and takes and gives plain values: what is wrong with a log is in its
 value (:class:`Finding`), and only what stops the whole job is raised. It calls ``done`` with the bytes that it has
-read since the last call, every few MiB: in this process, that is also where a job that was given up stops it. It
+read since the last call, every few MiB; on this machine, that is also where a job that was given up stops it. It
 writes under names of its own, for a lost executor's task is run again, and takes away what it wrote if anything is
 raised.
 
@@ -21,9 +21,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from threading import Event, Lock
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -44,15 +42,13 @@ ValueT = TypeVar("ValueT")
 Work = Callable[[TaskT, Done], ValueT]
 
 NONE = "none"
-"""For ``spark``: never, the tasks are done in this process."""
+"""For ``spark``: never."""
 MANY_BYTES = 32 << 30
-"""From here on, tasks are done on Spark if nothing else is said."""
-_LOOK_UP = 0.25
-"""Seconds. With several threads, Python may miss a signal that comes just before it begins to wait, and wait on."""
-
-
-class _GivenUp(BaseException):
-    """Ends a task whose value nobody waits for."""
+"""From here on, tasks are done on Spark if nothing else is said: its start no longer counts, and a process that is lost
+after ten minutes does not end the job."""
+SOME_BYTES = 256 << 20
+"""What the other processors could read while one reads the largest task, from which on there is a process for each of
+them: to start one costs a second (Python, Numba, kernels)."""
 
 
 def ignore(_: object) -> None:
@@ -67,20 +63,23 @@ def run(
     done: Done = ignore,
     say: Callable[[str], object] = ignore,
     name: str = "brokerless",
+    processes: int | None = None,
 ) -> Generator[tuple[int, ValueT]]:
     """Does all tasks and gives ``(index, value)`` of each as it is finished; those that are listed first begin first.
 
     ``spark``: a master (``local[4]``, ``spark://host:7077``) for which a session is started and stopped, a session,
-    ``"none"`` for this process (as many threads as it has processors), or None: on Spark if there is so much to read
-    that it pays, and Spark is there. ``done`` is called with bytes, from one thread at a time; ``say`` with what people
-    should know, such as that Spark was chosen. ``name``: the job's, for Spark's own pages.
+    ``"none"`` for this machine without Spark (in this process, or with one for each processor where there is much to
+    read), or None: on Spark from :data:`MANY_BYTES` on, if it is there. ``done`` is called with bytes; ``say`` with
+    what people should know, such as that Spark was chosen. ``name``: the job's, for Spark's own pages. ``processes``:
+    at most so many on this machine (None: one for each processor); with 1, no other is started, which only a program
+    whose main module can be imported may do.
 
-    Raises what ``work`` raises, :class:`UsageError` for a master that is none, and :class:`JobError` where Spark gives
-    a task up.
+    Raises what ``work`` raises, :class:`UsageError` for a master that is none, and :class:`JobError` where a process
+    was killed, or Spark gives a task up.
     """
-    spark = _choose(tasks, say) if spark is None else spark
+    spark = choose(tasks, say) if spark is None else spark
     if spark == NONE:
-        yield from _run_here(work, tasks, done)
+        yield from _run_here(work, tasks, done, processors() if processes is None else processes)
         return
     from brokerless.jobs.on_spark import run_on, session
 
@@ -106,8 +105,8 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def _choose(tasks: Sequence[Sized], say: Callable[[str], object]) -> str:
-    """Spark where it pays and is there; otherwise this process."""
+def choose(tasks: Sequence[Sized], say: Callable[[str], object]) -> str:
+    """What ``spark`` of :func:`run` is if nothing is said: Spark where it pays and is there."""
     total = sum(task.size for task in tasks)
     if total < MANY_BYTES or len(tasks) < 2 or processors() < 2:
         return NONE
@@ -116,39 +115,22 @@ def _choose(tasks: Sequence[Sized], say: Callable[[str], object]) -> str:
     missing = what_is_missing()
     gib = f"{total / (1 << 30):,.0f} GiB to read"
     if missing is not None:
-        say(f"{gib}: this process does it alone, as {missing}")
+        say(f"{gib}: without Spark, as {missing}")
         return NONE
-    say(f"{gib}: on Spark, {LOCAL} (--spark none: in this process; --spark MASTER: elsewhere)")
+    say(f"{gib}: on Spark, {LOCAL} (--spark none: without; --spark MASTER: elsewhere)")
     return LOCAL
 
 
-def _run_here(work: Work[TaskT, ValueT], tasks: Sequence[TaskT], done: Done) -> Generator[tuple[int, ValueT]]:
-    threads = min(processors(), len(tasks))
-    if threads < 2:
+def _run_here(
+    work: Work[TaskT, ValueT], tasks: Sequence[TaskT], done: Done, number: int
+) -> Generator[tuple[int, ValueT]]:
+    """One task after the other, unless so much could be read at the same time that it pays to start processes."""
+    meanwhile = sum(task.size for task in tasks) - max((task.size for task in tasks), default=0)
+    number = min(number, len(tasks))
+    if meanwhile < SOME_BYTES or number < 2:
         for index, task in enumerate(tasks):
             yield index, work(task, done)
         return
-    given_up, guard = Event(), Lock()
+    from brokerless.jobs.processes import run_in_processes
 
-    def tell(size: int) -> None:
-        if given_up.is_set():
-            raise _GivenUp
-        with guard:
-            done(size)
-
-    waiting = iter(enumerate(tasks))
-    running: dict[Future[ValueT], int] = {}
-    with ThreadPoolExecutor(threads, "brokerless-task") as pool:
-        try:
-            while True:
-                # No more than what keeps the threads busy: values must not add up while an early one is awaited.
-                while len(running) < threads + 1 and (following := next(waiting, None)) is not None:
-                    running[pool.submit(work, following[1], tell)] = following[0]
-                if not running:
-                    return
-                finished, _ = wait(running, _LOOK_UP, FIRST_COMPLETED)
-                for future in sorted(finished, key=lambda each: running[each]):
-                    yield running.pop(future), future.result()
-        finally:
-            given_up.set()
-            pool.shutdown(cancel_futures=True)
+    yield from run_in_processes(work, tasks, number, done)

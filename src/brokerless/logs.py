@@ -24,6 +24,7 @@ from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert import Result
+    from brokerless.jobs.export import ExportedPartition
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
@@ -348,6 +349,28 @@ class Log:
         conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation)
         tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options)
         return list(convert(tasks, on_damage or raise_damage))
+
+    def export(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        by_date: bool = False,
+        isolation: Isolation = "read_uncommitted",
+        codec: str = "zstd",
+        storage_options: StorageOptions | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> list[ExportedPartition]:
+        """Writes what is new of all partitions as Parquet files to ``to``, a directory or URL; gives those that have
+        something new. See :mod:`brokerless.jobs.export`; ``storage_options`` are those of ``to``.
+
+        What is damaged is left out and told; without ``on_damage``, the first error is raised as :class:`DamageError`.
+        """
+        from brokerless.jobs.export import Export, export, plan
+
+        settings = Export(by_date, isolation, codec)
+        partitions = self.directory.partitions
+        planned = plan(partitions, [self.path], to, settings, self.storage_options, storage_options)
+        return list(export(planned, on_damage or raise_errors))
 
     def verify(self, *, limit: int | None = None) -> Iterator[Finding]:
         """As :meth:`Partition.verify`, of all partitions."""

@@ -23,6 +23,7 @@ COMMANDS = {
     "audit": "all that the files alone tell: damage, gaps, producers, transactions, notes, graded",
     "salvage": "what is sound of damaged logs, as new partitions; and what is lost",
     "convert": "partitions in another format, codec or batch size, as new partitions",
+    "export": "what is new, as Parquet files by topic (and date)",
     "load": "records from Parquet or JSON Lines, into new partitions",
     "internals": "what Kafka's own topics say: committed offsets, groups, transactional ids, the cluster's metadata",
 }

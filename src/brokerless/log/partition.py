@@ -6,7 +6,7 @@ are right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,8 @@ class Piece:
 class Reading:
     """How records are read. ``keys``, ``values``, ``headers``: whether they are kept. ``control``: control records are
     given as well. ``transactions``: given to leave out aborted data and what is not yet stable (read_committed).
-    ``limit``: bytes that one batch may inflate to."""
+    ``limit``: bytes that one batch may inflate to. ``watch`` is shown each chunk, and which of its batches are what was
+    written, before any of their records are given."""
 
     range: Range = EVERYTHING
     keys: bool = True
@@ -46,6 +47,7 @@ class Reading:
     control: bool = False
     transactions: Transactions | None = None
     limit: int = DEFAULT_LIMIT
+    watch: Callable[[str, Chunk, NDArray[np.bool_]], object] | None = None
 
 
 def read_partition(
@@ -89,6 +91,8 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
             break
         # Checked before anything is left out by its header: one flipped bit there would hide records without a word.
         valid = check_checksums(chunk, file.path, findings.append)
+        if reading.watch is not None:
+            reading.watch(file.path, chunk, valid)
         sound = chunk.take(valid).batches
         chosen = sound.take(_chosen(sound, reading, wanted))
         for given in map(pieces, decoder.decode(chunk.buffer, chosen, chunk.base)):

@@ -1,0 +1,100 @@
+"""Export: what is new in partitions, as Parquet files by topic (and date); nothing twice, nothing half.
+
+The plan fixes which offsets are read: from where the last run ended to where the log ends now. A task writes files of
+its own under names that no reader sees; the commit names them, then notes in the topic's manifest how far they go
+(:mod:`jobs.exports.manifest`). A damaged batch is left out, and passed when a sound one follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.jobs import job
+from brokerless.jobs.exports import target
+from brokerless.jobs.exports.commit import Commit, ExportedPartition, Result
+from brokerless.jobs.exports.files import Files
+from brokerless.jobs.exports.plan import Export, Plan, Task, plan
+from brokerless.jobs.exports.reading import NotReadableError, Records
+from brokerless.log.segment import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Export", "ExportedPartition", "Plan", "Result", "Task", "export", "plan", "run"]
+
+
+def export(
+    plan: Plan,
+    report: Report,
+    *,
+    spark: SparkSession | str | None = job.NONE,
+    done: Callable[[int], object] = job.ignore,
+    say: Callable[[str], object] = job.ignore,
+) -> Iterator[ExportedPartition]:
+    """Does what was planned, and gives each partition when it is done. ``report`` is called with every finding, before
+    what it is in is committed; what it raises ends the export. ``spark``, ``done`` and ``say``: see :func:`job.run`.
+
+    Raises :class:`UsageError` if another export was here meanwhile, :class:`UnwritableError` where the target fails.
+    """
+    for finding in plan.findings:
+        report(finding)
+    if not plan.tasks:
+        return
+    if plan.export.dry_run:
+        yield from _run(plan, Commit(plan, report), spark, done, say)
+        return
+    with target.only_export(plan.directory):
+        commit = Commit(plan, report)
+        commit.begin()
+        try:
+            yield from _run(plan, commit, spark, done, say)
+        finally:
+            commit.end()
+
+
+def _run(
+    plan: Plan,
+    commit: Commit,
+    spark: SparkSession | str | None,
+    done: Callable[[int], object],
+    say: Callable[[str], object],
+) -> Iterator[ExportedPartition]:
+    results = job.run(run, plan.tasks, spark=spark, done=done, say=say, name="brokerless export")
+    with closing(results):
+        for index, result in results:
+            yield from commit.take(index, result)
+
+
+def run(task: Task, done: Callable[[int], object]) -> Result:
+    """Reads a task's records and writes its files, which nobody sees yet. Raises :class:`UnwritableError`."""
+    records = Records(
+        task.source,
+        task.start,
+        task.end,
+        task.export.isolation == "read_committed",
+        task.export.limit,
+        task.is_live,
+        task.storage_options,
+        done,
+    )
+    output = Files(task.layout)
+    try:
+        for batch in records:
+            output.add(batch)
+        written = output.finish()
+    except (NotReadableError, UnreadableError) as error:
+        output.abandon()
+        if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
+            records.findings.append(Finding("error", "unreadable-file", task.source.path, None, None, str(error)))
+        return Result((), task.start, tuple(records.findings), ((task.start, None),), is_whole=False)
+    except BaseException:
+        output.abandon()
+        raise
+    next_offset, left_out = records.next_offset, tuple(records.left_out)
+    if not task.is_last:  # another segment follows
+        left_out = tuple((first, task.end - 1 if last is None else last) for first, last in left_out)
+        next_offset = task.end
+    return Result(written, next_offset, tuple(records.findings), left_out)

@@ -73,9 +73,12 @@ class PartitionOutput:
         start_offset: int = 0,
         topic_id: str | None = None,
         owner: str = "",
+        has_offsets: bool = True,
+        as_piece: bool = False,
     ) -> None:
         """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
         broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
+        ``has_offsets``: of :class:`Unfinished`. ``as_piece``: the partition may be there, and this goes behind its end.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
@@ -84,10 +87,12 @@ class PartitionOutput:
         self._topic, self._partition = topic, partition
         self._target = self._log_directory / checked_name(topic, partition)
         self._epochs: Epochs = ()
+        self._has_offsets = has_offsets
         self._is_ours = True
         with ExitStack() as stack, unwritable(self._log_directory):
             stack.enter_context(lock_directory(self._log_directory, exclusive=False))
-            self._refuse_existing()
+            if not as_piece and self._target.exists():
+                raise UsageError(f"{self._target}: this partition exists already; it is not written to")
             self._path = self._log_directory / unfinished_name(topic, partition, owner)
             contents = begin(self._path, start_offset, topic_id)
             self._writer = LogWriter(self._path, config, contents, sync_rolled=False)
@@ -139,7 +144,9 @@ class PartitionOutput:
             files = files_of(self._path)
         start, end = self._writer.log_start_offset, self._writer.log_end_offset
         checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
-        return Unfinished(self._path.name, self._topic, self._partition, start, end, checkpoints, files)
+        return Unfinished(
+            self._path.name, self._topic, self._partition, start, end, checkpoints, files, self._has_offsets
+        )
 
     def abandon(self) -> None:
         """Takes away what was written; nothing happens after :meth:`commit` or :meth:`finish`."""
@@ -153,10 +160,6 @@ class PartitionOutput:
 
     def __exit__(self, *_: object) -> None:
         self.abandon()
-
-    def _refuse_existing(self) -> None:
-        if self._target.exists():
-            raise UsageError(f"{self._target}: this partition exists already; it is not written to")
 
 
 def unfinished_name(topic: str, partition: int, owner: str = "") -> str:

@@ -1,22 +1,39 @@
-"""Partitions that are written and synced under other names, and how they get theirs.
+"""Partitions that are written and synced under other names, and how they get theirs: all of them, or none.
 
 Who writes (:class:`brokerless.log.bulk.PartitionOutput`) may be another process than who commits: between the two goes
-an :class:`Unfinished`, plain values of a few hundred bytes.
+an :class:`Unfinished`, plain values of a few hundred bytes. One new partition is committed by one renaming; for more
+than that a journal (``log/journal.py``) is there meanwhile.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.atomic import rename, write_file
-from brokerless.log.lock import NO_BROKER, has_partitions, lock_directory
+from brokerless.log.atomic import rename, sync_directory, write_file
+from brokerless.log.config import LogConfig
+from brokerless.log.journal import (
+    Growing,
+    Journal,
+    committing,
+    load_journal,
+    note_query,
+    remove_journal,
+    write_journal,
+)
+from brokerless.log.lock import NO_BROKER, Held, has_partitions, lock_directory, mark_taken_away
 from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
+from brokerless.log.opening import DEFAULTS, reopen_log
+from brokerless.log.pieces import append_piece
 from brokerless.log.writer import unwritable
+
+Place = tuple[str, int]
+"""Topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +41,7 @@ class Unfinished:
     """A partition that lacks nothing but its name: everything of it is synced, and nobody writes to it any more.
 
     ``directory`` is its name for now within the log directory. ``files``: names and sizes (bytes) of what is in it.
-    ``size``: bytes of its logs.
+    ``has_offsets``: its records were given their offsets; otherwise they may move up to where a log ends.
     """
 
     directory: str
@@ -34,6 +51,7 @@ class Unfinished:
     log_end_offset: int
     checkpoints: Checkpoints
     files: tuple[tuple[str, int], ...]
+    has_offsets: bool = True
 
     @property
     def name(self) -> str:
@@ -42,30 +60,83 @@ class Unfinished:
 
     @property
     def size(self) -> int:
+        """Bytes of its logs."""
         return sum(size for name, size in self.files if name.endswith(".log"))
 
 
 def commit(log_directory: str | Path, partitions: Sequence[Unfinished]) -> None:
-    """Gives new partitions their names: from then on they are as after a broker's clean stop, and one that starts on
-    the log directory has nothing to recover.
+    """Gives new partitions their names, all of them or none: from then on they are as after a broker's clean stop, and
+    one that starts on the log directory has nothing to recover.
 
     Raises :class:`UsageError` if there is such a partition by now, if one is not as it was left any more, or if a
     broker runs on the directory; UnwritableError where the disk fails. Then none of them is there, but all that was
     written still is: see :func:`discard`.
     """
     directory = Path(log_directory)
-    with unwritable(directory), lock_directory(directory, exclusive=False):
-        for each in partitions:
-            check_new(directory, each)
-        # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it.
-        lines = {(each.topic, each.partition): each.checkpoints for each in partitions}
-        write_checkpoints(directory, lines)
+    with ExitStack() as stack, unwritable(directory):
+        held = stack.enter_context(lock_directory(directory, exclusive=False))
+        if len(partitions) > 1 or (directory / names.COMMIT_JOURNAL).exists():
+            stack.enter_context(committing(directory))
+            settle_held(directory, held)
+        commit_held(directory, held, partitions)
+
+
+def commit_held(
+    directory: Path,
+    held: Held,
+    new: Sequence[Unfinished],
+    growing: Mapping[Place, Sequence[Unfinished]] | None = None,
+    config: LogConfig = DEFAULTS,
+    query: tuple[str, int] | None = None,
+) -> None:
+    """The same for who holds the log directory and its commits (unless it is one new partition and nothing else).
+
+    ``growing``: what comes behind the end of partitions that are there, in this order, with ``config``. ``query``: of
+    which streaming query this is which batch, noted with the rest. Raises OSError as well.
+    """
+    growing = growing or {}
+    for each in new:
+        _check_new(directory, each)
+    for each in (piece for pieces in growing.values() for piece in pieces):
+        _check_files(directory, each)
+    # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it.
+    write_checkpoints(directory, {(each.topic, each.partition): each.checkpoints for each in new})
+    names_of_new = tuple((each.directory, each.name) for each in new)
+    if not growing and query is None and len(new) <= 1:
         is_first = not has_partitions(directory)
-        for each in partitions:
-            rename(directory / each.directory, directory / each.name)
-        mark = directory / names.CLEAN_SHUTDOWN
-        if partitions and is_first and not mark.exists():
-            write_file(mark, NO_BROKER)
+        for name, target in names_of_new:
+            rename(directory / name, directory / target)
+            _mark(directory, is_first)
+        return
+    with ExitStack() as stack:
+        journal = Journal(query=query)
+        if growing:
+            was_clean = stack.enter_context(mark_taken_away(directory, held))
+            journal = _grow_all(directory, journal, growing, config, was_clean)
+        journal = journal.decide(names_of_new)
+        write_journal(directory, journal)
+        _complete(directory, journal)
+    discard(directory, (piece for pieces in growing.values() for piece in pieces))
+
+
+def settle(log_directory: Path) -> None:
+    """Completes or undoes what a stop cut short. Raises :class:`UsageError` where a broker ran on it since, and
+    UnwritableError."""
+    with unwritable(log_directory), lock_directory(log_directory, exclusive=False) as held, committing(log_directory):
+        settle_held(log_directory, held)
+
+
+def settle_held(directory: Path, held: Held) -> None:
+    """The same for who holds the log directory and its commits. Raises OSError as well."""
+    path = directory / names.COMMIT_JOURNAL
+    if not path.exists():
+        return
+    journal = load_journal(str(path))
+    if journal.is_decided:
+        _complete(directory, journal)
+    else:
+        with mark_taken_away(directory, held) as was_clean:
+            _undo(directory, journal, was_clean)
 
 
 def discard(log_directory: str | Path, partitions: Iterable[Unfinished]) -> None:
@@ -74,18 +145,83 @@ def discard(log_directory: str | Path, partitions: Iterable[Unfinished]) -> None
         shutil.rmtree(Path(log_directory) / each.directory, ignore_errors=True)
 
 
-def check_new(directory: Path, partition: Unfinished) -> None:
-    """Raises :class:`UsageError` unless a partition can get its name and is as it was left."""
-    target = directory / partition.name
-    if target.exists():
-        raise UsageError(f"{target}: this partition exists already; it is not written to")
-    path = directory / partition.directory
-    found = files_of(path) if path.is_dir() else ()
-    if found != partition.files:
-        text = "this is not as it was written: did a broker start on the log directory meanwhile? Write it again"
-        raise UsageError(f"{path}: {text}")
-
-
 def files_of(path: Path) -> tuple[tuple[str, int], ...]:
     """Names and sizes (bytes) of the files in a partition's directory."""
     return tuple(sorted((each.name, each.stat().st_size) for each in path.iterdir()))
+
+
+def _grow_all(
+    directory: Path,
+    journal: Journal,
+    growing: Mapping[Place, Sequence[Unfinished]],
+    config: LogConfig,
+    was_clean: bool,
+) -> Journal:
+    try:
+        for (topic, partition), pieces in growing.items():
+            with reopen_log(directory, topic, partition, config, was_clean=was_clean) as log:
+                epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
+                log.roll()
+                journal = journal.grow(Growing(topic, partition, log.segments[-1], log.log_end_offset, epoch))
+                write_journal(directory, journal)
+                for piece in pieces:
+                    append_piece(log, directory / piece.directory, piece, epoch)
+    except BaseException:
+        with suppress(Exception):  # then the next writer does it
+            _undo(directory, journal, was_clean=False)
+        raise
+    return journal
+
+
+def _undo(directory: Path, journal: Journal, was_clean: bool) -> None:
+    for each in journal.growing:
+        with reopen_log(directory, each.topic, each.partition, DEFAULTS, was_clean=was_clean) as log:
+            if log.leader_epochs and log.leader_epochs[-1][0] > each.leader_epoch >= 0:
+                name = names.partition_directory(each.topic, each.partition)
+                raise UsageError(
+                    f"{directory / name}: a broker ran on this log directory after a stop had cut a commit short, and "
+                    f"serves what had been appended from offset {each.end_offset} on; to keep it, remove "
+                    f"{directory / names.COMMIT_JOURNAL}"
+                )
+            log.truncate_to(each.end_offset)
+    if (directory / names.COMMIT_JOURNAL).exists():
+        remove_journal(directory)
+
+
+def _complete(directory: Path, journal: Journal) -> None:
+    """Does what is left of a commit that was decided."""
+    is_first = not has_partitions(directory)
+    gone: list[str] = []
+    for name, target in journal.new:
+        if (directory / name).is_dir() and not (directory / target).exists():
+            (directory / name).rename(directory / target)
+        elif not (directory / target).is_dir():
+            gone.append(target)
+    sync_directory(directory)
+    _mark(directory, is_first and bool(journal.new))
+    if journal.query is not None:
+        note_query(directory, journal.query)
+    remove_journal(directory)
+    if gone:
+        text = f"a stop cut a commit short, and what {', '.join(gone)} should become was deleted since, by a broker"
+        raise UsageError(f"{directory}: {text} that was started on it? The commit's other partitions are there")
+
+
+def _mark(directory: Path, is_first: bool) -> None:
+    mark = directory / names.CLEAN_SHUTDOWN
+    if is_first and not mark.exists():
+        write_file(mark, NO_BROKER)
+
+
+def _check_new(directory: Path, partition: Unfinished) -> None:
+    target = directory / partition.name
+    if target.exists():
+        raise UsageError(f"{target}: this partition exists already; it is not written to")
+    _check_files(directory, partition)
+
+
+def _check_files(directory: Path, partition: Unfinished) -> None:
+    path = directory / partition.directory
+    if not path.is_dir() or files_of(path) != partition.files:
+        text = "this is not as it was written: did a broker start on the log directory meanwhile? Write it again"
+        raise UsageError(f"{path}: {text}")

@@ -6,8 +6,8 @@ described beside it: leftovers of a compaction or deletion that a stop cut short
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from brokerless.errors import Finding, UnreadableError, UsageError
@@ -19,9 +19,15 @@ from brokerless.log.storage import (
     directory_name,
     exists,
     is_directory,
+    is_remote,
+    join,
     list_directory,
     open_file,
+    parent_directory,
 )
+
+_TRIES = 100
+"""How often a log directory is listed again, each time because another commit ended meanwhile."""
 
 WHAT_TO_GIVE = (
     "give a .log file, a partition's directory (such as orders-0), or a log directory that holds such directories"
@@ -100,6 +106,17 @@ def resolve(
     if not is_directory(path, storage_options):
         return LogDirectory(path, "file", (_lone_file(path, storage_options),))
 
+    for _ in range(_TRIES):
+        found = _resolve_directory(path, include, storage_options)
+        if found is not None:
+            return found
+    raise UnreadableError(f"{path}: others commit to this log directory all the time; try again")
+
+
+def _resolve_directory(
+    path: str, include: Collection[PartitionState], storage_options: StorageOptions | None
+) -> LogDirectory | None:
+    """None if a commit ended meanwhile, so that what was seen may be half of it."""
     entries = list_directory(path, storage_options)
     subdirectories = [entry for entry in entries if entry.is_directory and names.parse_partition_directory(entry.name)]
     files = {
@@ -108,18 +125,25 @@ def resolve(
     if not files:
         own = describe_partition(path, entries)
         if own.segments or own.snapshots or own.leftovers:
-            return LogDirectory(path, "partition", (own,))
+            above = None if is_remote(path) else parent_directory(path)
+            hidden = {} if above is None else _uncommitted(above, (), None)
+            return LogDirectory(path, "partition", (_hide(own, hidden or {}),))
     found = {entry.name: _subdirectory(entry, storage_options) for entry in subdirectories}
     kafka = {name: partition for name, partition in found.items() if not _is_foreign(partition)}
     if not files and not kafka:
         raise UnreadableError(f"{path}: {_nothing(entries)}; {WHAT_TO_GIVE}")
-    partitions = sorted(kafka.values(), key=_order)
+    hidden = _uncommitted(path, entries, storage_options)
+    if hidden is None:
+        return None
+    partitions = sorted((_hide(each, hidden) for each in kafka.values()), key=_order)
     asked = {"live", *include}
+    new = {name for name, base_offset in hidden.items() if base_offset < 0}
+    to_read = [each for each in partitions if each.state in asked and directory_name(each.path) not in new]
     return LogDirectory(
         path,
         "log-directory",
-        partitions=tuple(partition for partition in partitions if partition.state in asked),
-        others=tuple(partition for partition in partitions if partition.state not in asked),
+        partitions=tuple(to_read),
+        others=tuple(each for each in partitions if each not in to_read),
         files=files,
         foreign=tuple(entry for entry in entries if entry.name not in files and entry.name not in kafka),
     )
@@ -209,6 +233,38 @@ def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPa
         size = opened.size
     base_offset = file.offset if file is not None and file.kind == "log" else 0
     return PartitionPath(None, None, path, segments=(SegmentPaths(base_offset, Entry(name, path, False, size)),))
+
+
+def _uncommitted(
+    directory: str, entries: Sequence[Entry], storage_options: StorageOptions | None
+) -> Mapping[str, int] | None:
+    """From which segment on partitions are not to be read, by their directories' names; -1 for a new one. ``entries``:
+    what was listed of the log directory, before its partitions were. None if there was a commit and it has ended."""
+    listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
+    path = join(directory, names.COMMIT_JOURNAL)
+    if not listed and (is_remote(directory) or not exists(path)):
+        return {}
+    from brokerless.log.journal import load_journal
+
+    try:
+        return load_journal(path, storage_options).hidden
+    except UnreadableError:
+        if exists(path, storage_options):
+            raise
+        return None
+
+
+def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
+    name = directory_name(partition.path)
+    if name not in hidden:
+        return partition
+    kept = tuple(segment for segment in partition.segments if segment.base_offset < hidden[name])
+    text = (
+        "not read: a commit to this log directory is going on, or was cut short; then the next one, or whoever opens "
+        f"one of its partitions for writing, completes or undoes it ({names.COMMIT_JOURNAL} says which)"
+    )
+    finding = Finding("info", "uncommitted", partition.path, None, None if hidden[name] < 0 else hidden[name], text)
+    return replace(partition, segments=kept, findings=(*partition.findings, finding))
 
 
 def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> PartitionPath:

@@ -108,6 +108,20 @@ def only_writer(partition: Path) -> Generator[None]:
             del _written[name]
 
 
+@contextlib.contextmanager
+def mark_taken_away(path: Path, held: Held) -> Generator[bool]:
+    """While one process changes partitions that are there, and holds the lock shared, since others add theirs: the mark
+    of a clean stop is away, and comes back unless something is raised. Gives whether there was one."""
+    if held.exclusive:
+        yield held.was_clean
+        return
+    _take_mark_away(path, held)
+    mark, held.mark = held.mark, None
+    yield mark is not None
+    if mark is not None:
+        write_file(path / names.CLEAN_SHUTDOWN, mark)
+
+
 def spoil(held: Held) -> None:
     """Says that something was left in a state that has to be recovered."""
     held.mark = None

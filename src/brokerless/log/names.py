@@ -46,7 +46,22 @@ OFFSET_CHECKPOINTS = (
     LOG_START_OFFSET_CHECKPOINT,
     CLEANER_CHECKPOINT,
 )
-LOG_DIRECTORY_FILES = frozenset({META_PROPERTIES, *OFFSET_CHECKPOINTS, BOOTSTRAP_CHECKPOINT, CLEAN_SHUTDOWN, LOCK})
+COMMIT_JOURNAL = ".brokerless-commit"
+COMMIT_LOCK = ".brokerless-lock"
+COMMITTED_QUERIES = ".brokerless-queries"
+"""Our own files in a log directory (``log/journal.py``): Kafka passes over files that it does not know."""
+LOG_DIRECTORY_FILES = frozenset(
+    {
+        META_PROPERTIES,
+        *OFFSET_CHECKPOINTS,
+        BOOTSTRAP_CHECKPOINT,
+        CLEAN_SHUTDOWN,
+        LOCK,
+        COMMIT_JOURNAL,
+        COMMIT_LOCK,
+        COMMITTED_QUERIES,
+    }
+)
 """What a log directory holds beside its partitions. ``bootstrap.checkpoint`` is a log of batches (KIP-630's snapshot
 format); the ``*-offset-checkpoint`` files are text, one line for each partition."""
 
@@ -146,5 +161,5 @@ def is_partition_file(name: str) -> bool:
 
 
 def is_log_directory_file(name: str) -> bool:
-    """Whether Kafka keeps a file of this name in a log directory, beside the partitions."""
+    """Whether Kafka or brokerless keeps a file of this name in a log directory, beside the partitions."""
     return name.removesuffix(".tmp") in LOG_DIRECTORY_FILES

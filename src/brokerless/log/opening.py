@@ -48,13 +48,13 @@ def open_log(
     path = log_directory / checked_name(topic, partition)
     with ExitStack() as stack, unwritable(log_directory):
         held = stack.enter_context(lock_directory(log_directory, exclusive=True))
+        if (log_directory / names.COMMIT_JOURNAL).exists():
+            from brokerless.log.commit import settle
+
+            settle(log_directory)
         stack.enter_context(only_writer(path))
         if path.is_dir():
-            checkpoints = read_checkpoints(log_directory, topic, partition)
-            at_ms = now_ms() if at_ms is None else at_ms
-            plan = plan_recovery(path, config, checkpoints, at_ms, clean=held.was_clean)
-            apply_recovery(plan)
-            contents = _load(plan, at_ms, clean=held.was_clean)
+            contents = _recover(log_directory, topic, partition, config, at_ms, held.was_clean)
         else:
             contents = begin(path, start_offset, topic_id)
             sync_directory(log_directory)
@@ -66,6 +66,36 @@ def open_log(
             lambda checkpoints: write_checkpoints(log_directory, {(topic, partition): checkpoints}),
             lambda is_sound: _release(closing, held, is_sound),
         )
+
+
+def reopen_log(log_directory: Path, topic: str, partition: int, config: LogConfig, *, was_clean: bool) -> LogWriter:
+    """The same for a partition that is there, for who holds the log directory in a way of their own.
+
+    ``was_clean``: it needs no recovery. Raises OSError as well.
+    """
+    path = log_directory / checked_name(topic, partition)
+    with ExitStack() as stack:
+        stack.enter_context(only_writer(path))
+        contents = _recover(log_directory, topic, partition, config, None, was_clean)
+        closing = stack.pop_all()
+        return LogWriter(
+            path,
+            config,
+            contents,
+            lambda checkpoints: write_checkpoints(log_directory, {(topic, partition): checkpoints}),
+            lambda _: closing.close(),
+        )
+
+
+def _recover(
+    log_directory: Path, topic: str, partition: int, config: LogConfig, at_ms: int | None, was_clean: bool
+) -> Contents:
+    checkpoints = read_checkpoints(log_directory, topic, partition)
+    at_ms = now_ms() if at_ms is None else at_ms
+    path = log_directory / names.partition_directory(topic, partition)
+    plan = plan_recovery(path, config, checkpoints, at_ms, clean=was_clean)
+    apply_recovery(plan)
+    return _load(plan, at_ms, clean=was_clean)
 
 
 def begin(path: Path, start_offset: int, topic_id: str | None) -> Contents:

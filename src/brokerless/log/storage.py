@@ -265,6 +265,11 @@ def directory_name(path: str) -> str:
     return os.path.basename(os.path.abspath(local(path)))  # noqa: PTH100, PTH119 - links keep their own name
 
 
+def parent_directory(path: str) -> str:
+    """The directory that a local path is in."""
+    return os.path.dirname(os.path.abspath(local(path)))  # noqa: PTH100, PTH120 - links keep their own name
+
+
 def is_remote(path: str) -> bool:
     """Whether fsspec reads this path: a URL, but not of this machine's files."""
     return _URL.match(path) is not None and (_FILE_URL.match(path) is None or "::" in path)

@@ -133,7 +133,7 @@ def check_directory(
         text = "there is no mark of a clean stop: a broker was killed here, or this is a copy of a running one's"
         yield Finding("info", "unclean-stop", directory.path, None, None, text)
     for partition in directory.others:
-        yield from check_state(partition)
+        yield from partition.findings if partition.state == "live" else check_state(partition)
     for entry in directory.foreign:
         text = "not Kafka's: neither a partition's directory nor one of a log directory's files"
         yield Finding("info", "foreign-file", entry.path, None, None, text)

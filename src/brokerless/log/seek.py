@@ -14,7 +14,7 @@ from brokerless.format.batches import Stop, checksums_match, read_headers, walk
 from brokerless.format.decode import Decoder
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
-from brokerless.log.segment import HEADERS_STEP, ignore, open_segments, scan
+from brokerless.log.segment import HEADERS_STEP, WINDOW, ignore, open_segments, scan
 from brokerless.log.storage import File, StorageOptions
 
 
@@ -27,6 +27,41 @@ def position_of_offset(
     index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
     _, position = index.lookup(offset)
     return position if position and is_batch_up_to(file, position, offset) else 0
+
+
+def first_position(
+    file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None
+) -> int:
+    """The position (bytes) of the first batch that ends, or begins, at ``offset`` or later; the last batch's end where
+    none does. Exact, where :func:`position_of_offset` is a hint: what is before has been read with lower offsets."""
+    start = position_of_offset(file, segment, offset, storage_options)
+    for chunk in scan(file, ignore, start, step=_step(file)):
+        batches = chunk.batches
+        rows = np.flatnonzero((batches.last_offset >= offset) | (batches.entry_offset >= offset))
+        if len(rows):
+            return int(chunk.positions[rows[0]])
+        start = chunk.base + int(batches.ends[-1])
+    return start
+
+
+def end_position(file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None) -> int:
+    """The position (bytes) after the last batch that begins before ``offset``."""
+    end, last_before = position_of_offset(file, segment, offset, storage_options), -1
+    for chunk in scan(file, ignore, end, step=_step(file)):
+        batches = chunk.batches
+        # A wrapper's own offset is its last one; where it begins, the one before it tells.
+        before_it = np.concatenate([[last_before], batches.last_offset[:-1]])
+        begins = (batches.entry_offset < offset) | (batches.is_wrapper & (before_it + 1 < offset))
+        rows = np.flatnonzero(begins)
+        if not len(rows):
+            break
+        end, last_before = chunk.base + int(batches.ends[rows[-1]]), int(batches.last_offset[-1])
+    return end
+
+
+def _step(file: File) -> int:
+    """How far to look at once where the place is near: of a remote file, a window is fetched in any case."""
+    return 1 << 16 if file.mapped else WINDOW
 
 
 def is_batch_up_to(file: File, position: int, offset: int) -> bool:

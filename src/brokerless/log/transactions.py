@@ -87,6 +87,12 @@ def find_transactions(chunks: Iterable[tuple[str, Chunk]], report: Report = igno
     """Follows a whole log's chunks, in order, each with its file's path. Batches whose checksums are wrong say nothing
     here; they are reported."""
     transactions = Transactions()
+    follow(transactions, chunks, report)
+    return transactions
+
+
+def follow(transactions: Transactions, chunks: Iterable[tuple[str, Chunk]], report: Report = ignore) -> None:
+    """The same for a log that grows: chunks that come after those that were followed before."""
     decoder = Decoder(headers=False, rows=1 << 10, data=1 << 16)
     for path, chunk in chunks:
         told = chunk.batches.is_transactional | chunk.batches.is_control
@@ -95,7 +101,6 @@ def find_transactions(chunks: Iterable[tuple[str, Chunk]], report: Report = igno
         chunk = chunk.take(told)
         sound = chunk.batches.take(check_checksums(chunk, path, report))
         _follow(transactions, chunk, sound, decoder)
-    return transactions
 
 
 def _follow(transactions: Transactions, chunk: Chunk, batches: Batches, decoder: Decoder) -> None:

@@ -1,8 +1,8 @@
-"""The options of ``spark.read.format("brokerless")``: read once, on the driver, into one value.
+"""The options of ``spark.read`` and ``spark.readStream`` with ``format("brokerless")``: read once, on the driver.
 
-Names and meanings are those of spark-sql-kafka's batch queries (``KafkaSourceProvider`` of Spark 4), and of Spark's own
-file readers (``path``, ``mode``, ``columnNameOfCorruptRecord``). ``kafka.*`` options speak to a broker and are passed
-over, but for ``kafka.isolation.level``.
+Names and meanings are those of spark-sql-kafka (``KafkaSourceProvider`` of Spark 4), and of Spark's own file readers
+(``path``, ``mode``, ``columnNameOfCorruptRecord``). ``kafka.*`` options speak to a broker and are passed over, but for
+``kafka.isolation.level``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
@@ -27,13 +27,13 @@ STATES = ("future", "delete", "stray")
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 """A pattern never matches these, as in Kafka (``Topic.isInternal``, 4.1)."""
 SPLIT_BYTES = 128 << 20
+_DELAY = 15 * 60_000
 LATEST, EARLIEST = -1, -2
 
 _BROKERS_OPTIONS = (
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix", "kafkaConsumer.pollTimeoutMs",
-    "maxOffsetsPerTrigger", "maxTriggerDelay", "minOffsetsPerTrigger",
 )  # fmt: skip
-"""Options of spark-sql-kafka that mean nothing without a broker or in a batch query."""
+"""Options of spark-sql-kafka that mean nothing without a broker."""
 
 _OFFSETS_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS_EXAMPLE = '{"topicA":{"0":1700000000000},"topicB":{"0":1700000000000}}'
@@ -57,11 +57,13 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """Where reading starts or ends in each partition: at the end of what is there if nothing is set.
+    """Where reading starts or ends in each partition; if nothing is set, a batch query reads all that is there.
 
-    ``offsets`` and ``timestamps`` (ms) are by partition; ``timestamp`` (ms) is for all.
+    ``edge``: at this end of what is there. ``offsets`` (or :data:`LATEST`, :data:`EARLIEST`) and ``timestamps`` (ms)
+    are by partition; ``timestamp`` (ms) is for all.
     """
 
+    edge: Literal["earliest", "latest"] | None = None
     offsets: Mapping[TopicPartition, int] | None = None
     timestamps: Mapping[TopicPartition, int] | None = None
     timestamp: int | None = None
@@ -99,6 +101,11 @@ class Options:
     storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
     push_filters: bool | None = None
     """Whether a query's filters prune; None is where Spark does it right."""
+    most_offsets: int | None = None
+    """Of one trigger. This and the next two are for streaming queries."""
+    least_offsets: int | None = None
+    """How many offsets have to be there for a trigger, unless the last one was ``longest_delay`` (ms) ago."""
+    longest_delay: int = _DELAY
 
 
 _NAMES = (
@@ -106,28 +113,64 @@ _NAMES = (
     "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
     "maxPartitionBytes", "includeHeaders", "includeControl", "checksums", "mode", "columnNameOfCorruptRecord",
-    "maxInflatedBytes", "include", "storageOptions", "pushFilters",
+    "maxInflatedBytes", "include", "storageOptions", "pushFilters", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
+    "maxTriggerDelay",
 )  # fmt: skip
 
+
+_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 _ISOLATION = "kafka.isolation.level"
 """The one option of those for a broker that says what is read."""
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Reads what the user gave. Raises :class:`UsageError` for what is not allowed, and says what is."""
+    """The options of a batch query. Raises :class:`UsageError` for what is not allowed, and says what is."""
+    options = parse_any_options(given)
+    _check_limits(options.start, options.end)
+    for side, limit, edge, offset in (
+        ("starting", options.start, "latest", LATEST),
+        ("ending", options.end, "earliest", EARLIEST),
+    ):
+        if limit.edge == edge:
+            other = "earliest" if edge == "latest" else "latest"
+            raise UsageError(
+                f"option {side}Offsets: {edge!r} is not possible in a batch query; give {other!r} or offsets"
+            )
+        for topic, partition in (each for each, value in (limit.offsets or {}).items() if value == offset):
+            raise UsageError(
+                f"option {side}Offsets: {offset} ({edge}) for {topic}-{partition} is not possible in a batch query"
+            )
+    start, end = (Limit() if each.edge else each for each in (options.start, options.end))
+    return replace(options, start=start, end=end, most_offsets=None, least_offsets=None, longest_delay=_DELAY)
+
+
+def parse_stream_options(given: Mapping[str, str]) -> Options:
+    """The options of a streaming query. Raises :class:`UsageError` for what is not allowed, and says what is."""
+    options = parse_any_options(given)
+    if options.end != Limit():
+        raise UsageError(
+            "options endingOffsets, endingTimestamp and endingOffsetsByTimestamp: a streaming query has no end; "
+            "with trigger(availableNow=True) it ends with what is there when it starts"
+        )
+    if options.table != "records":
+        raise UsageError(f"option table: only records can be streamed, not {options.table}; read it with spark.read")
+    if (options.least_offsets or 0) > (options.most_offsets or 1 << 63):
+        raise UsageError("option minOffsetsPerTrigger: it is more than maxOffsetsPerTrigger")
+    return options
+
+
+def parse_any_options(given: Mapping[str, str]) -> Options:
+    """The options of a query of which it is not known yet whether it is a batch or a streaming query."""
     options = {name.lower(): value for name, value in given.items()}
     _refuse_misspelt(options)
     read = _Reader(options)
-    start = read.limit("starting")
-    end = read.limit("ending")
-    _check_limits(start, end)
     return Options(
         paths=read.paths(),
         table=cast(Table, read.choice("table", TABLES, "records")),
         topics=read.topics(),
-        start=start,
-        end=end,
+        start=read.limit("starting"),
+        end=read.limit("ending"),
         latest_without_match=read.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
         == "latest",
         fail_on_data_loss=read.flag("failOnDataLoss", True),
@@ -145,6 +188,9 @@ def parse_options(given: Mapping[str, str]) -> Options:
         include=read.states(),
         storage=read.storage(),
         push_filters={"true": True, "false": False}.get(read.choice("pushFilters", ("auto", "true", "false"), "auto")),
+        most_offsets=read.positive("maxOffsetsPerTrigger"),
+        least_offsets=read.positive("minOffsetsPerTrigger"),
+        longest_delay=read.milliseconds("maxTriggerDelay", _DELAY),
     )
 
 
@@ -175,6 +221,16 @@ class _Reader:
         if re.fullmatch(r"\+?[0-9]+", value, re.ASCII) is None or int(value) == 0:
             raise UsageError(f"option {name}: {value!r} is not a whole number above 0")
         return int(value)
+
+    def milliseconds(self, name: str, default: int) -> int:
+        """A time as Spark has it: ``90s``, ``15m``, ``2h``; without a unit, ms."""
+        value = self.text(name)
+        if value is None:
+            return default
+        found = re.fullmatch(r"([0-9]+)\s*([a-z]*)", value.lower(), re.ASCII)
+        if found is None or found[2] not in _UNITS:
+            raise UsageError(f"option {name}: {value!r} is not a time such as 500ms, 30s or 15m")
+        return int(found[1]) * _UNITS[found[2]]
 
     def paths(self) -> tuple[str, ...]:
         one, many = self.options.get("path"), self.options.get("paths")
@@ -228,21 +284,16 @@ class _Reader:
             return Limit(timestamps=_by_partition(self.json(name, text, _is_by_partition, _TIMESTAMPS_EXAMPLE)))
         name = f"{side}Offsets"
         text = self.text(name)
-        edge, other = ("earliest", "latest") if side == "starting" else ("latest", "earliest")
-        if text is None or text.lower() == edge:
+        edge, edge_offset = ("earliest", EARLIEST) if side == "starting" else ("latest", LATEST)
+        if text is None:
             return Limit()
-        if text.lower() == other:
-            raise UsageError(f"option {name}: {other!r} is not possible in a batch query; give {edge!r} or offsets")
+        if text.lower() in ("earliest", "latest"):
+            return Limit(edge="earliest" if text.lower() == "earliest" else "latest")
         if not text.startswith("{"):
             raise UsageError(f"option {name}: {text!r} is neither {edge!r} nor JSON such as {_OFFSETS_EXAMPLE}")
         offsets = _by_partition(self.json(name, text, _is_by_partition, _OFFSETS_EXAMPLE))
-        edge_offset, other_offset = (EARLIEST, LATEST) if side == "starting" else (LATEST, EARLIEST)
         for (topic, partition), offset in offsets.items():
-            if offset == other_offset:
-                raise UsageError(
-                    f"option {name}: {other_offset} ({other}) for {topic}-{partition} is not possible in a batch query"
-                )
-            if offset < 0 and offset != edge_offset:
+            if offset < 0 and offset not in (EARLIEST, LATEST):
                 raise UsageError(
                     f"option {name}: {offset} for {topic}-{partition} is neither an offset nor {edge_offset}"
                 )

@@ -6,7 +6,6 @@ in a process of its own, so what imports kernels is imported only where a plan n
 
 from __future__ import annotations
 
-import glob
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,13 +15,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
-from brokerless.log.directory import PartitionPath
-from brokerless.log.names import parse_partition_directory
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import open_segments
-from brokerless.log.storage import Entry, StorageOptions, directory_name, exists, expand, is_directory
-from brokerless.logs import Partition, open
-from brokerless.spark.options import EARLIEST, LATEST, Limit, Options, TopicPartition
+from brokerless.logs import Partition
+from brokerless.spark.find import check_named, find_partitions, is_unknown, name_of
+from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.splits import Split, Task, cut
 
 if TYPE_CHECKING:
@@ -55,12 +52,12 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     is logged and left out, and PERMISSIVE has a split for it, which becomes a row.
     """
     pushed = pushed or Pushed()
-    found = _find_partitions(options)
-    _check_named(options, found)
+    found = find_partitions(options)
+    check_named(options, found)
     told: list[Split] = []
     chosen: list[Partition] = []
-    for each in (partition for partition in found if pushed.have(partition) or _is_unknown(partition)):
-        left = _leave_out_unreadable(each, options, _teller(each, options, told))
+    for each in (partition for partition in found if pushed.have(partition) or is_unknown(partition)):
+        left = _leave_out_unreadable(each, options, teller(each, options, told))
         if left.segment_paths or not (each.segment_paths or each.paths.findings):
             chosen.append(left)
     if options.table == "transactions":
@@ -70,17 +67,15 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
         pairs = [(each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None]
         size = _split_bytes(options, [each for each, _ in pairs])
         splits = [
-            one
-            for each, own in pairs
-            for one in _splits(each, own, options, pushed, size, _teller(each, options, told))
+            one for each, own in pairs for one in _splits(each, own, options, pushed, size, teller(each, options, told))
         ]
     if pushed.files is not None:
         told = [each for each in told if each.findings[0].file in pushed.files]
     told = [each for each in told if pushed.have(each)]
-    return [Task(tuple(group)) for group in _group([*splits, *told], options)] or [Task(())]
+    return tasks_of([*splits, *told], options) or [Task(())]
 
 
-def _teller(partition: Partition, options: Options, told: list[Split]) -> Callable[[Finding], None]:
+def teller(partition: Partition, options: Options, told: list[Split]) -> Callable[[Finding], None]:
     """What planning does about an error in a partition, by mode."""
 
     def tell(finding: Finding) -> None:
@@ -111,120 +106,40 @@ def _leave_out_unreadable(partition: Partition, options: Options, tell: Callable
     return Partition(replace(partition.paths, segments=segments), partition.storage_options)
 
 
-def _find_partitions(options: Options) -> list[Partition]:
-    storage = options.storage or None
-    found: list[Partition] = []
-    for pattern in options.paths:
-        paths = expand(pattern, storage)
-        for path in paths:
-            if glob.has_magic(pattern) and not _is_log_or_directory(path, storage):
-                continue
-            try:
-                log = open(path, include=options.include, storage_options=storage)  # type: ignore[arg-type]
-            except UnreadableError as error:
-                if not glob.has_magic(pattern):
-                    raise
-                found.append(_unreadable(path, str(error).removeprefix(f"{path}: "), options))
-                continue
-            found += log.partitions
-            found += [
-                _unreadable(each.path, "there is no such file or directory", options)
-                for each in log.directory.foreign
-                if _is_dangling_partition(each, options)
-            ]
-    _check_there(options, found)
-    return [each for each in found if options.topics.have(each.topic, each.partition) or _is_unknown(each)]
-
-
-def _is_log_or_directory(path: str, storage: StorageOptions | None) -> bool:
-    """A pattern also meets a partition's indexes, a log directory's checkpoints, and links that lead nowhere."""
-    if path.endswith((".log", ".checkpoint")) or is_directory(path, storage):
-        return True
-    return parse_partition_directory(directory_name(path)) is not None and not exists(path, storage)
-
-
-def _unreadable(path: str, reason: str, options: Options) -> Partition:
-    """A partition of which nothing is known but why it cannot be read."""
-    named = parse_partition_directory(directory_name(path))
-    finding = Finding("error", "unreadable-file", path, None, None, reason)
-    topic, partition = (None, None) if named is None else (named.topic, named.partition)
-    return Partition(PartitionPath(topic, partition, path, findings=(finding,)), options.storage or None)
-
-
-def _is_unknown(partition: Partition) -> bool:
-    """Whether it could not be opened, and so may hold anything."""
-    return partition.topic is None and bool(partition.paths.findings)
-
-
-def _is_dangling_partition(entry: Entry, options: Options) -> bool:
-    """Whether a link that leads nowhere is named as the directory of a partition that is asked for."""
-    named = parse_partition_directory(entry.name)
-    is_dangling = not entry.is_directory and entry.size is None
-    return is_dangling and named is not None and named.state in ("live", *options.include)
-
-
-def _check_there(options: Options, found: list[Partition]) -> None:
-    """What is asked for by name has to be there."""
-    names = sorted({each.topic for each in found if each.topic is not None})
-    there = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
-    for topic in sorted((options.topics.subscribe or frozenset()) - set(names)):
-        raise UnreadableError(f"option subscribe: there is no topic {topic!r} in {_paths(options)}; topics: {there}")
-    missing = (options.topics.assign or frozenset()) - {_name(each) for each in found}
-    for topic, partition in sorted(missing):
-        raise UnreadableError(
-            f"option assign: there is no partition {topic}-{partition} in {_paths(options)}; topics: {there}"
-        )
-
-
-def _check_named(options: Options, found: list[Partition]) -> None:
-    """Offsets by partition are for all partitions or none, as in spark-sql-kafka."""
-    assigned = frozenset(_name(each) for each in found if not _is_unknown(each))
-    for side, limit in (("starting", options.start), ("ending", options.end)):
-        named = limit.partitions
-        if named is not None and named != assigned:
-            name = f"{side}OffsetsByTimestamp" if limit.timestamps is not None else f"{side}Offsets"
-            told, there = (", ".join(f"{t}-{p}" for t, p in sorted(each)) for each in (named, assigned))
-            raise UsageError(
-                f"option {name}: it has to name all partitions that are read (offset -2 is the earliest, -1 the "
-                f"latest); it names {told or 'none'}; read are {there or 'none'}"
-            )
-
-
-def _paths(options: Options) -> str:
-    return ", ".join(options.paths[:3]) + (", ..." if len(options.paths) > 3 else "")
-
-
-def _name(partition: Partition) -> TopicPartition:
-    return partition.topic or "", -1 if partition.partition is None else partition.partition
-
-
 def _range(partition: Partition, options: Options) -> Range | None:
     """The offsets to read of a partition; None for nothing."""
     start, end = options.start, options.end
     first: int | None = None
-    if (timestamp := _timestamp(start, partition)) is not None:
-        first = partition.offset_for_timestamp(timestamp)
-        if first is None and options.latest_without_match:
-            return None
+    if (timestamp := timestamp_of(start, partition)) is not None:
+        first = first_since(partition, timestamp, options)
         if first is None:
-            raise UsageError(
-                f"no record of {partition.topic}-{partition.partition} is at or after the starting timestamp "
-                f"{timestamp}; with startingOffsetsByTimestampStrategy=latest nothing is read of such partitions"
-            )
+            return None
     elif start.offsets is not None:
-        first = start.offsets[_name(partition)]
+        first = start.offsets[name_of(partition)]
         first = None if first == EARLIEST else _there(first, partition, options)
     last: int | None = None
-    if (timestamp := _timestamp(end, partition)) is not None:
+    if (timestamp := timestamp_of(end, partition)) is not None:
         last = partition.offset_for_timestamp(timestamp)
     elif end.offsets is not None:
-        last = end.offsets[_name(partition)]
+        last = end.offsets[name_of(partition)]
         last = None if last == LATEST else _there(last, partition, options)
     return Range(first, last)
 
 
-def _timestamp(limit: Limit, partition: Partition) -> int | None:
-    return limit.timestamp if limit.timestamps is None else limit.timestamps[_name(partition)]
+def timestamp_of(limit: Limit, partition: Partition) -> int | None:
+    """The timestamp (ms) at which reading of a partition is to start or end, if any."""
+    return limit.timestamp if limit.timestamps is None else limit.timestamps[name_of(partition)]
+
+
+def first_since(partition: Partition, timestamp: int, options: Options) -> int | None:
+    """The first offset at or after the starting timestamp (ms); None where there is none and the user accepts that."""
+    first = partition.offset_for_timestamp(timestamp)
+    if first is None and not options.latest_without_match:
+        raise UsageError(
+            f"no record of {partition.topic}-{partition.partition} is at or after the starting timestamp "
+            f"{timestamp}; with startingOffsetsByTimestampStrategy=latest nothing is read of such partitions"
+        )
+    return first
 
 
 def _there(offset: int, partition: Partition, options: Options) -> int:
@@ -276,7 +191,7 @@ def _splits(
         if pushed.files is not None and segment.log.path not in pushed.files:
             continue
         after = following.get(segment.base_offset)
-        own = None if transactions is None else _compact(transactions, segment.base_offset, after)
+        own = None if transactions is None else compact(transactions, segment.base_offset, after)
         whole = Split(
             partition.topic,
             partition.partition,
@@ -294,7 +209,7 @@ def _splits(
             yield whole
 
 
-def _compact(transactions: Transactions, start: int, end: int | None) -> Transactions:
+def compact(transactions: Transactions, start: int, end: int | None) -> Transactions:
     """Only what matters for the offsets ``[start, end)``: aborted transactions there, and the earliest open one."""
     aborted = [
         each
@@ -307,6 +222,11 @@ def _compact(transactions: Transactions, start: int, end: int | None) -> Transac
     stable = transactions.last_stable_offset
     first = {key: each for key, each in transactions.open.items() if each.first_offset == stable}
     return type(transactions)(aborted, dict(list(first.items())[:1]))
+
+
+def tasks_of(splits: list[Split], options: Options) -> list[InputPartition]:
+    """The tasks that read the splits; none for none."""
+    return [Task(tuple(group)) for group in _group(splits, options)]
 
 
 def _group(splits: list[Split], options: Options) -> Iterator[list[Split]]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UnreadableError
 from brokerless.log.segment import HEADERS_STEP, STEP, Report, scan
-from brokerless.log.storage import open_file
+from brokerless.log.storage import File, StorageOptions, exists, open_file
 from brokerless.logs import raise_errors
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
@@ -81,12 +81,22 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         transactions=split.transactions,
         limit=options.limit,
     )
-    with open_file(split.segment.log.path, storage) as file:
+    with _open_log(split.segment.log.path, storage) as file:
         start = split.start
         if not start and split.bounds.start_offset is not None:
             start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
         pieces = read_file(file, reading, report, start, split.end)
         yield from record_batches(pieces, split.topic, split.partition, schema)
+
+
+def _open_log(path: str, storage: StorageOptions | None) -> File:
+    """A segment that a broker lets go gets another name first, and goes a minute later (``file.delete.delay.ms``)."""
+    try:
+        return open_file(path, storage)
+    except UnreadableError:
+        if exists(path, storage) or not exists(f"{path}.deleted", storage):
+            raise
+        return open_file(f"{path}.deleted", storage)
 
 
 def _batches(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
 from brokerless.spark.columns import Columns, choose_columns, default_schema
-from brokerless.spark.options import Options, parse_options
+from brokerless.spark.options import Options, parse_any_options, parse_options, parse_stream_options
 
 if TYPE_CHECKING:
     from brokerless.spark.plan import Pushed
@@ -30,7 +30,7 @@ class BrokerlessSource(DataSource):
         return "brokerless"
 
     def schema(self) -> StructType:
-        return default_schema(parse_options(self.options))
+        return default_schema(parse_any_options(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         options = parse_options(self.options)
@@ -39,6 +39,12 @@ class BrokerlessSource(DataSource):
         wanted = _keeps_scans_apart() if options.push_filters is None else options.push_filters
         takes_filters = wanted and _pushes_filters(asks)
         return (PushdownReader if takes_filters else Reader)(options, choose_columns(schema, options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from brokerless.spark.stream import stream_reader
+
+        options = parse_stream_options(self.options)
+        return stream_reader(options, choose_columns(schema, options))
 
 
 def _pushes_filters(asks: str) -> bool:

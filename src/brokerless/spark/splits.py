@@ -53,18 +53,18 @@ class Task(InputPartition):
 
 
 def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:
-    """Cuts one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
+    """Cuts a split of one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
     from brokerless.log.seek import position_of_offset
 
     assert whole.segment is not None
     with open_file(whole.segment.log.path, storage) as file:
-        start = 0
-        if whole.bounds.start_offset is not None:
+        start, end = whole.start, file.size if whole.end is None else min(whole.end, file.size)
+        if not start and whole.bounds.start_offset is not None:
             start = position_of_offset(file, whole.segment, whole.bounds.start_offset, storage)
-        for first, after in _byte_ranges(file, whole.segment, start, size, storage):
+        for first, after in _byte_ranges(file, whole.segment, start, end, size, storage):
             if _is_behind(file, first, whole.bounds):
                 return
-            part = replace(whole, start=first, end=None if after >= file.size else after, cost=after - first)
+            part = replace(whole, start=first, end=whole.end if after >= end else after, cost=after - first)
             if max_records is None:
                 yield part
             else:
@@ -72,19 +72,21 @@ def cut(whole: Split, size: int, max_records: int | None, storage: StorageOption
 
 
 def _byte_ranges(
-    file: File, segment: SegmentPaths, start: int, size: int, storage: StorageOptions | None
+    file: File, segment: SegmentPaths, start: int, end: int, size: int, storage: StorageOptions | None
 ) -> list[tuple[int, int]]:
     """Ranges that start where a batch does: by the offset index where it is right, else by the chain of batches."""
-    if file.size - start <= size:
-        return [(start, file.size)] if start < file.size else []
+    if end - start <= size:
+        return [(start, end)] if start < end else []
     from brokerless.log.seek import is_batch_up_to, split
 
     if segment.offset_index is not None:
         index = load_offset_index(segment.offset_index.path, segment.base_offset, storage)
         cuts = [start]
         # Entries lie at least some kilobytes apart: they serve where pieces are much larger.
-        while file.size - cuts[-1] > size:
+        while end - cuts[-1] > size:
             slot = int(np.searchsorted(index.positions, cuts[-1] + size))
+            if slot < len(index.positions) and int(index.positions[slot]) >= end:
+                return list(zip(cuts, [*cuts[1:], end], strict=True))
             if slot == len(index.positions) or int(index.positions[slot]) - cuts[-1] > 2 * size:
                 break
             position = int(index.positions[slot])
@@ -92,10 +94,10 @@ def _byte_ranges(
                 break
             cuts.append(position)
         else:
-            return list(zip(cuts, [*cuts[1:], file.size], strict=True))
+            return list(zip(cuts, [*cuts[1:], end], strict=True))
     if not file.mapped:  # the chain of batches would have to be fetched as a whole
-        return [(start, file.size)]
-    return list(split(file, start, file.size, size))
+        return [(start, end)]
+    return list(split(file, start, end, size))
 
 
 def _is_behind(file: File, position: int, wanted: Range) -> bool:

@@ -1,0 +1,150 @@
+"""Where a log that grows ends now, and where ``read_committed`` ends in it, without reading it from its beginning.
+
+A broker may be writing at this very moment: what counts is up to the last whole batch whose checksum is right; what
+follows it is not there yet. A batch with a wrong checksum before that one is damage, and somebody else's to tell.
+
+The place of that batch is kept, and the next look starts there, if the batch is still at that place: a broker that
+recovers cuts a log back, and then writes other batches. Of a log that was never looked at, the offset index tells a
+place near the end. Transactions are followed from the offset on where reading starts: those that ended before it do
+not matter, and of those that were open there, only what comes later is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from brokerless.format import layouts
+from brokerless.format.batches import checksums_match
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.indexes import load_offset_index
+from brokerless.log.ranges import Range
+from brokerless.log.seek import first_position, is_batch_up_to
+from brokerless.log.segment import HEADERS_STEP, Chunk, Report, ignore, scan
+from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.transactions import Transactions, follow
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What a look found. ``end_offset``: the next offset that will be there; the bytes up to ``position`` of the
+    segment with ``base_offset`` are whole batches; ``last`` is the place of the last one and its first bytes, None in a
+    segment without one. ``size`` (bytes) and ``modified`` (ms) are that file's. ``transactions``, if they are followed,
+    are those from the offset on where that began."""
+
+    base_offset: int
+    end_offset: int
+    position: int = 0
+    last: tuple[int, bytes] | None = None
+    size: int | None = None
+    modified: int | None = None
+    transactions: Transactions | None = None
+
+    @property
+    def stable_offset(self) -> int:
+        """Where reading ends: the last stable offset, where transactions are followed, or else the log's end."""
+        stable = None if self.transactions is None else self.transactions.last_stable_offset
+        return self.end_offset if stable is None else min(stable, self.end_offset)
+
+
+def look(paths: PartitionPath, before: Tail | None = None, storage_options: StorageOptions | None = None) -> Tail:
+    """Where the log ends. ``before``: what the last look gave. The partition must have a segment.
+
+    Raises :class:`UnreadableError` if the last segment cannot be opened.
+    """
+    active = paths.segments[-1]
+    if before is not None and _is_as_it_was(before, active):
+        return before
+    with open_file(active.log.path, storage_options) as file:
+        start = Tail(active.base_offset, active.base_offset)
+        if before is not None and before.base_offset == active.base_offset and _holds(before, file):
+            start = before
+        elif (position := _indexed(file, active, storage_options)) is not None:
+            start = Tail(active.base_offset, active.base_offset, position)
+        return _end(file, start, active)
+
+
+def look_committed(
+    paths: PartitionPath,
+    before: Tail | None = None,
+    start_offset: int | None = None,
+    report: Report = ignore,
+    storage_options: StorageOptions | None = None,
+) -> Tail:
+    """The same with transactions followed: from ``start_offset`` on (None: from the beginning), or on from ``before``.
+
+    Damaged batches of transactions are reported: without its marker, a transaction stays open.
+    """
+    if before is not None and _is_as_it_was(before, paths.segments[-1]):
+        return before
+    held = None if before is None else _held(paths, before, storage_options)
+    now = look(paths, held, storage_options)
+    if held is not None and held.transactions is not None:
+        # A copy: a look that ends halfway is not to leave its traces.
+        known, first = held.transactions, held.base_offset
+        transactions = Transactions(list(known.ended), {each: replace(one) for each, one in known.open.items()})
+    else:
+        transactions, held = Transactions(), None
+        first = paths.segments[0].base_offset if start_offset is None else start_offset
+
+    def chunks() -> Iterator[tuple[str, Chunk]]:
+        for segment in Range(start_offset=first).segments(paths.segments):
+            with open_file(segment.log.path, storage_options) as file:
+                start, end = 0, now.position if segment.base_offset == now.base_offset else None
+                if held is not None and segment.base_offset == held.base_offset:
+                    start = held.position
+                elif held is None and first > segment.base_offset:
+                    start = first_position(file, segment, first, storage_options)
+                for chunk in scan(file, ignore, start, end, HEADERS_STEP):
+                    yield file.path, chunk
+
+    follow(transactions, chunks(), report)
+    return replace(now, transactions=transactions)
+
+
+def _is_as_it_was(before: Tail, active: SegmentPaths) -> bool:
+    """By name, size and time; a tail that is not whole is looked at again in any case."""
+    log = active.log
+    same = (before.base_offset, before.size, before.modified) == (active.base_offset, log.size, log.modified)
+    return same and before.position == before.size
+
+
+def _held(paths: PartitionPath, before: Tail, storage_options: StorageOptions | None) -> Tail | None:
+    """``before``, if the batch that was the last one then is still in its place."""
+    for segment in paths.segments:
+        if segment.base_offset == before.base_offset:
+            with open_file(segment.log.path, storage_options) as file:
+                return before if _holds(before, file) else None
+    return None
+
+
+def _holds(before: Tail, file: File) -> bool:
+    if before.last is None:
+        return before.position == 0
+    position, head = before.last
+    return file.size >= before.position and file.read(position, len(head)).tobytes() == head
+
+
+def _indexed(file: File, segment: SegmentPaths, storage_options: StorageOptions | None) -> int | None:
+    """The position (bytes) of the last batch that the offset index knows, if a true batch is there."""
+    if segment.offset_index is None:
+        return None
+    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+    if not len(index.positions) or not index.is_sound:
+        return None
+    position = int(index.positions[-1])
+    return position if is_batch_up_to(file, position, int(index.offsets[-1])) else None
+
+
+def _end(file: File, start: Tail, active: SegmentPaths) -> Tail:
+    """The last whole, valid batch from a place on."""
+    end_offset, position, last = start.end_offset, start.position, start.last
+    for chunk in scan(file, ignore, start.position, step=HEADERS_STEP):
+        for row in range(len(chunk.batches) - 1, -1, -1):
+            batch = chunk.batches.take(slice(row, row + 1))
+            if checksums_match(chunk.buffer, batch)[0]:
+                at = int(chunk.positions[row])
+                end_offset, position = int(batch.last_offset[0]) + 1, at + int(batch.sizes[0])
+                last = (at, file.read(at, layouts.BATCH_V2_SIZE).tobytes())
+                break
+    return Tail(active.base_offset, end_offset, position, last, file.size, active.log.modified)

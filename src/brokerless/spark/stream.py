@@ -1,0 +1,104 @@
+"""``spark.readStream.format("brokerless")``: the records of a log directory that grows, micro-batch by micro-batch.
+
+The driver looks where partitions end and plans; executors read. Positions are offsets, so that a query that starts
+again from its checkpoint reads on where it was, in whatever files those offsets are by then, and each record comes
+once. What a query was to read and is not there any more is lost: ``failOnDataLoss`` says whether that ends the query or
+is logged.
+
+Spark runs a reader in one process of its own for each query. Up to 4.1 it asks for all that is there
+(:class:`EverythingReader`); from 4.2 on it says how much it wants (``limited.py``).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.storage import exists
+from brokerless.spark.columns import Columns
+from brokerless.spark.options import Options, TopicPartition
+from brokerless.spark.positions import AsJson, from_json, to_json
+
+if TYPE_CHECKING:
+    from brokerless.spark.follow import Follower
+    from brokerless.spark.splits import Split, Task
+
+_log = logging.getLogger(__name__)
+
+
+def stream_reader(options: Options, columns: Columns) -> DataSourceStreamReader:
+    """The reader for the Spark that runs. Raises :class:`UsageError` for a limit that it would not keep."""
+    if hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
+        from brokerless.spark.limited import LimitedReader
+
+        return LimitedReader(options, columns)
+    return EverythingReader(options, columns)
+
+
+class Reader(DataSourceStreamReader):
+    """What all have in common. Executors get a reader that never followed anything."""
+
+    def __init__(self, options: Options, columns: Columns) -> None:
+        self.options = options
+        self.columns = columns
+
+    @cached_property
+    def follower(self) -> Follower:
+        from brokerless.spark.follow import Follower
+
+        return Follower(self.options)
+
+    def initialOffset(self) -> AsJson:  # noqa: N802 - this and others are Spark's names
+        return to_json(self.follower.initial())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        return self.follower.plan(from_json(start), from_json(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from brokerless.spark.read import read_split
+
+        for split in cast("Task", partition).splits:
+            try:
+                yield from read_split(split, self.options, self.columns)
+            except UnreadableError as error:
+                self._lose(split, error)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self.follower.forget(from_json(end))
+
+    def _lose(self, split: Split, error: UnreadableError) -> None:
+        """A segment that is gone since the micro-batch was planned."""
+        path = "" if split.segment is None else split.segment.log.path
+        if not path or exists(path, self.options.storage or None):
+            raise error
+        if self.options.fail_on_data_loss:
+            raise UnreadableError(f"{error}; with failOnDataLoss=false the query goes on with what is there")
+        _log.warning("%s; the query goes on with what is there", error)
+
+
+class EverythingReader(Reader):
+    """For Spark 4.1, which neither says how far it is nor takes a part of what is there."""
+
+    def __init__(self, options: Options, columns: Columns) -> None:
+        super().__init__(options, columns)
+        self._start: dict[TopicPartition, int] = {}
+        if options.most_offsets is not None or options.least_offsets is not None:
+            raise UsageError("options maxOffsetsPerTrigger and minOffsetsPerTrigger: they need Spark 4.2 or newer")
+
+    def initialOffset(self) -> AsJson:  # noqa: N802
+        found = super().initialOffset()
+        self._start = from_json(found)
+        return found
+
+    def latestOffset(self) -> AsJson:  # type: ignore[override]  # noqa: N802
+        return to_json(self.follower.ends(self._start)[0])
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._start = from_json(end)
+        return super().partitions(start, end)

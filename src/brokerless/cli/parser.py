@@ -94,6 +94,17 @@ def add_max_batch_bytes(parser: ArgumentParser) -> None:
     )
 
 
+def add_spark(parser: ArgumentParser) -> None:
+    """The option of those commands whose work can be done on Spark."""
+    parser.add_argument(
+        "--spark",
+        metavar="MASTER",
+        help="do the work on Spark: local[4] for four processors of this machine, spark://HOST:7077 for a cluster "
+        "whose machines have the same paths; none for this machine without Spark, with a process for each processor "
+        "where it pays (none below 32 GiB, or without PySpark and Java; else local[*])",
+    )
+
+
 def _joined(arguments: Sequence[str]) -> list[str]:
     """argparse takes ``--from -1h`` for two options, but not ``--from=-1h``."""
     joined: list[str] = []

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from contextlib import closing
 
 from brokerless.cli.output import Output, progress
-from brokerless.cli.parser import add_max_batch_bytes
+from brokerless.cli.parser import add_max_batch_bytes, add_spark
 from brokerless.errors import UnreadableError
 
 DESCRIPTION = """\
@@ -22,21 +23,32 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add_max_batch_bytes(parser)
+    add_spark(parser)
 
 
 def run(options: Namespace) -> int:
+    from brokerless.format.compression import DEFAULT_LIMIT
+    from brokerless.jobs.verify_logs import verify
+
     output = Output()
     counts: Counter[str] = Counter()
-    with progress("partitions") as done:
-        for log in output.open(options.paths, options.include):
-            for partition in output.chosen(log, options.topic, options.partition):
-                try:
-                    for finding in partition.verify(limit=options.max_batch_bytes):
-                        counts[finding.severity] += 1
-                        output.found(finding, options.json)
-                except UnreadableError as error:
-                    output.unreadable(error)
-                done(1)
+    partitions = [
+        each.paths
+        for log in output.open(options.paths, options.include)
+        for each in output.chosen(log, options.topic, options.partition)
+    ]
+    total = sum(segment.log.size or 0 for each in partitions for segment in each.segments)
+    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    with (
+        progress("bytes", total) as done,
+        closing(verify(partitions, limit, spark=options.spark, done=done, say=output.say)) as findings,
+    ):
+        for finding in findings:
+            if isinstance(finding, UnreadableError):
+                output.unreadable(finding)
+            else:
+                counts[finding.severity] += 1
+                output.found(finding, options.json)
     if not options.json:
         output.line(f"{counts['error']} errors, {counts['warning']} warnings")
     return output.end()

@@ -21,13 +21,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar, Union
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Done = Callable[[int], object]
+Say = Callable[[str], object]
+Place = Union["SparkContext", str]
+Spark = Union["SparkContext", "SparkSession", str, None]
 
 
 class Sized(Protocol):
@@ -59,9 +63,9 @@ def run(
     work: Work[TaskT, ValueT],
     tasks: Sequence[TaskT],
     *,
-    spark: SparkSession | str | None = NONE,
+    spark: Spark = NONE,
     done: Done = ignore,
-    say: Callable[[str], object] = ignore,
+    say: Say = ignore,
     name: str = "brokerless",
     processes: int | None = None,
 ) -> Generator[tuple[int, ValueT]]:
@@ -77,14 +81,27 @@ def run(
     Raises what ``work`` raises, :class:`UsageError` for a master that is none, and :class:`JobError` where a process
     was killed, or Spark gives a task up.
     """
-    spark = choose(tasks, say) if spark is None else spark
-    if spark == NONE:
-        yield from _run_here(work, tasks, done, processors() if processes is None else processes)
-        return
-    from brokerless.jobs.on_spark import run_on, session
+    with started(spark, tasks, say, name) as place:
+        if isinstance(place, str):
+            yield from _run_here(work, tasks, done, processors() if processes is None else processes)
+            return
+        from brokerless.jobs.on_spark import run_on
 
-    with session(spark, name) as context, closing(run_on(context, work, tasks, done, say, name)) as results:
-        yield from results
+        with closing(run_on(place, work, tasks, done, say, name)) as results:
+            yield from results
+
+
+@contextmanager
+def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str = "brokerless") -> Generator[Place]:
+    """What :func:`run` takes for ``spark``, decided and started: for a job that calls it more than once."""
+    chosen = choose(tasks, say) if spark is None else spark
+    if chosen == NONE:
+        yield NONE
+        return
+    from brokerless.jobs.on_spark import session
+
+    with session(chosen, name) as context:
+        yield context
 
 
 def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:
@@ -105,7 +122,7 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def choose(tasks: Sequence[Sized], say: Callable[[str], object]) -> str:
+def choose(tasks: Sequence[Sized], say: Say) -> str:
     """What ``spark`` of :func:`run` is if nothing is said: Spark where it pays and is there."""
     total = sum(task.size for task in tasks)
     if total < MANY_BYTES or len(tasks) < 2 or processors() < 2:

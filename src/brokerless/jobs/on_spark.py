@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from threading import Thread, current_thread, main_thread
@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from brokerless.errors import BrokerlessError, JobError, UsageError
-from brokerless.jobs.job import Done, TaskT, ValueT, Work, ignore
+from brokerless.jobs.job import Done, Say, TaskT, ValueT, Work, ignore
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -50,13 +50,10 @@ def what_is_missing() -> str | None:
 
 
 @contextmanager
-def session(spark: SparkSession | str, name: str) -> Generator[SparkContext]:
+def session(spark: SparkContext | SparkSession | str, name: str) -> Generator[SparkContext]:
     """The context of a session that is there, or of one that is started for a master, and stopped at the end."""
     if not isinstance(spark, str):
-        context: Any = getattr(spark, "sparkContext", None)
-        if context is None:
-            raise UsageError("a session of Spark Connect cannot run jobs; give a classic session, or a master")
-        yield context
+        yield _context_of(spark)
         return
     missing = what_is_missing()
     if missing is not None:
@@ -67,6 +64,18 @@ def session(spark: SparkSession | str, name: str) -> Generator[SparkContext]:
             yield context
         finally:
             context.stop()
+
+
+def _context_of(spark: SparkContext | SparkSession) -> SparkContext:
+    from pyspark import SparkContext
+
+    if isinstance(spark, SparkContext):
+        return spark
+    try:
+        return spark.sparkContext
+    except Exception as error:
+        text = "a session of Spark Connect cannot run jobs; give a classic session, or a master"
+        raise UsageError(text) from error
 
 
 @contextmanager
@@ -129,7 +138,7 @@ def run_on(
     work: Work[TaskT, ValueT],
     tasks: Sequence[TaskT],
     done: Done,
-    say: Callable[[str], object],
+    say: Say,
     name: str,
 ) -> Generator[tuple[int, ValueT]]:
     """As :func:`jobs.job.run`, on a context that is there. ``done`` is called when a task is finished."""
@@ -200,7 +209,7 @@ def _taken(values: deque[Any]) -> Iterator[Any]:
 class _Teller:
     """Says it once if no executor comes, as Spark would wait for one without end."""
 
-    def __init__(self, context: SparkContext, group: str, say: Callable[[str], object]) -> None:
+    def __init__(self, context: SparkContext, group: str, say: Say) -> None:
         self._context, self._group, self._say = context, group, say
         self._until: float | None = time.monotonic() + _PATIENCE
 

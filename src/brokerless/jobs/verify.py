@@ -48,24 +48,49 @@ def verify_partition(
     :class:`UnreadableError`.
     """
     yield from check_names(partition)
-    last_offset: int | None = None
-    has_transactions = any(segment.transaction_index is not None for segment in partition.segments)
-    unreadable: list[Finding] = []
-    for segment, file in open_segments(replace(partition, findings=()), unreadable.append, None, storage_options):
-        yield from _drain(unreadable)
-        seen = Seen(segment.base_offset, last_offset)
-        yield from verify_file(file, seen, limit)
-        last_offset = seen.last_offset
+    seen = Seen(0)
+    has_transactions = False
+    for segment in partition.segments:
+        seen = Seen(segment.base_offset, seen.last_offset)
+        yield from verify_segment(partition, segment, seen, limit, storage_options)
         has_transactions = has_transactions or seen.has_transactions
+    yield from verify_rest(partition, has_transactions, storage_options)
+
+
+def verify_segment(
+    partition: PartitionPath,
+    segment: SegmentPaths,
+    seen: Seen,
+    limit: int = DEFAULT_LIMIT,
+    storage_options: StorageOptions | None = None,
+    done: Callable[[int], object] = lambda _: None,
+) -> Iterator[Finding]:
+    """What is wrong or odd in one segment, and its indexes. ``seen``: up to which offset the log went before, and then
+    what was in this one. ``done`` is called with the bytes that were read. Raises as :func:`verify_partition`."""
+    unreadable: list[Finding] = []
+    alone = replace(partition, findings=())
+    for _, file in open_segments(alone, unreadable.append, [segment], storage_options):
+        yield from verify_file(file, seen, limit, done)
         yield from check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
-    yield from _drain(unreadable)
-    if has_transactions:  # the markers are read in a pass of their own
-        yield from _check_transaction_indexes(partition, storage_options)
+    yield from unreadable
+
+
+def verify_rest(
+    partition: PartitionPath, has_transactions: bool, storage_options: StorageOptions | None = None
+) -> Iterator[Finding]:
+    """What is to be said of a partition when all its segments were read."""
+    if has_transactions or any(segment.transaction_index is not None for segment in partition.segments):
+        yield from _check_transaction_indexes(partition, storage_options)  # reads the markers in a pass of its own
     yield from check_notes(partition, storage_options)
 
 
-def verify_file(file: File, seen: Seen | None = None, limit: int = DEFAULT_LIMIT) -> Iterator[Finding]:
-    """The findings of one log file, by position."""
+def verify_file(
+    file: File,
+    seen: Seen | None = None,
+    limit: int = DEFAULT_LIMIT,
+    done: Callable[[int], object] = lambda _: None,
+) -> Iterator[Finding]:
+    """The findings of one log file, by position. ``done`` is called with the bytes that were read."""
     start, is_reached = 0, True
     while True:
         findings: list[Finding] = []
@@ -77,6 +102,7 @@ def verify_file(file: File, seen: Seen | None = None, limit: int = DEFAULT_LIMIT
             yield from _soften(is_reached, _verify_chunk(chunk, file.path, decoder, seen if is_reached else None))
             findings.extend(ends)
             end = chunk.base + int(chunk.batches.ends[-1])
+            done(end - chunk.base)
         yield from _soften(is_reached, findings)
         is_reached = is_reached and all(each.severity == "error" for each in findings)
         if not end and file.size and not _may_be_a_log(file):
@@ -107,11 +133,6 @@ def _may_be_a_log(file: File) -> bool:
     """Whether a file begins like a batch, of which the rest may be missing."""
     head = file.read(0, layouts.HEADER_SIZE_UP_TO_MAGIC)
     return len(head) == layouts.HEADER_SIZE_UP_TO_MAGIC and int(head[layouts.MAGIC_POSITION]) <= layouts.MAGIC_V2
-
-
-def _drain(findings: list[Finding]) -> Iterator[Finding]:
-    yield from findings
-    findings.clear()
 
 
 def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: Seen | None) -> list[Finding]:
@@ -190,6 +211,9 @@ class Seen:
 
     base_offset: int
     last_offset: int | None = None
+    """The highest of the log up to here."""
+    first_offset: int | None = None
+    """The lowest at which one of the segment's batches begins."""
     is_complete: bool = True
     """Whether no batch was passed over unread."""
     has_transactions: bool = False
@@ -220,6 +244,8 @@ class Seen:
             expected, found = f"an offset above {int(before[row])}", str(offset)
             yield Finding("warning", "offset-order", path, position, offset, text, expected, found)
         self.last_offset = int(max(before[-1], lasts[-1]))
+        lowest = int(firsts.min())
+        self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)
 
     def batches(self, file: File) -> SegmentBatches:
         nothing = (*([np.empty(0, np.int64)] * 3), *([np.empty(0, np.bool_)] * 2))

@@ -44,9 +44,9 @@ def audit(path: object) -> tuple[dict[str, PartitionAudit], list[Finding]]:
 
 
 NORMAL = {
-    "clean": {"transaction-open"},
-    "old-formats": {"legacy-format", "no-timestamps", "leader-epoch-checkpoint-missing"},
-    "unclean": {"high-watermark-before-start", "transaction-open", "unclean-stop", "zero-tail"},
+    "clean": {"transaction-open", "transaction-ongoing", "group-lag", "group-offset-beyond-end"},
+    "old-formats": {"legacy-format", "no-timestamps", "leader-epoch-checkpoint-missing", "group-lag"},
+    "unclean": {"high-watermark-before-start", "transaction-open", "transaction-ongoing", "unclean-stop", "zero-tail"},
 }
 KILLED = {"truncated-batch", "index-missing"}
 """What is missing of the killed broker's files."""
@@ -70,8 +70,8 @@ def test_a_partition_is_summed_up_as_its_tables_say() -> None:
         assert each.summary.size == sum(row["sizeInBytes"] for row in rows)
         assert each.end_offset == log.partitions[0].end_offset
         states = log.transactions()["state"].to_pylist()
-        assert each.open == states.count("open")
-        assert each.committed + each.aborted + each.transactions_without_data == len(states) - each.open
+        assert len(each.open) == states.count("open")
+        assert each.committed + each.aborted + each.transactions_without_data == len(states) - len(each.open)
     assert audits["txn-0"].aborted > 10
     assert audits["head-deleted-0"].start_offset == 105
     formats, _ = audit(broker_data("old-formats"))

@@ -20,8 +20,11 @@ DESCRIPTION = """\
 Everything that the files alone tell about a log directory, graded, with what to do about it.
 
 Batches, indexes, offsets, leader epochs, producers, transactions, timestamps, formats, and what the log directory
-notes of its partitions. All data is read once. Grades: error (data is damaged or missing, or would be served
-wrongly), warning (Kafka would not have written this), info (worth knowing).
+notes of its partitions. If Kafka's own topics are there as well, they are asked: which transactional id an open
+transaction has, whether the cluster has these replicas, how far groups have read. All data is read once.
+
+Grades: error (data is damaged or missing, or would be served wrongly), warning (Kafka would not have written this),
+info (worth knowing).
 
 With --restart: what a broker would do to these logs if it were started now. Nothing is changed by asking.
 

@@ -15,20 +15,24 @@ import numpy as np
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.internals.records import TOPICS
+from brokerless.internals.tables import state_rows
 from brokerless.jobs.audits.epochs import LeaderEpochChanges
 from brokerless.jobs.audits.gaps import Gaps
+from brokerless.jobs.audits.internal_topics import TABLES, Node, Replica, check_internal_topics
 from brokerless.jobs.audits.notes import Lines, Notes, check_directory, check_lines, check_state, check_topic_ids
 from brokerless.jobs.audits.sequences import Sequences
 from brokerless.jobs.audits.timestamps import Timestamps
-from brokerless.jobs.audits.transactions import Transactions
+from brokerless.jobs.audits.transactions import OpenTransaction, Transactions
 from brokerless.jobs.verify import Seen, check_indexes, check_notes, verify_file
 from brokerless.log import names
-from brokerless.log.checkpoints import load_leader_epochs, load_partition_metadata
+from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties, load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
 from brokerless.log.lock import is_locked
 from brokerless.log.segment import Chunk, open_segments
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.summary import Summary, add_chunk
+from brokerless.logs import Partition
 
 MOST_OF_A_KIND = 1000
 """Findings of one kind that are kept of one partition; the rest is counted."""
@@ -55,7 +59,7 @@ class PartitionAudit:
     batches_by_magic: dict[int, int]
     committed: int
     aborted: int
-    open: int
+    open: tuple[OpenTransaction, ...]
     transactions_without_data: int
     topic_id: tuple[str, str] | None
     """The topic's ID, and the path of the file that says so."""
@@ -96,7 +100,7 @@ def audit_partition(
         dict(sorted(follower.magics.items())),
         follower.transactions.committed,
         follower.transactions.aborted,
-        sum(each.txn_first_offset >= 0 for each in follower.transactions.state.producers.values()),
+        tuple(follower.transactions.open(partition.segments)),
         follower.transactions.without_data,
         None if metadata is None or topic_id is None else (topic_id, metadata.path),
         tuple(kept),
@@ -110,7 +114,9 @@ def audit_directory(
     audits: Iterable[PartitionAudit],
     storage_options: StorageOptions | None = None,
 ) -> Iterator[Finding]:
-    """What is to say of a log directory as a whole, its partitions having been read. Nothing of another path."""
+    """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
+    say of those partitions. Nothing of another path."""
+    audits = list(audits)
     is_running = names.LOCK in notes.files and is_locked(directory.path)
     yield from check_directory(directory, notes, is_running, storage_options)
     yield from check_topic_ids(
@@ -118,6 +124,31 @@ def audit_directory(
         for each in audits
         if each.topic is not None and each.topic_id is not None and each.state == "live"
     )
+    yield from _internal_topics(directory, notes, audits, storage_options)
+
+
+def _internal_topics(
+    directory: LogDirectory, notes: Notes, audits: Iterable[PartitionAudit], storage_options: StorageOptions | None
+) -> Iterator[Finding]:
+    if directory.kind != "log-directory":
+        return
+    own = [Partition(each, storage_options) for each in directory.partitions if each.topic in TOPICS]
+    if not own:
+        return
+    tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is told of its partition
+    replicas = {
+        (each.topic, each.partition or 0): Replica(
+            each.path, each.start_offset, each.end_offset, each.topic_id and each.topic_id[0], each.open
+        )
+        for each in audits
+        if each.topic is not None and each.state == "live"
+    }
+    there = [(each.topic or "", each.partition or 0) for each in directory.partitions if each.state == "live"]
+    node = Node(None, None)
+    if names.META_PROPERTIES in notes.files:
+        meta = load_meta_properties(notes.files[names.META_PROPERTIES].path, storage_options)
+        node = Node(meta.node_id, meta.directory_id)
+    yield from check_internal_topics(tables, replicas, there, node, directory.path)
 
 
 @dataclass(slots=True)

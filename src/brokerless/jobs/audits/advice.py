@@ -43,6 +43,9 @@ ADVICE = {
     "marker-broken": "recovery after an unclean stop would cut the log here: " + _SAVE,
     "transaction-open": "nothing, if its producer is still at work",
     "transaction-hanging": "end it on a running cluster: kafka-transactions.sh find-hanging, then abort",
+    "transaction-ongoing": "nothing, if a broker is to start here; else brokerless convert --isolation read_committed",
+    "transaction-decided": "nothing, if a broker is to start here; else mind that it counts as its state says",
+    "transaction-orphaned": "end it on a running cluster: kafka-transactions.sh abort, with this offset to start from",
     "timestamp-future": _TIMES,
     "timestamp-unit": _TIMES,
     "no-timestamps": "after a copy, set the files' times to those of the originals before a broker starts",
@@ -69,6 +72,14 @@ ADVICE = {
     "meta-properties-missing": "nothing, if this is a copy of some partitions",
     "quorum-state-corrupt": "see KRaft's other voters; a voter without it may vote twice in an epoch",
     "topic-id-mismatch": "a broker refuses one of them: find out which one is the topic's, and move the other away",
+    # What Kafka's own topics say
+    "topic-unknown": "copy it before a broker starts; to serve it again, make the topic and write it with that ID "
+    "(brokerless load --topic-id)",
+    "replica-elsewhere": "see that its replicas are sound before a broker starts, which puts this one away",
+    "replica-missing": "if other replicas are lost too, look for this directory before a broker makes it anew, empty",
+    "group-offset-beyond-end": "reset the group to where the log ends, or it begins anew by auto.offset.reset",
+    "group-offset-before-start": _NOTHING,
+    "group-lag": _NOTHING,
     # Files and directories
     "leftover-file": _NOTHING,
     "swap-file": "nothing: the next start of a broker puts it in its place",

@@ -28,6 +28,16 @@ HANGING_MS = 15 * 60 * 1000
 """The default of ``transaction.max.timeout.ms``: by then, its coordinator has ended every transaction."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction without its end: whose it is, and the offset and file of its first batch."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    file: str
+
+
 @dataclass(slots=True)
 class Transactions:
     """Follows a partition's sound batches. ``snapshots``: its producer snapshots, which are compared on the way."""
@@ -161,13 +171,10 @@ class Transactions:
             expected = f"at most offset {end_offset}"
             kind, found = "producer-snapshot-beyond-end", f"offset {snapshot[0]}"
             yield Finding("warning", kind, snapshot[1].path, None, snapshot[0], text, expected, found)
-        for producer_id, producer in self.state.producers.items():
-            first = producer.txn_first_offset
-            if first < 0:
-                continue
-            before = [segment for segment in segments if segment.base_offset <= first] or segments
-            path = before[-1].log.path
-            idle = self._time_since(producer.batches[-1].last_offset if producer.batches else first)
+        for each in self.open(segments):
+            producer_id, first, path = each.producer_id, each.first_offset, each.file
+            batches = self.state.producers[producer_id].batches
+            idle = self._time_since(batches[-1].last_offset if batches else first)
             if idle > HANGING_MS:
                 text = (
                     f"a transaction of producer {producer_id} hangs: the log went on for {idle // 60_000} min without "
@@ -177,6 +184,14 @@ class Transactions:
             else:
                 text = f"a transaction of producer {producer_id} is open; read_committed ends here"
                 yield Finding("info", "transaction-open", path, None, first, text)
+
+    def open(self, segments: Sequence[SegmentPaths]) -> Iterator[OpenTransaction]:
+        """What is open when all of a partition's ``segments`` were followed."""
+        for producer_id, producer in self.state.producers.items():
+            first = producer.txn_first_offset
+            if first >= 0:
+                before = [segment for segment in segments if segment.base_offset <= first] or segments
+                yield OpenTransaction(producer_id, producer.epoch, first, before[-1].log.path)
 
     def _time_since(self, offset: int) -> int:
         """ms of brokers' clocks from the first batch behind an offset that has such a time to the last one."""

@@ -3,7 +3,7 @@
 Pure functions over a tuple of (epoch, first offset), both growing. What is given back is the same object if nothing
 changed, so that ``is not`` tells whether the checkpoint must be written anew.
 
-Sources: ``LeaderEpochFileCache``, ``UnifiedLog.append`` and ``LogSegment.recover`` (4.1.1).
+Sources: ``LeaderEpochFileCache``, ``UnifiedLog.append``, ``LogSegment.recover`` and ``AbstractFetcherThread`` (4.1.1).
 """
 
 from __future__ import annotations
@@ -78,3 +78,32 @@ def truncate_from_start(epochs: Epochs, start_offset: int) -> Epochs:
     if not passed or epochs[passed - 1][1] == start_offset == epochs[0][1]:
         return epochs
     return ((epochs[passed - 1][0], start_offset), *epochs[passed:])
+
+
+def end_offset_for(epochs: Epochs, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
+    """What a leader answers to a follower that asks where its last epoch ended (``OffsetsForLeaderEpoch``): the largest
+    epoch up to this one, and its end. None if there is no epoch from this one on. Before the first epoch, it is this
+    one, with the offset where the first one begins."""
+    if epoch < 0 or not epochs or epochs[-1][0] < epoch:
+        return None
+    if epochs[-1][0] == epoch:
+        return epoch, log_end_offset
+    later = next(at for at, (each, _) in enumerate(epochs) if each > epoch)
+    return (epochs[later - 1][0] if later else epoch), epochs[later][1]
+
+
+def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, follower_end: int) -> int | None:
+    """Where a follower cuts its log off before it fetches from a leader: what is before is in both logs (KIP-101,
+    KIP-279). ``leader_end`` and ``follower_end``: the logs' end offsets. None if epochs do not tell; a follower then
+    goes by its high watermark."""
+    while follower:
+        answer = end_offset_for(leader, follower[-1][0], leader_end)
+        own = None if answer is None else end_offset_for(follower, answer[0], follower_end)
+        if answer is None or own is None:
+            return None
+        if own[0] == answer[0]:
+            return min(own[1], answer[1], follower_end)
+        # The follower has never heard of that epoch: it goes back to the one before, and asks again.
+        follower_end = min(own[1], follower_end)
+        follower = truncate_from_end(follower, follower_end)
+    return None

@@ -40,11 +40,13 @@ SOUND = np.dtype(
         ("follows", "?"),
         ("compacted", "?"),
         ("partial", "?"),
+        ("restamped", "?"),
     ]
 )
 """A sound batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
 ``follows``: whether it is right behind another sound batch; ``compacted``: whether it shows that it was
-compacted; ``partial``: only the records up to ``last`` can be trusted, of a batch that breaks off inside."""
+compacted; ``partial``: only the records up to ``last`` can be trusted, of a batch that breaks off inside;
+``restamped``: ``epoch`` is not that of its header, which no checksum covers, but the one that is right."""
 
 _STEP = 1 << 20
 _LARGE = 1 << 20

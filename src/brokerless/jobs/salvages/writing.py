@@ -129,11 +129,14 @@ def _copies(piece: NDArray[np.void], files: _Files) -> Iterator[NDArray[np.uint8
         size = int(piece["position"][end - 1] + piece["size"][end - 1]) - position
         file = files.get(int(piece["file"][start]))
         buffer = file.read(position, size)
-        changed = np.flatnonzero(piece["magic"][start:end] > layouts.MAGIC_V2)
+        changed = np.flatnonzero((piece["magic"][start:end] > layouts.MAGIC_V2) | piece["restamped"][start:end])
         if len(changed):
             # Kafka's reader takes every larger magic for 2, and so was the checksum right; a log has to say 2.
             buffer = buffer.copy()
-            buffer[piece["position"][start:end][changed] - position + layouts.MAGIC_POSITION] = layouts.MAGIC_V2
+            for row in (start + changed).tolist():
+                at = int(piece["position"][row]) - position
+                header = buffer[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)
+                header["magic"], header["partition_leader_epoch"] = layouts.MAGIC_V2, piece["epoch"][row]
         yield _part(buffer, int(piece["last"][start]), files.limit) if piece["partial"][start] else buffer
 
 

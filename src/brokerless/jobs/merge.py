@@ -1,0 +1,266 @@
+"""Merge: several copies of each partition, as brokers' disks have them, become one good log.
+
+The copy of the last leader has the history that counts; what others have beyond the offset up to which they agree with
+it is left out, as replication would cut it off. Its damage is made good from the other copies. Offsets never change,
+and nothing is written to what is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from brokerless.errors import Finding, UsageError
+from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.jobs.audits.notes import Notes, load_notes
+from brokerless.jobs.convert import topic_id_of
+from brokerless.jobs.merges.agreement import Agreement, Copy, agree, rank
+from brokerless.jobs.merges.copies import begin_of, end_of, read_copies, tell_batches
+from brokerless.jobs.merges.filling import Filled, differing, fill
+from brokerless.jobs.merges.outcome import (
+    Divergence,
+    Piece,
+    committed_until,
+    divergences,
+    losses,
+    pieces,
+    without_cut,
+)
+from brokerless.jobs.salvages.losses import Loss
+from brokerless.jobs.salvages.reading import Files, describe_files, find_log
+from brokerless.jobs.salvages.writing import Contents, Place, write_partition
+from brokerless.log import names
+from brokerless.log.bulk import output_directory
+from brokerless.log.checkpoint_writers import random_id
+from brokerless.log.checkpoints import load_meta_properties
+from brokerless.log.config import LogConfig
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.epochs import Epochs, truncate_from_end
+from brokerless.log.segment import Report
+from brokerless.log.storage import StorageOptions, is_remote
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How all partitions are merged. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done
+    but writing. ``committed_only``: without the tail that is not known to be committed."""
+
+    config: LogConfig = field(default_factory=LogConfig)
+    limit: int = DEFAULT_LIMIT
+    dry_run: bool = False
+    committed_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One partition to merge into ``directory``."""
+
+    copies: tuple[Files, ...]
+    topic: str
+    partition: int
+    directory: str
+    topic_id: str
+    merge: Merge
+    storage_options: StorageOptions | None = None
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The directory of each copy."""
+        return tuple(copy.paths[0].path for copy in self.copies)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(copy.size for copy in self.copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but ``pieces``,
+    ``divergences`` and ``losses`` are by copy. ``agreements``: how far each has the history that counts, which is that
+    of ``leading``; ``damaged``: its bytes in no sound batch; ``differing``: its batches whose contents are others,
+    though offsets and epochs are the same. ``committed``: the offset before which all is known to be committed."""
+
+    task: Task
+    start_offset: int
+    end_offset: int
+    batches: int
+    records: int
+    bytes: int
+    leading: int
+    copies: tuple[Copy, ...]
+    agreements: tuple[Agreement, ...]
+    damaged: tuple[int, ...]
+    differing: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    divergences: tuple[Divergence, ...]
+    losses: tuple[Loss, ...]
+    committed: int | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is lost, and no copy has another history."""
+        return not self.losses and not self.divergences and not any(self.differing)
+
+
+def plan(
+    logs: Sequence[LogDirectory],
+    directory: str | os.PathLike[str],
+    merge: Merge,
+    chosen: Callable[[PartitionPath], bool] = lambda _: True,
+    storage_options: StorageOptions | None = None,
+) -> list[Task]:
+    """A task for each partition that is in at least one of the log directories.
+
+    Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its copies are of
+    two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
+    """
+    to = str(output_directory(directory, [log.path for log in logs]))
+    _refuse_the_same_twice(logs)
+    found: dict[tuple[str, int], list[tuple[PartitionPath, Notes]]] = {}
+    for log in logs:
+        notes = load_notes(log, storage_options)
+        for each in filter(chosen, log.partitions):
+            if each.topic is None or each.partition is None:
+                raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
+            found.setdefault((each.topic, each.partition), []).append((each, notes))
+    topic_ids = _topic_ids([each for copies in found.values() for each in copies], storage_options)
+    tasks: list[Task] = []
+    for (topic, partition), copies in sorted(found.items()):
+        files = tuple(describe_files([each], notes, (), storage_options) for each, notes in copies)
+        task = Task(files, topic, partition, to, topic_ids[topic], merge, storage_options)
+        if os.path.lexists(Path(to) / task.name):
+            raise UsageError(f"{Path(to) / task.name}: this partition exists already; write to another directory")
+        tasks.append(task)
+    return tasks
+
+
+def merge(tasks: Sequence[Task], report: Report, done: Callable[[int], object] = lambda _: None) -> Iterator[Result]:
+    """Runs tasks one by one. ``report`` is called with what is odd or left out, ``done`` with the bytes that were read
+    (and again with those that were written)."""
+    for task in tasks:
+        yield run(task, report, done)
+
+
+def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: None) -> Result:
+    """Merges one partition."""
+    how = task.merge
+    founds = [find_log(files, how.limit, False, report, done) for files in task.copies]
+    paths = [file.path for files in task.copies for file in files.files]
+    copies, noted = read_copies(founds, paths, report)
+    order = rank(copies)
+    leading = copies[order[0]]
+    agreements = agree(copies, order)
+    begin, start = begin_of(founds[order[0]], noted[order[0]], copies, agreements)
+    filled = fill(copies, order, agreements, begin)
+    committed = committed_until(copies, agreements)
+    end = end_of(copies, agreements, leading, filled)
+    if how.committed_only:
+        end = max(start, min(end, end if committed is None else committed))
+        filled = without_cut(filled, end)
+    _tell(task, copies, agreements, filled, paths, report)
+    if not how.dry_run:
+        filled = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
+    differ = [differing(copy, each.until, filled.batches) for copy, each in zip(copies, agreements, strict=True)]
+    for copy, rows in zip(copies, differ, strict=True):
+        text = "another copy, which was taken, has other contents at these offsets in the same leader epoch"
+        tell_batches(copy, rows[:1].tolist(), paths, "replicas-differ", text, report)
+    return Result(
+        task,
+        start,
+        end,
+        len(filled.batches),
+        int(filled.batches["records"].sum()),
+        int(filled.batches["size"].sum()),
+        order[0],
+        tuple(copies),
+        tuple(agreements),
+        tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
+        tuple(map(len, differ)),
+        pieces(filled),
+        divergences(copies, agreements),
+        tuple(losses(filled, copies, agreements, order[0], start, end)),
+        committed,
+    )
+
+
+def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
+    seen: dict[str, str] = {}
+    for log in logs:
+        place = log.path if is_remote(log.path) else os.path.realpath(log.path)
+        if place in seen:
+            raise UsageError(f"{log.path} is given twice: it is one copy, and would count as two")
+        seen[place] = log.path
+
+
+def _topic_ids(copies: Sequence[tuple[PartitionPath, Notes]], storage_options: StorageOptions | None) -> dict[str, str]:
+    """The ID of each topic. Where a copy has none, it must be of the same cluster at least."""
+    known: dict[str, tuple[str, str]] = {}
+    clusters: dict[str, tuple[str, str]] = {}
+    what = "they are of two topics; leave one out, or choose others with -t and -p"
+    for each, notes in copies:
+        topic = each.topic or ""
+        topic_id = topic_id_of(each, storage_options)
+        if topic_id is not None:
+            first, path = known.setdefault(topic, (topic_id, each.path))
+            if first != topic_id:
+                raise UsageError(f"{path} has the topic ID {first}, but {each.path} has {topic_id}: {what}")
+            continue
+        properties = notes.files.get(names.META_PROPERTIES)
+        cluster = None if properties is None else load_meta_properties(properties.path, storage_options).cluster_id
+        if cluster is not None:
+            first, path = clusters.setdefault(topic, (cluster, each.path))
+            if first != cluster:
+                raise UsageError(f"{path} is of the cluster {first}, but {each.path} of {cluster}: {what}")
+    return {each.topic or "": known.get(each.topic or "", ("", ""))[0] or random_id() for each, _ in copies}
+
+
+def _write(
+    task: Task,
+    filled: Filled,
+    paths: Sequence[str],
+    limits: tuple[int, int, int],
+    noted: Epochs,
+    report: Report,
+    done: Callable[[int], object],
+) -> Filled:
+    """Writes the merged log; what it does not take is missing then."""
+    begin, start, end = limits
+    place = Place(task.directory, task.topic, task.partition, task.merge.config, task.topic_id)
+    contents = Contents(filled.batches, paths, begin, start, end)
+    epochs = truncate_from_end(noted, end)
+    taken = write_partition(place, contents, epochs, report, done, task.merge.limit, task.storage_options)
+    refused = filled.batches[~taken]
+    spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
+    holes = tuple(sorted((*filled.holes, *spans)))
+    return replace(filled, batches=filled.batches[taken], givers=filled.givers[taken], holes=holes)
+
+
+def _tell(
+    task: Task,
+    copies: Sequence[Copy],
+    agreements: Sequence[Agreement],
+    filled: Filled,
+    paths: Sequence[str],
+    report: Report,
+) -> None:
+    for number, (copy, agreement) in enumerate(zip(copies, agreements, strict=True)):
+        path = task.paths[number]
+        if agreement.by == "contents" and len(copies) > 1 and copy.starts == () and len(copy.batches):
+            text = "batches without leader epochs: the copies were compared by offsets and contents"
+            report(Finding("warning", "no-leader-epochs", path, None, None, text))
+        if agreement.by == "nothing":
+            text = "a compacted log without leader epochs: where this copy differs cannot be told, and it is believed"
+            report(Finding("warning", "no-leader-epochs", path, None, None, text))
+        if task.copies[number].paths[0].snapshots:
+            text = "KRaft snapshots are not merged: only the log is"
+            report(Finding("warning", "snapshots-left-out", path, None, None, text))
+    for number, row in filled.misfits:
+        text = "left out: its leader epoch is not between those of the batches around it"
+        tell_batches(copies[number], [row], paths, "leader-epoch-order", text, report)

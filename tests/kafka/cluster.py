@@ -1,0 +1,163 @@
+"""Three real Kafka brokers and a controller of their own, so that any broker can be killed while another is elected."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from brokerless.log.checkpoint_writers import meta_properties, random_id
+from tests.kafka.broker import READY_WITHIN, KafkaBroker, free_ports
+from tests.kafka.jars import check, command, run
+
+CONTROLLER = 100
+SETTINGS = {
+    "controller.quorum.voters": "",
+    "broker.session.timeout.ms": "1500",
+    "broker.heartbeat.interval.ms": "300",
+    "replica.high.watermark.checkpoint.interval.ms": "300",
+    "replica.fetch.wait.max.ms": "100",
+    "replica.fetch.backoff.ms": "100",
+    "unclean.leader.election.enable": "true",
+    "min.insync.replicas": "1",
+}
+
+
+class Node(KafkaBroker):
+    """One process of the cluster: a broker, or the controller."""
+
+    def __init__(self, directory: Path, node_id: int, port: int, voters: str) -> None:
+        is_controller = node_id == CONTROLLER
+        listener = f"{'CONTROLLER' if is_controller else 'PLAINTEXT'}://127.0.0.1:{port}"
+        settings = {
+            **SETTINGS,
+            "node.id": str(node_id),
+            "process.roles": "controller" if is_controller else "broker",
+            "listeners": listener,
+            "advertised.listeners": listener,
+            "controller.quorum.voters": voters,
+        }
+        super().__init__(directory, settings)
+        self.node_id = node_id
+        self.bootstrap = f"127.0.0.1:{port}"
+
+    def start_process(self) -> None:
+        """Starts it without waiting for it."""
+        with self.output.open("ab") as output:
+            line = command("kafka.Kafka", str(self.properties))
+            self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+
+    def wait_until_ready(self) -> None:
+        def is_ready() -> bool:
+            if self.process is None or self.process.poll() is not None:
+                raise RuntimeError(f"node {self.node_id} ended while it started: {self.tail()}")
+            with contextlib.suppress(OSError, KafkaException):
+                host, port = self.bootstrap.split(":")
+                socket.create_connection((host, int(port)), 1).close()
+                return self.node_id == CONTROLLER or self.node_id in self.admin().list_topics(timeout=5).brokers
+            return False
+
+        wait_for(is_ready, lambda: f"node {self.node_id} is not ready: {self.tail()}")
+
+
+class Cluster:
+    """Brokers 1, 2 and 3. As a context manager all start, and all that still run are killed at its end."""
+
+    def __init__(self, directory: Path) -> None:
+        with free_ports(4) as ports:
+            voters = f"{CONTROLLER}@127.0.0.1:{ports[3]}"
+            self.brokers = {
+                number: Node(directory / f"broker-{number}", number, ports[number - 1], voters) for number in (1, 2, 3)
+            }
+            self.controller = Node(directory / "controller", CONTROLLER, ports[3], voters)
+
+    def __enter__(self) -> Cluster:
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        for node in self.brokers.values():  # a JVM each would take seconds
+            node.log_dir.mkdir(parents=True)
+            (node.log_dir / "meta.properties").write_bytes(meta_properties(cluster_id, node.node_id, random_id()))
+        try:
+            arguments = ("format", f"--cluster-id={cluster_id}", "--config", str(self.controller.properties))
+            check(run("kafka.tools.StorageTool", *arguments))
+            self.controller.start_process()
+            self.start(*self.brokers)
+        except BaseException:
+            self.kill_all()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill_all()
+
+    def kill_all(self) -> None:
+        self.kill(*self.brokers)
+        self.controller.kill()
+
+    def start(self, *numbers: int) -> None:
+        for number in numbers:
+            self.brokers[number].start_process()
+        for number in numbers:
+            self.brokers[number].wait_until_ready()
+
+    def kill(self, *numbers: int) -> None:
+        for number in numbers:
+            self.brokers[number].kill()
+
+    @property
+    def alive(self) -> Node:
+        return next(each for each in self.brokers.values() if each.process is not None)
+
+    def admin(self) -> AdminClient:
+        return self.alive.admin()
+
+    def create_topic(self, name: str, replicas: Sequence[Sequence[int]], **config: object) -> None:
+        """``replicas``: of each partition, the brokers that have it, its first leader first."""
+        settings = {key.replace("_", "."): str(value) for key, value in config.items()}
+        topic = NewTopic(
+            name, num_partitions=len(replicas), replica_assignment=list(map(list, replicas)), config=settings
+        )
+        admin = self.admin()
+        for done in admin.create_topics([topic], operation_timeout=20).values():
+            done.result(30)
+        self.wait_for_leaders(name, [each[0] for each in replicas])
+
+    def wait_for_leaders(self, topic: str, leaders: Sequence[int]) -> None:
+        self._wait_for_partitions(topic, lambda found: [each.leader for each in found] == list(leaders))
+
+    def wait_for_replicas(self, topic: str, count: int) -> None:
+        """Until as many replicas of each partition are in sync."""
+        self._wait_for_partitions(topic, lambda found: all(len(each.isrs) == count for each in found))
+
+    def _wait_for_partitions(self, topic: str, is_so: Callable[[list], bool]) -> None:
+        admin = self.admin()
+        last: list = []
+
+        def is_there() -> bool:
+            with contextlib.suppress(KafkaException):
+                known = admin.list_topics(topic, timeout=5).topics[topic].partitions
+                last[:] = [known[number] for number in sorted(known)]
+                return bool(last) and is_so(last)
+            return False
+
+        wait_for(is_there, lambda: f"{topic}: {[(each.leader, each.isrs) for each in last]}; {self.alive.tail()}")
+
+    def disks(self, target: Path) -> list[Path]:
+        """Copies of the brokers' log directories as they are now."""
+        return [each.copy_log_dir(target / f"disk-{number}") for number, each in self.brokers.items()]
+
+
+def wait_for(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:
+    give_up = time.monotonic() + READY_WITHIN
+    while not is_so():
+        if time.monotonic() > give_up:
+            raise RuntimeError(complaint())
+        time.sleep(0.1)

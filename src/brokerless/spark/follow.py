@@ -201,7 +201,6 @@ class Follower:
                 self._lose(f"{_text(each)}: it is to be read up to offset {after}, but the log ends before that")
             if begin < after:
                 spans.append((partition, Range(begin, after), list(self._spans(each, partition, begin, after, told))))
-        self._planned = {each: _segments(one) for each, one in partitions.items()}
         splits = [split for _, _, found in spans for split in found]
         size, most = self._split_bytes(splits), self.options.max_records
         storage = self.options.storage or None
@@ -221,6 +220,7 @@ class Follower:
         elif begin < first:
             self._lose(f"{_text(each)}: offset {begin} comes next, but the log begins at {first} by now")
         self._check_late(each, partition, begin)
+        self._planned[each] = _segments(partition)
         return max(begin, first)
 
     def _check_late(self, each: TopicPartition, partition: Partition, begin: int) -> None:

@@ -22,6 +22,7 @@ COMMANDS = {
     "verify": "whether all is as it should be: checksums, structure, indexes",
     "audit": "all that the files alone tell: damage, gaps, producers, transactions, notes, graded",
     "salvage": "what is sound of damaged logs, as new partitions; and what is lost",
+    "merge": "several brokers' copies of each partition, as one good log; and which copy gave what",
     "convert": "partitions in another format, codec or batch size, as new partitions",
     "export": "what is new, as Parquet files by topic (and date)",
     "load": "records from Parquet or JSON Lines, into new partitions",

@@ -122,7 +122,7 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
 
     for line in partition_lines(results):
         output.line(line)
-    losses = list(loss_lines(results))
+    losses = list(loss_lines([(each.task.name, loss) for each in results for loss in each.losses]))
     for line in ["", *losses] if losses else []:
         output.line(line)
     partial = sum(each.partial for each in results)

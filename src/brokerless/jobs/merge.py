@@ -23,10 +23,10 @@ from brokerless.jobs.merges.outcome import (
     Divergence,
     Piece,
     committed_until,
+    cut_off,
     divergences,
     losses,
     pieces,
-    without_cut,
 )
 from brokerless.jobs.salvages.losses import Loss
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log
@@ -85,7 +85,9 @@ class Result:
     """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but ``pieces``,
     ``divergences`` and ``losses`` are by copy. ``agreements``: how far each has the history that counts, which is that
     of ``leading``; ``damaged``: its bytes in no sound batch; ``differing``: its batches whose contents are others,
-    though offsets and epochs are the same. ``committed``: the offset before which all is known to be committed."""
+    though offsets and epochs are the same. ``committed``: the offset before which all is known to be committed, None if
+    nothing is known; the history that counts goes on to ``reach``, and what is between the two is in the log unless
+    ``committed_only`` was asked for."""
 
     task: Task
     start_offset: int
@@ -102,6 +104,7 @@ class Result:
     divergences: tuple[Divergence, ...]
     losses: tuple[Loss, ...]
     committed: int | None
+    reach: int
 
     @property
     def is_whole(self) -> bool:
@@ -161,9 +164,10 @@ def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: No
     filled = fill(copies, order, agreements, begin)
     committed = committed_until(copies, agreements)
     end = end_of(copies, agreements, leading, filled)
+    reach = max([leading.reach, *(filled.batches["last"][-1:] + 1).tolist()])
     if how.committed_only:
-        end = max(start, min(end, end if committed is None else committed))
-        filled = without_cut(filled, end)
+        end = max(start, min(end, committed or 0))
+        filled = cut_off(filled, end)
     _tell(task, copies, agreements, filled, paths, report)
     if not how.dry_run:
         filled = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
@@ -187,6 +191,7 @@ def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: No
         divergences(copies, agreements),
         tuple(losses(filled, copies, agreements, order[0], start, end)),
         committed,
+        reach,
     )
 
 

@@ -44,7 +44,7 @@ def row(result: Result) -> dict[str, Any]:
         "overlappingBatches": result.overlapping,
         "misplacedBatches": result.misplaced,
         "partialBatches": result.partial,
-        "losses": [_loss_row(each) for each in result.losses],
+        "losses": [loss_row(each) for each in result.losses],
     }
 
 
@@ -52,9 +52,8 @@ def partition_lines(results: Sequence[Result]) -> Iterator[str]:
     return table(_COLUMNS, [_cells(each) for each in results], right=_COLUMNS[2:])
 
 
-def loss_lines(results: Sequence[Result]) -> Iterator[str]:
-    """A table of all losses, if there are any."""
-    losses = [(each.task.name, loss) for each in results for loss in each.losses]
+def loss_lines(losses: Sequence[tuple[str, Loss]]) -> Iterator[str]:
+    """A table of losses, each with its partition's name, if there are any."""
     after = format_times([loss.after for _, loss in losses], "s")
     before = format_times([loss.before for _, loss in losses], "s")
     cells = [
@@ -125,7 +124,8 @@ def _cause(loss: Loss) -> str:
     return "; ".join(_CAUSES.get(each, each) for each in loss.causes)
 
 
-def _loss_row(loss: Loss) -> dict[str, Any]:
+def loss_row(loss: Loss) -> dict[str, Any]:
+    """A loss for programs."""
     return {
         "firstOffset": loss.first_offset,
         "lastOffset": loss.last_offset,

@@ -142,7 +142,7 @@ def _bounded(
     return found
 
 
-def without_cut(filled: Filled, end: int) -> Filled:
+def cut_off(filled: Filled, end: int) -> Filled:
     """The same up to an offset."""
     kept: NDArray[np.bool_] = filled.batches["last"] < end
     holes = tuple((first, min(last, end)) for first, last in filled.holes if first < end)

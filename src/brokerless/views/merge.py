@@ -1,0 +1,154 @@
+"""What became of several copies of each partition, for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from brokerless.jobs.merge import Result
+from brokerless.views.salvage import loss_row
+from brokerless.views.table import NOTHING, format_bytes, format_number, table
+
+_PARTITIONS = ("partition", "offsets", "records", "size", "copies", "uncommitted", "divergent", "lost offsets")
+_COPIES = ("partition", "copy", "epoch", "offsets", "same until", "gave records", "gave size", "damaged")
+_DIVERGENCES = ("partition", "left out of", "offsets", "epochs", "records", "size", "was committed")
+
+
+def row(result: Result) -> dict[str, Any]:
+    """A partition for programs. Copies are numbered in the order in which they are listed."""
+    task = result.task
+    uncommitted = None
+    if _uncommitted(result):
+        first = max(result.committed or 0, result.start_offset)
+        is_kept = not task.merge.committed_only
+        uncommitted = {"firstOffset": first, "lastOffset": result.reach - 1, "isKept": is_kept}
+    return {
+        "topic": task.topic,
+        "partition": task.partition,
+        "target": None if task.merge.dry_run else str(Path(task.directory) / task.name),
+        "startOffset": result.start_offset,
+        "endOffset": result.end_offset,
+        "batches": result.batches,
+        "records": result.records,
+        "bytes": result.bytes,
+        "leadingCopy": result.leading,
+        "committedUntil": result.committed,
+        "uncommitted": uncommitted,
+        "copies": [_copy_row(result, number) for number in range(len(result.copies))],
+        "pieces": [
+            {
+                "copy": each.copy,
+                "firstOffset": each.first_offset,
+                "lastOffset": each.last_offset,
+                "batches": each.batches,
+                "records": each.records,
+                "bytes": each.bytes,
+            }
+            for each in result.pieces
+        ],
+        "divergences": [
+            {
+                "copy": each.copy,
+                "firstOffset": each.offset,
+                "lastOffset": each.last_offset,
+                "lastSameEpoch": each.epoch,
+                "leaderEpochs": list(each.epochs),
+                "batches": each.batches,
+                "records": each.records,
+                "bytes": each.bytes,
+                "committedOffsets": each.committed,
+            }
+            for each in result.divergences
+        ],
+        "losses": [loss_row(each) for each in result.losses],
+    }
+
+
+def partition_lines(results: Sequence[Result]) -> Iterator[str]:
+    cells = [
+        [
+            each.task.name,
+            _range(each.start_offset, each.end_offset),
+            format_number(each.records),
+            format_bytes(each.bytes),
+            format_number(len(each.copies)),
+            format_number(_uncommitted(each)),
+            format_number(sum(divergence.records for divergence in each.divergences)),
+            _lost(each),
+        ]
+        for each in results
+    ]
+    return table(_PARTITIONS, cells, right=_PARTITIONS[2:])
+
+
+def copy_lines(results: Sequence[Result]) -> Iterator[str]:
+    """A table of all copies; a star is at those that have the history that counts."""
+    cells: list[list[str]] = []
+    for result in results:
+        for number, (path, copy) in enumerate(zip(result.task.paths, result.copies, strict=True)):
+            gave = [each for each in result.pieces if each.copy == number]
+            cells.append(
+                [
+                    result.task.name,
+                    path + (" *" if number == result.leading else ""),
+                    NOTHING if copy.last_epoch < 0 else str(copy.last_epoch),
+                    _range(copy.start, copy.reach),
+                    format_number(min(result.agreements[number].until, copy.reach)),
+                    format_number(sum(each.records for each in gave)),
+                    format_bytes(sum(each.bytes for each in gave)),
+                    format_bytes(result.damaged[number]),
+                ]
+            )
+    return table(_COPIES, cells, right=(_COPIES[2], *_COPIES[4:]))
+
+
+def divergence_lines(results: Sequence[Result]) -> Iterator[str]:
+    """A table of what copies have of other histories, if there is any."""
+    cells = [
+        [
+            result.task.name,
+            result.task.paths[each.copy],
+            _range(each.offset, each.last_offset + 1),
+            ", ".join(map(str, each.epochs)) if each.epochs != (-1,) else NOTHING,
+            format_number(each.records),
+            format_bytes(each.bytes),
+            format_number(each.committed),
+        ]
+        for result in results
+        for each in result.divergences
+    ]
+    return table(_DIVERGENCES, cells, right=_DIVERGENCES[4:]) if cells else iter(())
+
+
+def _copy_row(result: Result, number: int) -> dict[str, Any]:
+    copy, agreement = result.copies[number], result.agreements[number]
+    gave = [each for each in result.pieces if each.copy == number]
+    return {
+        "path": result.task.paths[number],
+        "startOffset": copy.start,
+        "endOffset": copy.reach,
+        "leaderEpochs": [{"epoch": each.epoch, "startOffset": each.latest} for each in copy.starts],
+        "highWatermark": copy.high_watermark,
+        "sameUntil": min(agreement.until, copy.reach),
+        "comparedBy": agreement.by,
+        "batches": sum(each.batches for each in gave),
+        "records": sum(each.records for each in gave),
+        "bytes": sum(each.bytes for each in gave),
+        "damagedBytes": result.damaged[number],
+        "differingBatches": result.differing[number],
+    }
+
+
+def _uncommitted(result: Result) -> int:
+    """Offsets that are not known to be committed."""
+    return max(0, result.reach - max(result.committed or 0, result.start_offset))
+
+
+def _range(first: int, end: int) -> str:
+    return f"{first}..{end - 1}" if end > first else NOTHING
+
+
+def _lost(result: Result) -> str:
+    lost = format_number(sum(loss.offsets or 0 for loss in result.losses))
+    return lost + ("+" if any(loss.offsets is None for loss in result.losses) else "")

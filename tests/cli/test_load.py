@@ -252,7 +252,7 @@ def test_the_place_is_counted_in_its_own_file(run: Run, tmp_path: Path) -> None:
     [
         (lambda path: None, "there is no such file or directory"),
         (lambda path: path.mkdir(), "no file in it ends with .parquet, .jsonl, .ndjson, .json"),
-        (lambda path: (path / "topic=a").mkdir(parents=True), "has directories in it (topic=a)"),
+        (lambda path: (path / "year=2026").mkdir(parents=True), "has directories in it (year=2026)"),
     ],
 )
 def test_what_is_no_input_is_refused(make: Any, reason: str, run: Run, tmp_path: Path) -> None:

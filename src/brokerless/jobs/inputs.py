@@ -9,9 +9,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from brokerless.arrow import numbers
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.hive import Source, find_sources, merge, with_path
 from brokerless.log import storage
 from brokerless.rows import IGNORED, normalize
 
@@ -26,7 +31,7 @@ SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json")
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
 _ROWS = 1 << 15
-_BYTES = 8 << 20
+_BYTES, _BYTES_OF_SEVERAL = 8 << 20, 1 << 20
 _COMPACT = 8
 """Bytes that a value takes in Parquet at most, on average, if most of a column is indices of its dictionary."""
 
@@ -34,11 +39,12 @@ _COMPACT = 8
 class Inputs:
     """Record batches of files, one after the other; :meth:`place` says where a row of them is.
 
-    ``paths``: files, or directories of them such as Spark writes, local or URLs; ``-`` is ``stdin`` (JSON Lines).
+    ``paths``: files, or directories of them such as Spark or an export writes, local or URLs; ``-`` is ``stdin`` (JSON
+    Lines).
     """
 
     def __init__(self, paths: Sequence[str], mode: BytesMode = "auto", stdin: io.BufferedReader | None = None) -> None:
-        self._paths = [file for path in paths for file in ([path] if path == STDIN else _files(path))]
+        self._sources = [each for path in paths for each in ([Source(path, (path,))] if path == STDIN else _find(path))]
         self._mode: BytesMode = mode
         self._stdin = stdin
         self._starts: list[int] = []
@@ -48,12 +54,16 @@ class Inputs:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Reads ahead in a thread. Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the
         place."""
-        for path in self._paths:
-            if path == STDIN:
+        for source in self._sources:
+            if source.name == STDIN:
                 yield from self._read_stdin()
+            elif len(source.files) > 1:
+                opens = [partial(_exported, path) for path in source.files]
+                batches = (with_path(batch, source) for batch in merge(source.starts, opens))
+                yield from _ahead(self._count(source.name, batches, is_lines=False))
             else:
-                with storage.open_file(path) as file:
-                    yield from _ahead(self._read(path, file))
+                with storage.open_file(source.name) as file:
+                    yield from _ahead(with_path(each, source) for each in self._read(source.name, file))
 
     def _read_stdin(self) -> Iterator[pa.RecordBatch]:
         """Not ahead: a thread that waits for input could not be interrupted."""
@@ -154,21 +164,30 @@ class _Stream(io.RawIOBase):
         return found.tobytes()
 
 
-def _files(path: str) -> list[str]:
-    if not storage.is_directory(path):
-        return storage.expand(path)
-    entries = [each for each in storage.list_directory(path) if not each.name.startswith(("_", "."))]
-    inner = [each.name for each in entries if each.is_directory]
-    if inner:
-        raise UsageError(f"{path} has directories in it ({inner[0]}); give those that are to be loaded, or files")
-    files = [each.path for each in entries if each.name.endswith(SUFFIXES)]
-    if not files:
-        raise UnreadableError(f"{path}: no file in it ends with {', '.join(SUFFIXES)}")
-    return files
+def _find(path: str) -> list[Source]:
+    if storage.is_directory(path):
+        return find_sources(path, SUFFIXES)
+    return [Source(each, (each,)) for each in storage.expand(path)]
 
 
-def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
-    """The columns of a record of a Parquet file."""
+def _exported(path: str) -> Iterator[pa.RecordBatch]:
+    """One of several files that are read at once, in small pieces, with rising offsets."""
+    import pyarrow as pa
+
+    last = -1
+    with storage.open_file(path) as file:
+        for batch in _parquet(path, file, is_one=False):
+            if "offset" not in batch.schema.names or batch.schema.field("offset").type != pa.int64():
+                raise UnreadableError(f"{path}: this is named as a file of an export, but has no offsets")
+            offsets = np.concatenate([[last], numbers(batch.column("offset"), np.int64)])
+            if not (offsets[1:] > offsets[:-1]).all():
+                raise UnreadableError(f"{path}: this is named as a file of an export, but its offsets do not rise")
+            last = int(offsets[-1])
+            yield batch
+
+
+def _parquet(path: str, file: storage.File, *, is_one: bool = True) -> Iterator[pa.RecordBatch]:
+    """The columns of a record of a Parquet file; of one of several, in small batches that are all of one type."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -180,12 +199,12 @@ def _parquet(path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
         normalize(_empty(schema))  # to refuse a file for its columns before anything is read
         compact, widest = _widths(metadata)
         # Without pre_buffer and with a buffer, a row group need not be in memory as a whole.
-        options: Any = {"pre_buffer": False, "buffer_size": 1 << 20, "read_dictionary": compact}
+        options: Any = {"pre_buffer": False, "buffer_size": 1 << 20, "read_dictionary": compact if is_one else []}
         options["coerce_int96_timestamp_unit"] = "ms"  # Spark's; years from 2262 on have too many nanoseconds
         source.seek(0)
         with closing(pq.ParquetFile(source, **options)) as parquet:
             names = [name for name in schema.names if name not in IGNORED]
-            rows = max(1, min(_ROWS, _BYTES // max(widest, 1)))
+            rows = max(1, min(_ROWS, (_BYTES if is_one else _BYTES_OF_SEVERAL) // max(widest, 1)))
             yield from parquet.iter_batches(rows, columns=names, use_threads=False)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error

@@ -70,7 +70,7 @@ class Files:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._row_group = max(1, min(_ROW_GROUP, layout.file_bytes))
+        self._row_group = max(1, min(_ROW_GROUP, layout.file_bytes // 8))
         self._waiting: dict[int, _Waiting] = {}
         self._size = 0
         self._open: dict[int, _Parquet] = {}

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, encode, observe
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import UsageError
 from brokerless.format.encode import Encoder, Ratio
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
+from brokerless.log.assemble import topic_id
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
-from brokerless.log.checkpoints import load_partition_metadata
 from brokerless.log.commit import Unfinished, commit, discard
 from brokerless.log.config import LogConfig
 from brokerless.log.lock import lock_directory
@@ -46,6 +46,8 @@ _GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
 """Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
 _WAITING = 4
 """Pieces of a few batches that are encoded at once; always as many, so that output does not depend on the machine."""
+Begin = Callable[[str, int, int], PartitionOutput]
+"""Opens the output of a partition: topic, partition, and its first offset."""
 _ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 
 
@@ -127,12 +129,19 @@ class Loader:
         settings: BatchSettings,
         config: LogConfig | None = None,
         dry_run: bool = False,
+        begin: Begin | None = None,
+        *,
+        threads: int | None = None,
+        first_partition: int = 0,
     ) -> None:
+        """``begin``: opens the output of a partition, a new one by default. ``threads``: how many encode, as many as
+        there are processors by default. ``first_partition``: of :class:`Placer`."""
         self._directory = output_directory(directory)
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run
-        self._placer = Placer(placement, settings.batch_size)
+        self._placer = Placer(placement, settings.batch_size, first_partition)
+        self._begin_output = begin
         self._start_offset = placement.start_offset
         self._own_timestamp = placement.timestamp
         self._timestamp = int(time.time() * 1000) if placement.timestamp is None else placement.timestamp
@@ -145,7 +154,7 @@ class Loader:
         self._rows = 0
         self._control_records = 0
         self._stack = ExitStack()
-        self._encoders = self._stack.enter_context(Encoders(settings))
+        self._encoders = self._stack.enter_context(Encoders(settings, threads))
         self._waiting: deque[tuple[_Open, Future[Encoded]]] = deque()
 
     def __enter__(self) -> Self:
@@ -182,8 +191,8 @@ class Loader:
         if group.size >= _GROUP + _GROUP_OF_EACH * len(self._open):
             self._write_group()
 
-    def commit(self) -> Loaded:
-        """Writes what is left, syncs all partitions, and then gives them their names."""
+    def finish(self) -> list[Unfinished]:
+        """Writes what is left, and hands over all partitions, synced, for :func:`brokerless.log.commit.commit`."""
         self._write_group()
         for each in self._open.values():
             self._append(each, each.batcher.finish())
@@ -194,6 +203,15 @@ class Loader:
             for each in self._open.values():
                 if each.output is not None:
                     partitions.append(each.output.finish())
+        except BaseException:
+            discard(self._directory, partitions)
+            raise
+        return partitions
+
+    def commit(self) -> Loaded:
+        """Writes what is left, syncs all partitions, and then gives them their names."""
+        partitions = self.finish()
+        try:
             if partitions:
                 commit(self._directory, partitions)
         except BaseException:
@@ -236,16 +254,19 @@ class Loader:
         first = rows.column("offset")[0].as_py() if "offset" in rows.schema.names else self._start_offset
         ratio = self._ratios.setdefault(topic, Ratio())
         batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
-        if topic not in self._topic_ids:
+        if self._begin_output is None and topic not in self._topic_ids:
             self._topic_ids[topic] = self._choose_id(topic)
         if self._dry_run:
             check_new(self._directory, topic, partition)
             return _Open(batcher, None, first)
         with unwritable(self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
-        output = PartitionOutput(
-            self._directory, topic, partition, self._config, start_offset=first, topic_id=self._topic_ids[topic]
-        )
+        if self._begin_output is not None:
+            output = self._begin_output(topic, partition, first)
+        else:
+            output = PartitionOutput(
+                self._directory, topic, partition, self._config, start_offset=first, topic_id=self._topic_ids[topic]
+            )
         return _Open(batcher, self._stack.enter_context(output), first)
 
     def _choose_id(self, topic: str) -> str:
@@ -272,8 +293,9 @@ class Loader:
 class Encoders:
     """Encodes in as many threads as this process has processors, a few at most."""
 
-    def __init__(self, settings: BatchSettings) -> None:
-        threads = min(len(os.sched_getaffinity(0)), _WAITING) if hasattr(os, "sched_getaffinity") else 2
+    def __init__(self, settings: BatchSettings, threads: int | None = None) -> None:
+        if threads is None:
+            threads = min(len(os.sched_getaffinity(0)), _WAITING) if hasattr(os, "sched_getaffinity") else 2
         self._free: SimpleQueue[Encoder] = SimpleQueue()
         for _ in range(threads):
             self._free.put(settings.encoder())
@@ -304,18 +326,3 @@ def check_new(directory: Path, topic: str, partition: int) -> None:
     if (directory / names.LOCK).exists():
         with lock_directory(directory, exclusive=False):
             pass
-
-
-def topic_id(directory: Path, topic: str) -> str | None:
-    """The ID that a topic's partitions have in a log directory, in base64 as in ``partition.metadata``; None without
-    any."""
-    if not directory.is_dir():
-        return None
-    for each in sorted(directory.iterdir()):
-        found = names.parse_partition_directory(each.name)
-        if found is not None and found.topic == topic and found.state == "live":
-            with suppress(UnreadableError):
-                known = load_partition_metadata(str(each / names.PARTITION_METADATA)).topic_id
-                if known is not None:
-                    return known
-    return None

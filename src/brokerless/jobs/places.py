@@ -63,13 +63,14 @@ class Placement:
 class Placer:
     """Finds the partition of each row, and numbers the partitions that it meets."""
 
-    def __init__(self, placement: Placement, sticky_bytes: int) -> None:
+    def __init__(self, placement: Placement, sticky_bytes: int, first: int = 0) -> None:
+        """``first``: the partition that records without a key get first, modulo the number of partitions."""
         self.codes: dict[tuple[str, int], int] = {}
         self.names: list[tuple[str, int]] = []
         """Topic and partition, by their number."""
         self._placement = placement
         self._sticky_bytes = sticky_bytes
-        self._without_key = 0
+        self._without_key = first * sticky_bytes
 
     def place(self, rows: pa.RecordBatch, numbers: Int64s) -> NDArray[np.int32]:
         """The number of each row's partition, int32, shape ``(len(rows),)``. ``rows``: as :func:`rows.normalize` gives
@@ -78,7 +79,7 @@ class Placer:
         Raises :class:`UsageError` or :class:`RowError` where no topic is known.
         """
         topics, names = self._topics(rows, numbers)
-        partitions = self._partitions(rows, numbers)
+        partitions = self.partitions(rows, numbers)
         pairs = topics.astype(np.int64) << 32 | partitions
         found, inverse = (pairs[:1], None) if (pairs == pairs[0]).all() else np.unique(pairs, return_inverse=True)
         codes = np.empty(len(found), np.int32)
@@ -103,7 +104,8 @@ class Placer:
             raise RowError(int(numbers[row]), "topic", "is null; say which topic all records have (--topic)")
         return arrow.numbers(column.indices, np.int32), column.dictionary.to_pylist()
 
-    def _partitions(self, rows: pa.RecordBatch, numbers: Int64s) -> NDArray[np.int32]:
+    def partitions(self, rows: pa.RecordBatch, numbers: Int64s) -> NDArray[np.int32]:
+        """Each row's partition, int32, shape ``(len(rows),)``; as for :meth:`place`."""
         placement, count = self._placement, self._placement.partitions
         if placement.partition is not None:
             return np.full(rows.num_rows, placement.partition, np.int32)

@@ -1,0 +1,7 @@
+"""What a Spark job may call by itself; the source and the sink are found by ``format("brokerless")``."""
+
+from __future__ import annotations
+
+from brokerless.spark.arrange import arrange
+
+__all__ = ["arrange"]

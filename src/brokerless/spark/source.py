@@ -11,11 +11,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
+from brokerless.errors import UsageError
 from brokerless.spark.columns import Columns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_any_options, parse_options, parse_stream_options
 
 if TYPE_CHECKING:
     from brokerless.spark.plan import Pushed
+    from brokerless.spark.sink import StreamWriter, Writer
     from brokerless.spark.splits import Task
 
 
@@ -45,6 +47,28 @@ class BrokerlessSource(DataSource):
 
         options = parse_stream_options(self.options)
         return stream_reader(options, choose_columns(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Writer:
+        from brokerless.spark.sink import Writer
+        from brokerless.spark.sink_options import parse_sink_options
+
+        _refuse(overwrite, 'mode("overwrite")')
+        return Writer(parse_sink_options(self.options), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
+        from brokerless.spark.sink import StreamWriter
+        from brokerless.spark.sink_options import parse_sink_options
+
+        _refuse(overwrite, 'outputMode("complete")')
+        return StreamWriter(parse_sink_options(self.options), schema)
+
+
+def _refuse(overwrite: bool, what: str) -> None:
+    if overwrite:
+        raise UsageError(
+            f"{what} is not possible: a log is appended to, and partitions that are there are never deleted; write to "
+            "another directory, or append"
+        )
 
 
 def _pushes_filters(asks: str) -> bool:

@@ -1,0 +1,129 @@
+"""What several tasks wrote of some partitions -> one commit: new partitions, and such that go on."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import pairwise
+from pathlib import Path
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log import names
+from brokerless.log.bulk import PartitionOutput
+from brokerless.log.checkpoints import load_partition_metadata
+from brokerless.log.commit import Unfinished, commit_held, discard, settle_held
+from brokerless.log.config import LogConfig
+from brokerless.log.journal import committing, last_batch
+from brokerless.log.lock import lock_directory
+from brokerless.log.opening import DEFAULTS
+from brokerless.log.pieces import append_piece
+from brokerless.log.writer import unwritable
+
+_OWNER = 16
+"""Of the 32 hexadecimal digits in the names of directories that are not finished, those that say whose they are."""
+
+
+def commit_pieces(
+    log_directory: str | Path,
+    pieces: Sequence[Unfinished],
+    config: LogConfig = DEFAULTS,
+    query: tuple[str, int] | None = None,
+    hint: str = "",
+) -> bool:
+    """Commits all pieces at once. A partition that is there is continued; one that is not gets its name, if it is one
+    piece, and is put together from its pieces otherwise: by their offsets where they have any, else in this order.
+
+    ``query``: of which streaming query this is which batch; False if that was committed before, and nothing is done.
+    ``hint``: what to do about pieces that reach into each other.
+
+    Raises :class:`UsageError` where pieces do not fit behind each other or behind what is there, and for what
+    :func:`brokerless.log.commit.commit` raises it; UnwritableError. Then nothing of them is visible, and they are still
+    there.
+    """
+    directory = Path(log_directory)
+    made: list[Unfinished] = []
+    with ExitStack() as stack, unwritable(directory):
+        held = stack.enter_context(lock_directory(directory, exclusive=False))
+        stack.enter_context(committing(directory))
+        settle_held(directory, held)
+        if query is not None:
+            last = last_batch(directory, query[0])
+            if last is not None and last >= query[1]:
+                return False
+        new: list[Unfinished] = []
+        growing: dict[tuple[str, int], list[Unfinished]] = {}
+        try:
+            for parts in _by_partition(pieces, hint):
+                if (directory / parts[0].name).exists():
+                    growing[parts[0].topic, parts[0].partition] = parts
+                elif len(parts) == 1:
+                    new.append(parts[0])
+                else:
+                    made.append(_put_together(directory, parts, config))
+            commit_held(directory, held, [*new, *made], growing, config, query)
+        except BaseException:
+            discard(directory, made)
+            raise
+    discard(directory, pieces)
+    return True
+
+
+def owner_of(job: str) -> str:
+    """What all directories that a job has not finished have in their names (:func:`bulk.unfinished_name`)."""
+    return hashlib.sha256(job.encode()).hexdigest()[:_OWNER]
+
+
+def remove_leftovers(log_directory: Path, owner: str) -> None:
+    """Removes all that tasks of a job left behind; none of it that is written to still can be committed then."""
+    for path in log_directory.glob(f"*.{owner}*-delete"):
+        found = names.parse_partition_directory(path.name)
+        if found is not None and found.state == "delete":
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def topic_id(directory: Path, topic: str) -> str | None:
+    """The ID that a topic's partitions have in a log directory, in base64 as in ``partition.metadata``; None without
+    any."""
+    for each in sorted(directory.iterdir()) if directory.is_dir() else ():
+        found = names.parse_partition_directory(each.name)
+        if found is not None and found.topic == topic and found.state == "live":
+            with suppress(UnreadableError):
+                known = load_partition_metadata(str(each / names.PARTITION_METADATA)).topic_id
+                if known is not None:
+                    return known
+    return None
+
+
+def _by_partition(pieces: Collection[Unfinished], hint: str) -> Iterator[list[Unfinished]]:
+    by_place: dict[tuple[str, int], list[Unfinished]] = {}
+    for piece in pieces:
+        by_place.setdefault((piece.topic, piece.partition), []).append(piece)
+    for _, parts in sorted(by_place.items()):
+        if parts[0].has_offsets:
+            parts.sort(key=lambda each: each.log_start_offset)
+            for one, other in pairwise(parts):
+                if other.log_start_offset < one.log_end_offset:
+                    first, second = (f"{each.log_start_offset} to {each.log_end_offset - 1}" for each in (one, other))
+                    raise UsageError(
+                        f"{one.name}: one task has rows with offsets {first}, and another one with {second}: where "
+                        f"several tasks have rows of a partition, their offsets may not reach into each other{hint}"
+                    )
+        yield parts
+
+
+def _put_together(directory: Path, parts: Sequence[Unfinished], config: LogConfig) -> Unfinished:
+    first = parts[0]
+    metadata = directory / first.directory / names.PARTITION_METADATA
+    with PartitionOutput(
+        directory,
+        first.topic,
+        first.partition,
+        config,
+        start_offset=first.log_start_offset,
+        topic_id=load_partition_metadata(str(metadata)).topic_id,
+    ) as output:
+        for each in parts:
+            append_piece(output, directory / each.directory, each)
+        return output.finish()

@@ -1,0 +1,231 @@
+"""``df.write.format("brokerless")`` and ``df.writeStream.format("brokerless")``: rows become partitions.
+
+Each task writes its rows of each partition beside, syncs them and hands back a small value; the driver commits all of
+them at once, or none (``log/assemble.py``). What tasks left that failed or ran twice is known by its owner and removed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from brokerless import arrow
+from brokerless.errors import BrokerlessError, UsageError
+from brokerless.jobs.load import Loader
+from brokerless.log import names
+from brokerless.log.assemble import commit_pieces, owner_of, remove_leftovers, topic_id
+from brokerless.log.bulk import PartitionOutput
+from brokerless.log.commit import Unfinished
+from brokerless.log.lock import lock_directory
+from brokerless.rows import RowError, bounded, normalize
+from brokerless.spark.sink_options import SinkOptions
+
+_QUERY = "sql.streaming.queryId"
+"""The local property of a streaming query's tasks with its ID, which is the same after a restart from its checkpoint
+(``StreamExecution.QUERY_ID_KEY``, Spark 4.1)."""
+_HINT = "; brokerless.spark.arrange(df) puts each partition into one task, in order"
+_REMEMBERED = 16 << 20
+"""Bytes of rows that are kept for what is said of one that is refused."""
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task wrote. ``query``: the ID of its streaming query."""
+
+    pieces: tuple[Unfinished, ...]
+    query: str | None = None
+
+
+class Writer(DataSourceArrowWriter):
+    """A batch query's. Spark makes it on the driver, and tasks, commit and abort get copies of it."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check(options, schema)
+        self.options = options
+        self.job = uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        return Written(write_rows(iterator, self.options, self.job))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        commit_written(self.options, messages, self.job, None)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        remove_leftovers(Path(self.options.directory), owner_of(self.job))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """A streaming query's: of each of its batches all is committed once, whatever is repeated after a restart."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        check(options, schema)
+        self.options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        context = TaskContext.get()
+        query = None if context is None else context.getLocalProperty(_QUERY)
+        if query is None:
+            raise UsageError("this Spark does not tell its tasks which streaming query they are of")
+        return Written(write_rows(iterator, self.options, query), query)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        for query in _queries(messages):
+            commit_written(self.options, messages, query, batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        for query in _queries(messages):
+            remove_leftovers(Path(self.options.directory), owner_of(query))
+
+
+def _queries(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
+    """One, or none if no task came to its end."""
+    return {each.query for each in messages if isinstance(each, Written) and each.query is not None}
+
+
+def check(options: SinkOptions, schema: StructType) -> None:
+    """Raises :class:`UsageError` for what can be known beforehand to go wrong: columns, options, or the directory."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    found = to_arrow_schema(schema, timezone="UTC")
+    normalize(pa.RecordBatch.from_pylist([], found))
+    placement = options.placement
+    if placement.topic is None and "topic" not in found.names:
+        raise UsageError("there is no column 'topic'; say which topic it is (option topic)")
+    if placement.partition is None and placement.partitions is None and "partition" not in found.names:
+        raise UsageError(
+            "there is no column 'partition'; say how many partitions the topic has (option partitions), so that keys "
+            "decide as for Kafka's producers, or which one all rows go to (option partition)"
+        )
+    directory = Path(options.directory)
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory}: this is a file; give a directory")
+    if names.parse_partition_directory(directory.name) and (directory / names.PARTITION_METADATA).exists():
+        raise UsageError(f"{directory}: this is a partition; give the log directory that it is in")
+    if (directory / names.LOCK).exists():
+        with lock_directory(directory, exclusive=False):  # raises if a broker runs there
+            pass
+
+
+def commit_written(
+    options: SinkOptions, messages: Sequence[WriterCommitMessage | None], job: str, batch: int | None
+) -> None:
+    """Commits what tasks wrote, in their order. Raises what :func:`assemble.commit_pieces` raises."""
+    directory = Path(options.directory)
+    pieces = [piece for each in messages if isinstance(each, Written) for piece in each.pieces]
+    try:
+        if pieces:
+            query = None if batch is None else (job, batch)
+            commit_pieces(directory, pieces, options.config, query, _HINT)
+    finally:
+        remove_leftovers(directory, owner_of(job))
+
+
+def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str) -> tuple[Unfinished, ...]:
+    """A task: writes its rows beside, and hands over what it wrote. Raises :class:`RowError` for a row that cannot
+    become a record, and what :class:`PartitionOutput` raises; then nothing is left."""
+    context = TaskContext.get()
+    task = 0 if context is None else context.partitionId()
+    directory, ids = Path(options.directory), dict[str, str]()
+    has_offsets = False
+
+    def begin(topic: str, partition: int, first: int) -> PartitionOutput:
+        if topic not in ids:
+            ids[topic] = topic_id(directory, topic) or _id_of(job, topic)
+        return PartitionOutput(
+            directory,
+            topic,
+            partition,
+            options.config,
+            start_offset=first,
+            topic_id=ids[topic],
+            owner=owner_of(job),
+            has_offsets=has_offsets,
+            as_piece=True,
+        )
+
+    allow_many_files()
+    rows = _Remembered(task, options)
+    with Loader(
+        options.directory, options.placement, options.settings, options.config, begin=begin, threads=1,
+        first_partition=task,
+    ) as loader:  # fmt: skip
+        try:
+            for batch in batches:
+                has_offsets = "offset" in batch.schema.names
+                for part in bounded(batch):
+                    rows.check(part)
+                    loader.add(part)
+            return tuple(loader.finish())
+        except RowError as error:
+            rows.refuse(error)
+
+
+def _id_of(job: str, topic: str) -> str:
+    """The same for all tasks of a job, without asking each other (``org.apache.kafka.common.Uuid``: 16 bytes)."""
+    made = uuid.UUID(bytes=hashlib.sha256(f"{job} {topic}".encode()).digest()[:16], version=4)
+    text = base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
+    return "A" + text[1:] if text.startswith("-") else text  # Kafka gives none that looks like an option
+
+
+def allow_many_files() -> None:
+    """As many as the system lets this process have: each partition that is written takes a few."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class _Remembered:
+    """The last rows of a task, so that one that is refused can be found by more than its number."""
+
+    def __init__(self, task: int, options: SinkOptions) -> None:
+        self._task = task
+        self._needs_partition = options.placement.partition is None and options.placement.partitions is None
+        self._batches: deque[tuple[int, pa.RecordBatch]] = deque()
+        self._rows = self._size = 0
+
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Remembers rows, and refuses those of which nobody says to which partition they go."""
+        self._batches.append((self._rows, batch))
+        self._size += batch.nbytes
+        while len(self._batches) > 1 and self._size > _REMEMBERED:
+            self._size -= self._batches.popleft()[1].nbytes
+        if self._needs_partition and batch.column("partition").null_count:
+            row = int((~arrow.is_valid(batch.column("partition"))).argmax())
+            reason = "is null; say how many partitions the topic has (option partitions), and its key decides"
+            raise RowError(self._rows + row, "partition", reason)
+        self._rows += batch.num_rows
+
+    def refuse(self, error: RowError) -> NoReturn:
+        place = f"task {self._task}, row {error.row} of it (from 0)"
+        for first, batch in self._batches:
+            if first <= error.row < first + batch.num_rows:
+                place += _describe(batch, error.row - first)
+        text = f"{place}, column {error.column}: {error.reason}"
+        if error.column == "offset":
+            text += _HINT
+        raise RefusedRowError(text) from error
+
+
+class RefusedRowError(BrokerlessError):
+    """A row of a DataFrame that cannot become a record: which task met it, where in it, and its topic, partition and
+    offset as far as it has them."""
+
+
+def _describe(batch: pa.RecordBatch, row: int) -> str:
+    found = {name: cast(Any, batch.column(name)[row]).as_py() for name in ("topic", "partition", "offset")
+             if name in batch.schema.names}  # fmt: skip
+    return "".join(f", {name} {value}" for name, value in found.items() if value is not None)

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from brokerless.cli.output import UNUSABLE, Output, progress
-from brokerless.cli.parser import add_max_batch_bytes, size
+from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_spark, size
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.views.table import format_bytes, format_number, table
 
 if TYPE_CHECKING:
-    from brokerless.jobs.convert import Result, Task
+    from brokerless.jobs.convert import Conversion, Result
+    from brokerless.jobs.manifest import Manifest
+    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Partitions in another message format or codec, or in batches of another size, as new partitions of a log directory that
@@ -23,11 +27,16 @@ their boundaries and their headers; what is as asked for already is copied.
 
 Existing partitions are never changed. A partition with damage is not written: the damage is told, and the exit code
 is 1.
+
+With --manifest, what is read and written is noted in a file of JSON Lines, with sizes and SHA-256 hashes. A run with
+the same manifest leaves out partitions that are done, and whose files are as they were: the same command line goes on
+with a run that was stopped.
 """
 EXAMPLES = """\
   brokerless convert /var/lib/kafka --to converted --codec zstd --dry-run
   brokerless convert /var/lib/kafka --to converted --codec zstd --level 12 --batch-size 128KiB
   brokerless convert /backup/orders-0 --to old --format v1 --codec gzip --isolation read_committed
+  brokerless convert /backup --to converted --codec zstd --manifest converted.jsonl --spark spark://host:7077
 """
 _FORMATS = ("v0", "v1", "v2")
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -49,6 +58,8 @@ def add_options(parser: ArgumentParser) -> None:
     add("--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided "
         "transactions")  # fmt: skip
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_manifest(parser)
+    add_spark(parser)
     add_max_batch_bytes(parser)
 
 
@@ -75,16 +86,49 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
-    tasks = plan(partitions, options.paths, options.to, conversion)
     results: list[Result] = []
-    with progress("bytes", sum(task.size for task in tasks)) as done:
-        for result in convert(tasks, output.damage, done):
-            results.append(result)
+    with _manifest(options, conversion) as manifest:
+        finished = [each for each in partitions if manifest is not None and _is_finished(each, manifest, options.to)]
+        tasks = plan([each for each in partitions if each not in finished], options.paths, options.to, conversion)
+        if manifest is not None and finished:
+            output.say(f"{len(finished):,} of {len(partitions):,} partitions are done, as {manifest.path} says")
             if options.json:
-                output.objects([_as_dict(result)])
+                output.objects({**manifest.note(_directory(each)).result, "isFinished": True} for each in finished)
+        with progress("bytes", sum(task.size for task in tasks)) as done:
+            spark = options.spark
+            for result in convert(tasks, output.damage, done, spark=spark, say=output.say, manifest=manifest):
+                results.append(result)
+                if options.json:
+                    output.objects([result.as_dict()])
     if not options.json:
         _show(output, results, options)
     return output.end()
+
+
+def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextManager[Manifest | None]:
+    from brokerless.jobs.convert import Settings
+    from brokerless.jobs.manifest import Manifest, full_path
+
+    if options.manifest is None:
+        return nullcontext()
+    settings = Settings(full_path(options.to), replace(conversion, dry_run=False))
+    return Manifest.open(options.manifest, "convert", settings, dry_run=options.dry_run)
+
+
+def _is_finished(partition: PartitionPath, manifest: Manifest, to: str) -> bool:
+    from brokerless.jobs.convert import inputs_of
+
+    name = _directory(partition)
+    if manifest.is_done(name, inputs_of(partition)):
+        return True
+    if manifest.knows(name) and (Path(to) / name).exists():
+        text = f"{partition.path} is not as {manifest.path} says any more, or what was made of it is not"
+        raise UsageError(f"{text}; remove {Path(to) / name} to convert it again")
+    return False
+
+
+def _directory(partition: PartitionPath) -> str:
+    return names.partition_directory(partition.topic or "", partition.partition or 0)
 
 
 def _show(output: Output, results: list[Result], options: Namespace) -> None:
@@ -94,7 +138,7 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
         output.line(line)
     lost = [
-        [_name(each.task), format_number(count), LEFT_OUT[name]]
+        [each.task.name, format_number(count), LEFT_OUT[name]]
         for each in written
         for name, count in each.totals.lost.items()
     ]
@@ -107,7 +151,7 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     for each in results:
         if each.damages:
             path = each.task.source.path
-            output.say(f"{_name(each.task)} was not written, as it is damaged: see brokerless verify {path}")
+            output.say(f"{each.task.name} was not written, as it is damaged: see brokerless verify {path}")
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
     before = sum(each.totals.bytes_in for each in written)
     after = sum(each.totals.bytes_out for each in written)
@@ -116,34 +160,9 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     output.line(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
-def _name(task: Task) -> str:
-    return names.partition_directory(task.topic, task.partition)
-
-
 def _cells(each: Result) -> list[str]:
     totals = each.totals
     offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
     counts = (totals.batches_in, totals.batches_out, totals.records_in, totals.records_out)
     sizes = (totals.bytes_in, totals.bytes_out)
-    return [_name(each.task), offsets, *map(format_number, counts), *map(format_bytes, sizes)]
-
-
-def _as_dict(each: Result) -> dict[str, Any]:
-    task, totals = each.task, each.totals
-    is_written = not each.damages and not task.conversion.dry_run
-    return {
-        "topic": task.topic,
-        "partition": task.partition,
-        "source": task.source.path,
-        "target": str(Path(task.directory) / _name(task)) if is_written else None,
-        "startOffset": each.start_offset,
-        "endOffset": each.end_offset,
-        "batchesIn": totals.batches_in,
-        "batchesOut": totals.batches_out,
-        "recordsIn": totals.records_in,
-        "recordsOut": totals.records_out,
-        "bytesIn": totals.bytes_in,
-        "bytesOut": totals.bytes_out,
-        "lost": dict(totals.lost),
-        "damages": len(each.damages),
-    }
+    return [each.task.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]

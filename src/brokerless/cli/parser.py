@@ -105,6 +105,14 @@ def add_spark(parser: ArgumentParser) -> None:
     )
 
 
+def add_manifest(parser: ArgumentParser) -> None:
+    """The option of those commands that write."""
+    help_of_manifest = (
+        "note in FILE what was read and written, with sizes and hashes (JSON Lines), and leave out what is done by it"
+    )
+    parser.add_argument("--manifest", metavar="FILE", help=help_of_manifest)
+
+
 def _joined(arguments: Sequence[str]) -> list[str]:
     """argparse takes ``--from -1h`` for two options, but not ``--from=-1h``."""
     joined: list[str] = []

@@ -1,17 +1,19 @@
 """Convert: partitions in another message format, codec or batch size, as new partitions of a log directory.
 
-A plan looks at all that can be wrong beforehand; a task for each partition reads it and writes it beside; a commit
-gives it its name. Topic IDs, leader epochs, log start and end offsets stay. A partition with damage is not committed.
+A plan looks at all that can be wrong beforehand; a task for each partition reads it and writes it beside, wherever it
+runs (:mod:`brokerless.jobs.job`); a commit on the driver gives it its name. Topic IDs, leader epochs, log start and end
+offsets stay. A partition with damage is not committed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,17 +23,24 @@ from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
+from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, note_directory, note_file
 from brokerless.log import names
+from brokerless.log.assemble import owner_of, remove_leftovers
+from brokerless.log.assemble import topic_id as topic_id_in
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint, load_partition_metadata
+from brokerless.log.commit import Unfinished, commit
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
 from brokerless.log.epochs import Epochs, epochs_of
+from brokerless.log.lock import lock_directory
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.segment import Report, check_checksums, open_segments, scan
-from brokerless.log.storage import File, StorageOptions, exists
+from brokerless.log.storage import Entry, File, StorageOptions, exists
 from brokerless.log.transactions import Transactions
+from brokerless.log.writer import unwritable
 
 LEFT_OUT = LOST | {
     "aborted": "records of aborted transactions",
@@ -65,6 +74,14 @@ class Task:
     topic_id: str
     conversion: Conversion
     storage_options: StorageOptions | None = None
+    owner: str = ""
+    """In the names of directories that this job has not finished."""
+    notes: bool = False
+    """Whether files are hashed, for a manifest."""
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
 
     @property
     def size(self) -> int:
@@ -82,6 +99,49 @@ class Result:
     start_offset: int
     end_offset: int
     damages: tuple[Finding, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``convert --json`` writes it."""
+        task, totals = self.task, self.totals
+        is_written = not self.damages and not task.conversion.dry_run
+        return {
+            "topic": task.topic,
+            "partition": task.partition,
+            "source": task.source.path,
+            "target": str(Path(task.directory) / task.name) if is_written else None,
+            "startOffset": self.start_offset,
+            "endOffset": self.end_offset,
+            "batchesIn": totals.batches_in,
+            "batchesOut": totals.batches_out,
+            "recordsIn": totals.records_in,
+            "recordsOut": totals.records_out,
+            "bytesIn": totals.bytes_in,
+            "bytesOut": totals.bytes_out,
+            "lost": dict(totals.lost),
+            "damages": len(self.damages),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a task hands to the driver: :class:`Result`, all findings, and what was written, unless there is damage."""
+
+    totals: Totals
+    start_offset: int
+    end_offset: int
+    damages: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    unfinished: Unfinished | None
+    inputs: tuple[FileNote, ...]
+    outputs: tuple[FileNote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a manifest's job is: the same for all of its runs."""
+
+    to: str
+    conversion: Conversion
 
 
 def plan(
@@ -109,26 +169,83 @@ def plan(
         found[name] = each
         if os.path.lexists(Path(to) / name):
             raise UsageError(f"{Path(to) / name}: this partition exists already; write to another directory")
-        topic_id = topic_id_of(each, storage_options) or topic_ids.get(each.topic) or random_id()
+        known = topic_id_of(each, storage_options) or topic_ids.get(each.topic) or topic_id_in(Path(to), each.topic)
+        topic_id = known or random_id()
         topic_ids[each.topic] = topic_id
         tasks.append(Task(each, each.topic, each.partition, to, topic_id, conversion, storage_options))
     return tasks
 
 
-def convert(tasks: Sequence[Task], report: Report, done: Callable[[int], object] = lambda _: None) -> Iterator[Result]:
-    """Runs tasks one by one, and commits those without damage. ``report`` is called with every finding, ``done`` with
-    the bytes that were read."""
-    for task in tasks:
-        with ExitStack() as stack:
-            output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
-            result = run(task, output, report, done)
-            if output is not None and not result.damages:
-                output.commit()
-        yield result
+def inputs_of(source: PartitionPath) -> list[Entry]:
+    """The files of a partition that are read."""
+    found = [segment.log for segment in source.segments]
+    return found + [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
+
+
+def convert(
+    tasks: Sequence[Task],
+    report: Report,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    manifest: Manifest | None = None,
+    processes: int | None = None,
+) -> Iterator[Result]:
+    """Runs tasks, and commits those without damage as they are finished; the results come in the order of the tasks.
+
+    ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
+    called with the bytes that were read. ``manifest``: where what was read and written is noted. ``spark``, ``say``,
+    ``processes``: as :func:`brokerless.jobs.job.run` takes them.
+    """
+    if not tasks:
+        return
+    owner = owner_of(uuid4().hex)
+    dry_run = tasks[0].conversion.dry_run
+    order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
+    ordered = [replace(tasks[index], owner=owner, notes=manifest is not None and not dry_run) for index in order]
+    directory = Path(tasks[0].directory)
+    with ExitStack() as stack:
+        if not dry_run:
+            with unwritable(directory):
+                directory.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(lock_directory(directory, exclusive=False))
+            stack.callback(remove_leftovers, directory, owner)
+        results = run(
+            run_task, ordered, spark=spark, done=done, say=say, name="brokerless convert", processes=processes
+        )
+        stack.enter_context(closing(results))
+        committed = ((order[at], _commit(tasks[order[at]], value, report, manifest)) for at, value in results)
+        yield from in_order(committed)
+
+
+def run_task(task: Task, done: Done) -> Value:
+    """Reads a partition and writes it, under a name that readers pass over."""
+    findings: list[Finding] = []
+    with ExitStack() as stack:
+        output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
+        reading = _Reading(task, findings.append)
+        converter = Converter(task.conversion.target, task.conversion.limit)
+        try:
+            for buffer in reading.buffers(converter, done):
+                if output is not None and len(buffer):
+                    output.append(buffer)
+                del buffer  # a huge one is not to stay beside the next
+        except (RefusedError, UsageError) as error:
+            reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
+        start = min(_log_start_offset(task.source, task.storage_options), reading.end_offset)
+        unfinished, outputs = None, ()
+        if output is not None and not reading.damages:
+            output.set_limits(start, reading.end_offset, _epochs(task))
+            unfinished = output.finish()
+            if task.notes:
+                outputs = note_directory(Path(task.directory) / unfinished.directory, Path(task.directory) / task.name)
+        inputs = tuple(reading.notes())
+        damages = tuple(reading.damages)
+        return Value(converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs)
 
 
 def _begin(task: Task) -> PartitionOutput:
-    Path(task.directory).mkdir(parents=True, exist_ok=True)
     return PartitionOutput(
         task.directory,
         task.topic,
@@ -136,25 +253,19 @@ def _begin(task: Task) -> PartitionOutput:
         task.conversion.config,
         start_offset=_first_offset(task.source),
         topic_id=task.topic_id,
+        owner=task.owner,
     )
 
 
-def run(task: Task, output: PartitionOutput | None, report: Report, done: Callable[[int], object]) -> Result:
-    """Reads a partition and writes it to ``output``, whose commit is left to the caller; None writes nothing."""
-    reading = _Reading(task, report)
-    converter = Converter(task.conversion.target, task.conversion.limit)
-    try:
-        for buffer in reading.buffers(converter, done):
-            if output is not None and len(buffer):
-                output.append(buffer)
-            del buffer  # a huge one is not to stay beside the next
-    except (RefusedError, UsageError) as error:
-        reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
-    start = min(_log_start_offset(task.source, task.storage_options), reading.end_offset)
-    epochs = _epochs(task)
-    if output is not None and not reading.damages:
-        output.set_limits(start, reading.end_offset, epochs)
-    return Result(task, converter.totals, start, reading.end_offset, tuple(reading.damages))
+def _commit(task: Task, value: Value, report: Report, manifest: Manifest | None) -> Result:
+    for finding in value.findings:
+        report(finding)
+    result = Result(task, value.totals, value.start_offset, value.end_offset, value.damages)
+    if value.unfinished is not None:
+        if manifest is not None:
+            manifest.add(TaskNote(task.name, value.inputs, value.outputs, result.as_dict()))
+        commit(task.directory, [value.unfinished])
+    return result
 
 
 class _Reading:
@@ -165,6 +276,7 @@ class _Reading:
         self.end_offset = max((each.base_offset for each in task.source.segments), default=0)
         self.path = task.source.path
         self._task, self._report = task, report
+        self._notes: dict[str, FileNote] = {}
         self._transactions: Transactions | None = None
         if task.conversion.isolation == "read_committed":
             self._transactions = transactions_of(task.source, task.storage_options)
@@ -174,17 +286,31 @@ class _Reading:
             self.damages.append(finding)
         self._report(finding)
 
-    def buffers(self, converter: Converter, done: Callable[[int], object]) -> Iterator[NDArray[np.uint8]]:
+    def notes(self) -> Iterator[FileNote]:
+        """Of all files that were read, if they are to be hashed and are not damaged."""
+        if not self._task.notes or self.damages:
+            return
+        for entry in inputs_of(self._task.source):
+            yield self._notes.get(entry.path) or note_file(entry, self._task.storage_options)
+
+    def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
         source, options = self._task.source, self._task.storage_options
-        for _, file in open_segments(source, self.tell, None, options):
-            yield from self._of_file(file, converter, done)
+        for segment, file in open_segments(source, self.tell, None, options):
+            hashing = Hashing(file) if self._task.notes else None
+            yield from self._of_file(file, converter, hashing, done)
             if self.damages:
                 return
+            if hashing is not None:
+                self._notes[segment.log.path] = hashing.finish(segment.log)
         for piece in converter.flush():
             yield piece.buffer
 
-    def _of_file(self, file: File, converter: Converter, done: Callable[[int], object]) -> Iterator[NDArray[np.uint8]]:
+    def _of_file(
+        self, file: File, converter: Converter, hashing: Hashing | None, done: Done
+    ) -> Iterator[NDArray[np.uint8]]:
         for chunk in scan(file, self.tell):
+            if hashing is not None:
+                hashing.add(chunk)
             check_checksums(chunk, file.path, self.tell)
             if self.damages:
                 return

@@ -1,0 +1,241 @@
+"""A job's manifest: which files were read and which were written, with their sizes and hashes; and how a job goes on.
+
+A file of JSON Lines. The first line says what job it is: ``{"manifest": 1, "job": "convert", "settings": {...}}``. Each
+other one is a task that is done: ``{"task": "orders-0", "finished": "2026-01-01T00:00:00Z", "inputs": [...],
+"outputs": [...], "result": {...}}``, files being ``{"path": ..., "sizeInBytes": ..., "modified": ..., "sha256": ...}``
+(absolute paths or URLs; bytes; ms since the epoch or null; SHA-256 in hexadecimal digits). A line is synced before what
+it lists gets its names, and a later line of a task replaces an earlier one. So whoever has other tools can check all
+that was written: ``jq -r '.outputs[]? | "\\(.sha256)  \\(.path)"' manifest.jsonl | sha256sum --check``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.atomic import sync_directory
+from brokerless.log.segment import Chunk
+from brokerless.log.storage import Entry, File, StorageOptions, is_remote, local, open_file
+from brokerless.log.writer import unwritable
+
+VERSION = 1
+_PIECE = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileNote:
+    """A file as it was: ``size`` in bytes, ``modified`` in ms since the epoch (None if the storage does not say)."""
+
+    path: str
+    size: int
+    modified: int | None
+    sha256: str
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"path": self.path, "sizeInBytes": self.size, "modified": self.modified, "sha256": self.sha256}
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> FileNote:
+        return cls(str(found["path"]), int(found["sizeInBytes"]), found["modified"], str(found["sha256"]))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNote:
+    """A task that is done: what it read and wrote, and its result as plain values of JSON."""
+
+    task: str
+    inputs: tuple[FileNote, ...]
+    outputs: tuple[FileNote, ...]
+    result: dict[str, Any]
+
+
+class Hashing:
+    """The SHA-256 of a file that is being scanned, of bytes that are in the processor's cache anyway."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._sha256 = hashlib.sha256()
+        self._at = 0
+
+    def add(self, chunk: Chunk) -> None:
+        """Takes the bytes of a chunk, and those before it that were not in one."""
+        self._up_to(chunk.base)
+        end = int(chunk.batches.ends[-1])
+        self._sha256.update(chunk.buffer[:end].data)
+        self._at = chunk.base + end
+
+    def finish(self, entry: Entry) -> FileNote:
+        """Takes the rest of the file."""
+        self._up_to(self._file.size)
+        return FileNote(full_path(entry.path), self._file.size, entry.modified, self._sha256.hexdigest())
+
+    def _up_to(self, end: int) -> None:
+        while self._at < end:
+            piece = self._file.read(self._at, min(_PIECE, end - self._at))
+            if not len(piece):
+                return
+            self._sha256.update(piece.data)
+            self._file.release(self._at, len(piece))
+            self._at += len(piece)
+
+
+def note_file(entry: Entry, storage_options: StorageOptions | None = None, as_path: str | None = None) -> FileNote:
+    """Reads a whole file. ``as_path``: what it is noted as, if it is to get that name. Raises UnreadableError."""
+    with open_file(entry.path, storage_options) as file:
+        note = Hashing(file).finish(entry)
+    return note if as_path is None else FileNote(full_path(as_path), note.size, note.modified, note.sha256)
+
+
+def note_directory(path: Path, name: Path) -> tuple[FileNote, ...]:
+    """All files of a local directory, as they will be when it is called ``name``."""
+    notes: list[FileNote] = []
+    for each in sorted(path.iterdir()):
+        modified = each.stat().st_mtime_ns // 1_000_000
+        notes.append(note_file(Entry(each.name, str(each), False, None, modified), None, str(name / each.name)))
+    return tuple(notes)
+
+
+def full_path(path: str) -> str:
+    """A path that is right wherever it is read."""
+    return path if is_remote(path) else os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name
+
+
+class Manifest:
+    """A manifest that is open, for one run at a time."""
+
+    def __init__(self, path: str, file: BinaryIO | None, notes: dict[str, TaskNote]) -> None:
+        self.path = path
+        self._file = file
+        self._notes = notes
+
+    def is_done(self, task: str, inputs: Iterable[Entry], storage_options: StorageOptions | None = None) -> bool:
+        """Whether a task is done: its inputs are what they were, and its outputs are there. An input of another age
+        but of the same size is read, and counts as unchanged if its hash is the same."""
+        note = self._notes.get(task)
+        if note is None:
+            return False
+        entries = {full_path(entry.path): entry for entry in inputs}
+        if list(entries) != [file.path for file in note.inputs] or not all(map(_is_there, note.outputs)):
+            return False
+        return all(_is_unchanged(file, entries[file.path], storage_options) for file in note.inputs)
+
+    def knows(self, task: str) -> bool:
+        """Whether a task was done once."""
+        return task in self._notes
+
+    def note(self, task: str) -> TaskNote:
+        """What was noted of a task that is done."""
+        return self._notes[task]
+
+    def add(self, note: TaskNote) -> None:
+        """Notes a task whose outputs are about to get their names. Raises UnwritableError; nothing in a dry run."""
+        self._notes[note.task] = note
+        finished = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._write({
+            "task": note.task,
+            "finished": finished,
+            "inputs": [file.as_dict() for file in note.inputs],
+            "outputs": [file.as_dict() for file in note.outputs],
+            "result": note.result,
+        })  # fmt: skip
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        with unwritable(Path(self.path)):
+            self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: str, job: str, settings: Any, *, dry_run: bool = False) -> Generator[Manifest]:
+        """Begins a manifest, or goes on with one. ``settings``: a dataclass of plain values; a manifest that was begun
+        with others is not gone on with. With ``dry_run`` nothing is written.
+
+        Raises :class:`UsageError` for a file that is no manifest, or that of another job, or of one that is running;
+        UnwritableError.
+        """
+        head = {"manifest": VERSION, "job": job, "settings": json.loads(json.dumps(asdict(settings), default=str))}
+        if is_remote(path):
+            raise UsageError(f"{path}: a manifest is written to a local file")
+        path = local(path)
+        if dry_run:
+            data = Path(path).read_bytes() if Path(path).is_file() else b""
+            yield cls(path, None, _parse(path, data, head)[0])
+            return
+        with unwritable(Path(path)):
+            is_new = not Path(path).exists()
+            file = Path(path).open("a+b")  # noqa: SIM115 - closed below
+        with file:
+            _lock(path, file)
+            file.seek(0)
+            notes, end = _parse(path, file.read(), head)
+            manifest = cls(path, file, notes)
+            with unwritable(Path(path)):
+                file.truncate(end)  # a line that a stop cut off
+                if is_new:
+                    sync_directory(Path(path).absolute().parent)
+            if not end:
+                manifest._write(head)
+            yield manifest
+
+
+def _lock(path: str, file: BinaryIO) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise UsageError(f"{path}: another run is writing this manifest; wait for it, or give another file") from error
+
+
+def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, TaskNote], int]:
+    """The tasks that are noted, by name, and how many bytes are whole lines."""
+    end = data.rfind(b"\n") + 1
+    lines = data[:end].splitlines()
+    if data and not (lines and _is_manifest(lines[0])):
+        raise UsageError(f"{path}: this is no manifest, and is not written over; give another file")
+    if lines and json.loads(lines[0]) != head:
+        text = "this manifest was begun by a job with other settings"
+        raise UsageError(f"{path}: {text} ({lines[0].decode(errors='replace')}); give another file")
+    notes: dict[str, TaskNote] = {}
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            found: Any = json.loads(line)
+            inputs, outputs = (tuple(map(FileNote.from_dict, found[key])) for key in ("inputs", "outputs"))
+            notes[found["task"]] = TaskNote(found["task"], inputs, outputs, dict(found["result"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{path}, line {number}: this is no line of a manifest; give another file") from error
+    return notes, end
+
+
+def _is_manifest(line: bytes) -> bool:
+    try:
+        found: Any = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("manifest") == VERSION
+
+
+def _is_there(output: FileNote) -> bool:
+    try:
+        with open_file(output.path) as file:
+            return file.size == output.size
+    except UnreadableError:
+        return False
+
+
+def _is_unchanged(note: FileNote, entry: Entry, storage_options: StorageOptions | None) -> bool:
+    if entry.size != note.size:
+        return False
+    if entry.modified is not None and entry.modified == note.modified:
+        return True
+    return note_file(entry, storage_options).sha256 == note.sha256

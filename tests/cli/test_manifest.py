@@ -1,0 +1,183 @@
+"""A job's manifest: any tool can check it, and a run that was stopped is gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.golden import broker_data
+
+from brokerless.errors import UnwritableError
+from brokerless.jobs import convert
+from brokerless.jobs.manifest import Manifest
+from brokerless.log.commit import Unfinished, commit
+
+NAMES = ("codec-gzip-0", "edges-0", "segments-0", "txn-0")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A log directory with some partitions that a broker wrote."""
+    for name in NAMES:
+        shutil.copytree(broker_data("clean") / name, tmp_path / "from" / name)
+    (tmp_path / "from" / "meta.properties").touch()
+    return tmp_path / "from"
+
+
+@pytest.fixture
+def arguments(source: Path, tmp_path: Path) -> Sequence[str | Path]:
+    to, manifest = tmp_path / "to", tmp_path / "manifest.jsonl"
+    return "convert", source, "--to", to, "--codec", "lz4", "--manifest", manifest
+
+
+def lines(manifest: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in manifest.read_text().splitlines()]
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.glob("*-*/*")}
+
+
+def ages(directory: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_ino for path in directory.glob("*-*") if path.is_dir()}
+
+
+def stop_after(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a job fail as a full disk would, when so many partitions have their names."""
+    left = [partitions]
+
+    def fail(directory: str, unfinished: list[Unfinished]) -> None:
+        if not left[0]:
+            raise UnwritableError(f"{directory}: No space left on device")
+        left[0] -= 1
+        commit(directory, unfinished)
+
+    monkeypatch.setattr(convert, "commit", fail)
+
+
+def test_sha256sum_finds_all_files_as_they_are_noted(run: Run, arguments: Sequence[str | Path], tmp_path: Path) -> None:
+    assert run(*arguments).exit_code == 0
+
+    head, *tasks = lines(tmp_path / "manifest.jsonl")
+    assert (head["manifest"], head["job"], head["settings"]["to"]) == (1, "convert", str(tmp_path / "to"))
+    assert sorted(task["task"] for task in tasks) == sorted(NAMES)
+    read = [file for task in tasks for file in task["inputs"]]
+    written = [file for task in tasks for file in task["outputs"]]
+    sums = "".join(f"{file['sha256']}  {file['path']}\n" for file in read + written)
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet"], input=sums, text=True, check=True)
+    assert all(os.path.getsize(file["path"]) == file["sizeInBytes"] for file in read + written)  # noqa: PTH202
+    assert {file["path"] for file in written} == {str(path) for path in (tmp_path / "to").glob("*-*/*")}
+    logs = {str(path) for path in (tmp_path / "from").glob("*-*/*.log")}
+    notes = {str(path) for path in (tmp_path / "from").glob("*-*/[lp]*")}
+    assert {file["path"] for file in read} == logs | notes
+
+
+def test_a_run_that_was_stopped_is_gone_on_with(
+    run: Run, arguments: Sequence[str | Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = run("convert", tmp_path / "from", "--to", tmp_path / "whole", "--codec", "lz4")
+    with monkeypatch.context() as patch:
+        stop_after(2, patch)
+        stopped = run(*arguments)
+        assert (stopped.exit_code, "No space left on device" in stopped.err) == (2, True)
+    before = ages(tmp_path / "to")
+    assert len(before) == 2, "what was not committed is taken away"
+
+    dry = run(*arguments, "--dry-run", "--json")
+    assert [line.get("isFinished", False) for line in dry.json] == [True, True, False, False]
+    rest = run(*arguments)
+
+    assert rest.exit_code == 0
+    assert "2 of 4 partitions are done" in rest.err
+    assert rest.lines[-1].startswith("2 partitions, ")
+    assert files(tmp_path / "to") == files(tmp_path / "whole")
+    assert before.items() <= ages(tmp_path / "to").items(), "what was done is not done again"
+    assert whole.exit_code == 0
+
+    again = run(*arguments, "--json")
+    assert [line["isFinished"] for line in again.json] == [True] * 4
+    assert ages(tmp_path / "to").keys() == set(NAMES)
+
+
+def test_a_line_that_a_stop_cut_off_is_a_task_that_is_not_done(
+    run: Run, arguments: Sequence[str | Path], tmp_path: Path
+) -> None:
+    assert run(*arguments).exit_code == 0
+    manifest = tmp_path / "manifest.jsonl"
+    *_, last = lines(manifest)
+    manifest.write_bytes(manifest.read_bytes()[:-10])
+    shutil.rmtree(tmp_path / "to" / last["task"])
+
+    rest = run(*arguments)
+
+    assert "3 of 4 partitions are done" in rest.err
+    assert sorted(line["task"] for line in lines(manifest)[1:]) == sorted(NAMES)
+
+
+def test_what_was_written_and_is_gone_is_written_again(
+    run: Run, arguments: Sequence[str | Path], tmp_path: Path
+) -> None:
+    assert run(*arguments).exit_code == 0
+    before = files(tmp_path / "to")
+    shutil.rmtree(tmp_path / "to" / "txn-0")
+
+    assert "3 of 4 partitions are done" in run(*arguments).err
+    assert files(tmp_path / "to") == before
+
+
+def test_an_input_is_as_it_was_if_its_content_is(run: Run, arguments: Sequence[str | Path], tmp_path: Path) -> None:
+    assert run(*arguments).exit_code == 0
+    (log, *_) = (tmp_path / "from" / "txn-0").glob("*.log")
+    os.utime(log, (1, 1))
+    assert "4 of 4 partitions are done" in run(*arguments).err
+
+    data = bytearray(log.read_bytes())
+    data[17] ^= 1
+    log.write_bytes(data)
+    changed = run(*arguments)
+    assert changed.exit_code == 2
+    assert f"remove {tmp_path / 'to' / 'txn-0'}" in changed.err
+
+
+def test_another_job_or_another_file_is_not_gone_on_with(
+    run: Run, arguments: Sequence[str | Path], tmp_path: Path
+) -> None:
+    assert run(*arguments).exit_code == 0
+    manifest = tmp_path / "manifest.jsonl"
+    other = run(*arguments, "--level", "9")
+    assert (other.exit_code, "other settings" in other.err) == (2, True)
+
+    notes = tmp_path / "notes.txt"
+    notes.write_text("my notes\n")
+    refused = run(*arguments[:-1], notes)
+    assert (refused.exit_code, "is no manifest" in refused.err) == (2, True)
+    assert notes.read_text() == "my notes\n"
+
+    broken = manifest.read_bytes().replace(b'"inputs"', b'"outputs"')
+    manifest.write_bytes(broken)
+    refused = run(*arguments)
+    assert (refused.exit_code, "line 2" in refused.err) == (2, True)
+    assert manifest.read_bytes() == broken
+
+
+def test_one_run_at_a_time_writes_a_manifest(run: Run, arguments: Sequence[str | Path], tmp_path: Path) -> None:
+    @dataclass(frozen=True)
+    class Settings:
+        to: str
+
+    with Manifest.open(str(tmp_path / "manifest.jsonl"), "convert", Settings("to")):
+        refused = run(*arguments)
+    assert (refused.exit_code, "another run is writing" in refused.err) == (2, True)
+
+
+def test_a_dry_run_writes_no_manifest(run: Run, arguments: Sequence[str | Path], tmp_path: Path) -> None:
+    assert run(*arguments, "--dry-run").exit_code == 0
+    assert not (tmp_path / "manifest.jsonl").exists()

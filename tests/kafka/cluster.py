@@ -108,6 +108,10 @@ class Cluster:
         for number in numbers:
             self.brokers[number].wait_until_ready()
 
+    def stop(self, *numbers: int) -> None:
+        for number in numbers:
+            self.brokers[number].stop()
+
     def kill(self, *numbers: int) -> None:
         for number in numbers:
             self.brokers[number].kill()

@@ -15,10 +15,12 @@ from brokerless.log.epochs import (
     Epochs,
     assign,
     assign_batches,
+    end_offset_for,
     epochs_of,
     recover_batches,
     truncate_from_end,
     truncate_from_start,
+    truncation_offset,
 )
 
 
@@ -76,6 +78,52 @@ def test_whatever_is_done_to_the_epochs_kafka_has_the_same_afterwards() -> None:
     ours = run(operations)
     assert ours == expected
     assert max(map(len, ours)) >= 8
+
+
+@pytest.mark.usefixtures("kafka_jars")
+def test_a_leader_answers_what_kafkas_answers() -> None:
+    from tests.kafka.jars import check
+    from tests.kafka.jars import run as run_java
+
+    random = np.random.default_rng(2)
+    operations: list[str] = []
+    ours: list[tuple[int, int] | None] = []
+    for _ in range(200):
+        epochs: Epochs = ()
+        operations.append("clear")
+        for _ in range(int(random.integers(0, 5))):
+            last = epochs[-1] if epochs else (0, 0)
+            epoch, offset = last[0] + int(random.integers(1, 4)), last[1] + int(random.integers(1, 20))
+            operations.append(f"assign {epoch} {offset}")
+            epochs = assign(epochs, epoch, offset)
+        for epoch in range(-1, 14):
+            operations.append(f"ask {epoch} 100")
+            ours.append(end_offset_for(epochs, epoch, 100))
+    lines = check(run_java("LeaderEpochs", stdin="\n".join(operations).encode(), helper=True)).decode().splitlines()
+    asked = [line for line, operation in zip(lines, operations, strict=True) if operation.startswith("ask")]
+    assert [f"{epoch} {offset}" for epoch, offset in (each or (-1, -1) for each in ours)] == asked
+    assert len(set(asked)) > 100
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "offset"),
+    [
+        # The examples of KIP-101 and KIP-279: logs end at 100 (leader) and 120 (follower).
+        (((0, 0),), ((0, 0),), 100),
+        (((0, 0), (1, 90)), ((0, 0),), 90),
+        (((0, 0), (2, 90)), ((0, 0), (1, 80)), 80),
+        (((0, 0), (1, 80), (3, 90)), ((0, 0), (2, 70)), 70),
+        (((1, 50), (4, 90)), ((1, 50), (2, 60), (3, 110)), 60),
+        # Epochs that one of them has forgotten.
+        (((4, 90),), ((1, 0),), 90),
+        (((2, 0), (7, 100)), ((3, 50), (5, 70)), 50),
+        ((), ((0, 0),), None),
+        (((0, 0),), (), None),
+        (((0, 0),), ((0, 0), (1, 80)), None),
+    ],
+)
+def test_where_a_follower_cuts_its_log_off(leader: Epochs, follower: Epochs, offset: int | None) -> None:
+    assert truncation_offset(leader, 100, follower, 120) == offset
 
 
 def test_nothing_changed_is_the_same_object() -> None:

@@ -11,7 +11,8 @@ import org.apache.kafka.storage.internals.epoch.LeaderEpochFileCache;
 
 /**
  * Kafka's LeaderEpochFileCache. Standard input: "assign EPOCH OFFSET", "end OFFSET", "start OFFSET" or "clear", one a
- * line. Standard output: for each, the entries that are left, as "EPOCH OFFSET,EPOCH OFFSET".
+ * line. Standard output: for each, the entries that are left, as "EPOCH OFFSET,EPOCH OFFSET"; for "ask EPOCH END", what
+ * a leader whose log ends at END answers to a follower that asks for this epoch, as "EPOCH OFFSET".
  */
 public class LeaderEpochs {
     public static void main(String[] args) throws Exception {
@@ -29,6 +30,11 @@ public class LeaderEpochs {
             if (words[0].equals("end")) epochs.truncateFromEndAsyncFlush(Long.parseLong(words[1]));
             if (words[0].equals("start")) epochs.truncateFromStartAsyncFlush(Long.parseLong(words[1]));
             if (words[0].equals("clear")) epochs.clear();
+            if (words[0].equals("ask")) {
+                var answer = epochs.endOffsetFor(Integer.parseInt(words[1]), Long.parseLong(words[2]));
+                out.append(answer.getKey() + " " + answer.getValue() + "\n");
+                continue;
+            }
             out.append(epochs.epochEntries().stream()
                     .map(each -> each.toString().replaceAll("[^0-9]+", " ").trim())
                     .collect(Collectors.joining(","))).append('\n');

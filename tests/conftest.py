@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
-SHARED = ("kafka", "spark")
+SHARED = ("kafka", "spark", "spark_cluster")
 """Session fixtures that start a JVM: all tests with one of them run in one xdist worker, so that it starts once."""
 
 

@@ -8,18 +8,32 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.golden import all_cases
 from tests.require import require
+from tests.spark.cluster import Cluster, cluster
 
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Little compilation: the tests' queries are many and short."""
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A Spark session of two threads that all tests share; a test that sets its configuration sets it back."""
+def _require_java() -> None:
     java = os.environ.get("JAVA_HOME")
     path = os.environ.get("PATH", "").split(os.pathsep)
     java_is_there = java is not None or any((Path(each) / "java").exists() for each in path)
     require(java_is_there, "Java 17 or newer, for Spark")
+
+
+@pytest.fixture(scope="session")
+def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and two workers; drivers are processes of their own, as there is one Spark session in a process. A test
+    that kills a worker adds another one."""
+    _require_java()
+    with cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark session of two threads that all tests share; a test that sets its configuration sets it back."""
+    _require_java()
     directory = tmp_path_factory.mktemp("spark")
     logging = directory / "log4j2.properties"
     logging.write_text(

@@ -221,7 +221,7 @@ class _Teller:
         jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
         stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
         if not any(stage is not None and stage.numActiveTasks + stage.numCompletedTasks for stage in stages):
-            self._say(f"{self._context.master}: no executor has taken a task yet; has the cluster free cores?")
+            self._say(f"{self._context.master}: no executor has taken a task yet; has the cluster free cores and memory?")
 
 
 def _reason(raised: list[BaseException]) -> str:

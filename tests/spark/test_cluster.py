@@ -1,0 +1,90 @@
+"""On a standalone cluster, with a master and two workers, all comes out as on one machine; also if a worker is lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.golden import broker_data
+from tests.spark.cluster import ROOT, Cluster
+
+import brokerless
+from brokerless.format.convert import Target
+from brokerless.jobs.convert import Conversion, convert, plan
+
+pytestmark = pytest.mark.timeout(900)
+NAMES = ("busy-0", "busy-1", "busy-small-0", "busy-txn-0", "busy-gzip-0")
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Partitions of a broker that was killed."""
+    directory = tmp_path_factory.mktemp("cluster-data") / "from"
+    for name in NAMES:
+        shutil.copytree(broker_data("unclean") / name, directory / name)
+    return directory
+
+
+def rows(source: Path) -> list[list[Any]]:
+    return [
+        [row["topic"], row["partition"], row["offset"], row["value"] and hashlib.md5(row["value"]).hexdigest()]
+        for partition in brokerless.open(source).partitions
+        for batch in partition.records(["topic", "partition", "offset", "value"], on_damage=print)
+        for row in batch.to_pylist()
+    ]
+
+
+def files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.glob("*-*/*")}
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
+    spark_cluster: Cluster, source: Path, tmp_path: Path
+) -> None:
+    alone = tmp_path / "alone"
+    partitions = [each.paths for each in brokerless.open(source).partitions]
+    expected = list(convert(plan(partitions, [str(source)], alone, Conversion(Target(codec="zstd"))), print))
+
+    command = [sys.executable, "-m", "tests.spark.driver", spark_cluster.master, str(source), str(tmp_path / "to")]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=spark_cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as driver:
+        while len(list(tmp_path.glob("waiting-*"))) < 2 and driver.poll() is None:
+            time.sleep(0.02)
+        half_written = list((tmp_path / "to").glob("*-delete"))
+        spark_cluster.kill_worker("worker-0")
+        (tmp_path / "go-on").touch()
+        out, err = driver.communicate()
+    assert driver.returncode == 0, err.decode()[-3000:]
+
+    found = json.loads(out.splitlines()[-1])
+    assert len(half_written) == 2
+    assert found["read"] == rows(source)
+    assert found["findings"] == [str(each) for each in brokerless.open(source).verify()]
+    assert found["converted"] == [
+        {**each.as_dict(), "target": (each.as_dict()["target"] or "").replace(str(alone), str(tmp_path / "to")) or None}
+        for each in expected
+    ]
+    assert any(each.damages for each in expected)
+    assert files(tmp_path / "to") == files(alone)
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == sorted(path.name for path in alone.iterdir())
+    spark_cluster.add_worker("worker-2")
+
+
+def test_commands_run_on_a_cluster_and_say_the_same(spark_cluster: Cluster, source: Path, tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "brokerless", *arguments]
+        return subprocess.run(command, env=spark_cluster.environment, capture_output=True, text=True, check=False)
+
+    here = run("verify", str(source), "--spark", "none")
+    there = run("verify", str(source), "--spark", spark_cluster.master)
+
+    assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
+    assert here.stdout.count("\n") > 3

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, Output, progress
-from brokerless.cli.parser import add_max_batch_bytes
+from brokerless.cli.parser import add_max_batch_bytes, add_spark
 from brokerless.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--restart", action="store_true", help="what the next start of a broker (4.1) would do: bytes that it cuts, "
         "segments that it deletes, indexes that it makes anew, offsets that consumers would lose",
     )  # fmt: skip
+    add_spark(parser)
     add_max_batch_bytes(parser)
 
 
@@ -68,7 +70,7 @@ def _audit(
     log: Log, chosen: Sequence[Partition], notes: Notes, options: Namespace, output: Output, counts: Counter[str]
 ) -> None:
     from brokerless.format.compression import DEFAULT_LIMIT
-    from brokerless.jobs.audit import audit_directory, audit_partition
+    from brokerless.jobs.audit import audit_directory, audit_partitions
     from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
 
     def tell(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
@@ -79,17 +81,20 @@ def _audit(
                 output.say(str(finding))
 
     audits: list[PartitionAudit] = []
-    with progress("partitions", len(chosen)) as done:
-        for partition in chosen:
-            lines, limit = notes.of(partition.paths), options.max_batch_bytes or DEFAULT_LIMIT
-            try:
-                audits.append(audit_partition(partition.paths, lines, limit=limit))
-            except UnreadableError as error:
-                output.unreadable(error)
-            else:
-                if options.json:
-                    tell(audits[-1].findings, audits[-1])
-            done(1)
+    partitions = [each.paths for each in chosen]
+    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    total = sum(segment.log.size or 0 for each in partitions for segment in each.segments)
+    with (
+        progress("bytes", total) as done,
+        closing(audit_partitions(partitions, notes, limit, spark=options.spark, done=done, say=output.say)) as results,
+    ):
+        for audit in results:
+            if isinstance(audit, UnreadableError):
+                output.unreadable(audit)
+                continue
+            audits.append(audit)
+            if options.json:
+                tell(audit.findings, audit)
     of_directory = list(audit_directory(log.directory, notes, audits))
     found = Counter(finding.severity for finding in of_directory)
     for audit in audits:

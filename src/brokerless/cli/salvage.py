@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
-from brokerless.cli.parser import add_max_batch_bytes, size
+from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
 from brokerless.errors import UsageError
 from brokerless.views.table import format_bytes
 
@@ -42,6 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--partial", action="store_true", help="of batches whose checksum is right, but which break off inside, take "
         "the records before (v2)")  # fmt: skip
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be lost")
+    add_spark(parser)
     add_max_batch_bytes(parser)
 
 
@@ -68,7 +69,9 @@ def run(options: Namespace) -> int:
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[Result] = []
     with progress("bytes", sum(task.size for task in tasks) * (1 if options.dry_run else 2)) as done:
-        for result in salvage(tasks, lambda finding: output.say(str(finding)), done):
+        for result in salvage(
+            tasks, lambda finding: output.say(str(finding)), done, spark=options.spark, say=output.say
+        ):
             results.append(result)
             if options.json:
                 output.objects([row(result)])

@@ -7,7 +7,8 @@ about the log as a whole: offsets, epochs, producers, transactions, timestamps, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import time
 
@@ -24,6 +25,7 @@ from brokerless.jobs.audits.notes import Lines, Notes, check_directory, check_li
 from brokerless.jobs.audits.sequences import Sequences
 from brokerless.jobs.audits.timestamps import Timestamps
 from brokerless.jobs.audits.transactions import OpenTransaction, Transactions
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
 from brokerless.jobs.verify import Seen, check_indexes, check_notes, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties, load_partition_metadata
@@ -73,16 +75,18 @@ def audit_partition(
     now_ms: int | None = None,
     limit: int = DEFAULT_LIMIT,
     storage_options: StorageOptions | None = None,
+    done: Done = ignore,
 ) -> PartitionAudit:
     """Reads all of one partition. ``lines`` are its own in its log directory's checkpoints; ``now_ms`` (since the
     epoch; now by default) decides which timestamps are from the future; ``limit``: bytes that one batch may inflate to.
+    ``done`` is called with the bytes that were read.
 
     Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
     """
     follower = _Follower.of(partition, lines, now_ms or int(time() * 1000), storage_options)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
-    for finding in _findings(partition, follower, lines, limit, storage_options):
+    for finding in _findings(partition, follower, lines, limit, storage_options, done):
         counts[finding.kind] += 1
         if counts[finding.kind] <= MOST_OF_A_KIND:
             kept.append(finding)
@@ -106,6 +110,51 @@ def audit_partition(
         tuple(kept),
         {kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One partition to audit; see :func:`audit_partition`."""
+
+    partition: PartitionPath
+    lines: Lines
+    now_ms: int
+    limit: int
+    storage_options: StorageOptions | None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(segment.log.size or 0 for segment in self.partition.segments)
+
+
+def audit_partitions(
+    partitions: Sequence[PartitionPath],
+    notes: Notes,
+    limit: int = DEFAULT_LIMIT,
+    storage_options: StorageOptions | None = None,
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[PartitionAudit | UnreadableError]:
+    """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
+    ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.job.run` takes them."""
+    now_ms = int(time() * 1000)
+    tasks = [Task(each, notes.of(each), now_ms, limit, storage_options) for each in partitions]
+    name = "brokerless audit"
+    results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
+    with closing(results):
+        yield from in_order(results)
+
+
+def audit_task(task: Task, done: Done) -> PartitionAudit | UnreadableError:
+    """Audits a partition; what cannot be opened is a value."""
+    try:
+        return audit_partition(task.partition, task.lines, task.now_ms, task.limit, task.storage_options, done)
+    except UnreadableError as error:
+        return UnreadableError(str(error))
 
 
 def audit_directory(
@@ -208,6 +257,7 @@ def _findings(
     lines: Lines,
     limit: int,
     storage_options: StorageOptions | None,
+    done: Done,
 ) -> Iterator[Finding]:
     is_partition = partition.topic is not None
     yield from check_state(partition)
@@ -219,7 +269,7 @@ def _findings(
         if names.parse_segment_file(segment.log.name) is not None:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = Seen(segment.base_offset, last_offset, watch=follower.watch)
-        yield from _graded(verify_file(file, seen, limit), is_last, partition.state == "live")
+        yield from _graded(verify_file(file, seen, limit, done), is_last, partition.state == "live")
         last_offset = seen.last_offset
         yield from _missing_indexes(segment, is_partition)
         for finding in check_indexes(segment, seen, file, is_last, storage_options):

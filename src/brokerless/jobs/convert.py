@@ -13,7 +13,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from brokerless.format.convert import LOST, Converter, Target, Totals
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
 from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, note_directory, note_file
 from brokerless.log import names
-from brokerless.log.assemble import owner_of, remove_leftovers
+from brokerless.log.assemble import outputs_of_job
 from brokerless.log.assemble import topic_id as topic_id_in
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
@@ -35,12 +34,10 @@ from brokerless.log.commit import Unfinished, commit
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
 from brokerless.log.epochs import Epochs, epochs_of
-from brokerless.log.lock import lock_directory
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.segment import Report, check_checksums, open_segments, scan
 from brokerless.log.storage import Entry, File, StorageOptions, exists
 from brokerless.log.transactions import Transactions
-from brokerless.log.writer import unwritable
 
 LEFT_OUT = LOST | {
     "aborted": "records of aborted transactions",
@@ -200,17 +197,12 @@ def convert(
     """
     if not tasks:
         return
-    owner = owner_of(uuid4().hex)
     dry_run = tasks[0].conversion.dry_run
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
-    ordered = [replace(tasks[index], owner=owner, notes=manifest is not None and not dry_run) for index in order]
-    directory = Path(tasks[0].directory)
     with ExitStack() as stack:
-        if not dry_run:
-            with unwritable(directory):
-                directory.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(lock_directory(directory, exclusive=False))
-            stack.callback(remove_leftovers, directory, owner)
+        owner = "" if dry_run else stack.enter_context(outputs_of_job(Path(tasks[0].directory)))
+        notes = manifest is not None and not dry_run
+        ordered = [replace(tasks[index], owner=owner, notes=notes) for index in order]
         results = run(
             run_task, ordered, spark=spark, done=done, say=say, name="brokerless convert", processes=processes
         )

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from brokerless.errors import UsageError
+from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.convert import topic_id_of
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
 from brokerless.jobs.salvages.losses import Loss
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log, noted_epochs
-from brokerless.jobs.salvages.writing import Contents, Place, write_partition
+from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
 from brokerless.log import names
+from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
 from brokerless.log.checkpoint_writers import random_id
+from brokerless.log.commit import Unfinished, commit
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
@@ -48,6 +52,8 @@ class Task:
     directory: str
     topic_id: str
     salvage: Salvage
+    owner: str = ""
+    """In the names of directories that this job has not finished."""
 
     @property
     def name(self) -> str:
@@ -85,6 +91,15 @@ class Result:
     """Batches of which only some records were saved."""
 
 
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a task hands to the driver: what is to be told, and what was written, if anything was."""
+
+    result: Result
+    findings: tuple[Finding, ...]
+    unfinished: Unfinished | None
+
+
 def plan(
     logs: Sequence[LogDirectory],
     directory: str | os.PathLike[str],
@@ -120,26 +135,49 @@ def plan(
     return tasks
 
 
-def salvage(tasks: Sequence[Task], report: Report, done: Callable[[int], object] = lambda _: None) -> Iterator[Result]:
-    """Runs tasks one by one. ``report`` is called with what was left out though it is sound, ``done`` with the bytes
-    that were read (and again with those that were written)."""
-    for task in tasks:
-        yield run(task, report, done)
+def salvage(
+    tasks: Sequence[Task],
+    report: Report,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Iterator[Result]:
+    """Runs tasks, and commits each partition when it is written; the results come in the order of the tasks.
+
+    ``report`` is called with what was left out though it is sound, ``done`` with the bytes that were read (and again
+    with those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.job.run` takes them.
+    """
+    if not tasks:
+        return
+    order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
+    with ExitStack() as stack:
+        dry_run = tasks[0].salvage.dry_run
+        owner = "" if dry_run else stack.enter_context(outputs_of_job(Path(tasks[0].directory)))
+        ordered = [replace(tasks[index], owner=owner) for index in order]
+        name = "brokerless salvage"
+        values = run(run_task, ordered, spark=spark, done=done, say=say, name=name, processes=processes)
+        stack.enter_context(closing(values))
+        yield from in_order((order[at], _commit(value, report)) for at, value in values)
 
 
-def run(task: Task, report: Report, done: Callable[[int], object]) -> Result:
-    """Saves one partition."""
+def run_task(task: Task, done: Done) -> Value:
+    """Saves one partition, under a name that readers pass over."""
     how = task.salvage
-    found = find_log(task.source, how.limit, how.partial, report, done)
+    findings: list[Finding] = []
+    found = find_log(task.source, how.limit, how.partial, findings.append, done)
     saved, regions = found.saved, found.regions
+    unfinished = None
     if not how.dry_run:
-        place = Place(task.directory, task.topic, task.partition, how.config, task.topic_id)
+        place = Place(task.directory, task.topic, task.partition, how.config, task.topic_id, task.owner)
         contents = Contents(saved, [file.path for file in task.source.files], found.begin, found.start, found.end)
         epochs = noted_epochs(task.source, found.end)
-        taken = write_partition(place, contents, epochs, report, done, how.limit, task.source.storage_options)
+        options = task.source.storage_options
+        taken, unfinished = write_unfinished(place, contents, epochs, findings.append, done, how.limit, options)
         regions = [*regions, *found.unsaved(saved, taken)]
         saved = saved[taken]
-    return Result(
+    result = Result(
         task,
         found.start,
         found.end,
@@ -153,6 +191,15 @@ def run(task: Task, report: Report, done: Callable[[int], object]) -> Result:
         len(found.choice.misplaced),
         int(saved["partial"].sum()),
     )
+    return Value(result, tuple(findings), unfinished)
+
+
+def _commit(value: Value, report: Report) -> Result:
+    for finding in value.findings:
+        report(finding)
+    if value.unfinished is not None:
+        commit(value.result.task.directory, [value.unfinished])
+    return value.result
 
 
 def _by_partition(log: LogDirectory, chosen: Callable[[PartitionPath], bool]) -> list[list[PartitionPath]]:

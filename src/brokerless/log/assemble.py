@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, suppress
+import uuid
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -73,6 +74,19 @@ def commit_pieces(
 def owner_of(job: str) -> str:
     """What all directories that a job has not finished have in their names (:func:`bulk.unfinished_name`)."""
     return hashlib.sha256(job.encode()).hexdigest()[:_OWNER]
+
+
+@contextmanager
+def outputs_of_job(log_directory: Path) -> Generator[str]:
+    """Makes a log directory if it is not there, and holds it, while tasks write partitions into it with the owner that
+    this gives; what they left that was not committed is removed at the end. Raises UsageError and UnwritableError."""
+    owner = owner_of(uuid.uuid4().hex)
+    with ExitStack() as stack:
+        with unwritable(log_directory):
+            log_directory.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_directory(log_directory, exclusive=False))
+        stack.callback(remove_leftovers, log_directory, owner)
+        yield owner
 
 
 def remove_leftovers(log_directory: Path, owner: str) -> None:

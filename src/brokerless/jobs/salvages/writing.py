@@ -16,6 +16,7 @@ from brokerless.format.batches import read_headers
 from brokerless.format.encode import Encoder
 from brokerless.jobs.salvages.sound import decode_batch
 from brokerless.log.bulk import PartitionOutput
+from brokerless.log.commit import Unfinished, commit, discard
 from brokerless.log.config import LogConfig
 from brokerless.log.epochs import Epochs
 from brokerless.log.segment import Report
@@ -28,13 +29,14 @@ _OPEN = 16
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a new partition is to be."""
+    """Where a new partition is to be. ``owner``: of :func:`brokerless.log.bulk.unfinished_name`."""
 
     directory: str
     topic: str
     partition: int
     config: LogConfig
     topic_id: str
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,25 @@ def write_partition(
 ) -> NDArray[np.bool_]:
     """Writes a partition, and says which of the batches the log took. ``epochs``: the first offset of each leader
     epoch; those of the batches if there are none. Raises what :class:`PartitionOutput` does."""
+    taken, unfinished = write_unfinished(place, contents, epochs, report, done, limit, storage_options)
+    try:
+        commit(place.directory, [unfinished])
+    except BaseException:
+        discard(place.directory, [unfinished])
+        raise
+    return taken
+
+
+def write_unfinished(
+    place: Place,
+    contents: Contents,
+    epochs: Epochs,
+    report: Report,
+    done: Callable[[int], object],
+    limit: int,
+    storage_options: StorageOptions | None = None,
+) -> tuple[NDArray[np.bool_], Unfinished]:
+    """The same without giving the partition its name, which is left to whoever has the result."""
     Path(place.directory).mkdir(parents=True, exist_ok=True)
     with PartitionOutput(
         place.directory,
@@ -68,11 +89,11 @@ def write_partition(
         place.config,
         start_offset=contents.begin,
         topic_id=place.topic_id,
+        owner=place.owner,
     ) as output:
         taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
         output.set_limits(contents.start, contents.end, epochs)
-        output.commit()
-    return taken
+        return taken, output.finish()
 
 
 def write_batches(

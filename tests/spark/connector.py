@@ -10,17 +10,21 @@ import sys
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
-"""The newest that resolves whole; it runs with PySpark up to 4.3."""
+CONNECTOR = ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0")
+"""The newest, and so one that can stream with PySpark 4.1 and newer; not all that it names can be fetched, so that it
+comes alone, and with it:"""
+WITH_IT = "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0,org.apache.commons:commons-pool2:2.12.0"
 IN_PYSPARK = "org.apache.hadoop:hadoop-client-runtime,org.apache.hadoop:hadoop-client-api"
 
 
-def session(ivy: str) -> SparkSession:
+def session(ivy: str, connector: str) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     return (
         SparkSession.builder.master("local[2]")
-        .config("spark.jars.packages", CONNECTOR)
+        .config("spark.jars", connector)
+        .config("spark.jars.packages", WITH_IT)
         .config("spark.jars.excludes", IN_PYSPARK)
         .config("spark.jars.ivy", ivy)
         .config("spark.driver.host", "127.0.0.1")
@@ -45,16 +49,38 @@ def result(frame: Any) -> Any:
         return ["error", type(error).__name__, str(error)[:500]]
 
 
+def start(frame: DataFrame, batches: dict[int, list[Any]]) -> StreamingQuery:
+    def note(batch: DataFrame, number: int) -> None:
+        batches[number] = rows(batch)
+
+    return frame.writeStream.foreachBatch(note).trigger(availableNow=True).start()
+
+
+def stream(frames: list[DataFrame]) -> list[Any]:
+    """What is in each micro-batch of each, and where it ends; they run side by side."""
+    found: list[dict[int, list[Any]]] = [{} for _ in frames]
+    queries = [start(frame, batches) for frame, batches in zip(frames, found, strict=True)]
+    for query in queries:
+        query.awaitTermination()
+    ends = [[json.loads(each["sources"][0]["endOffset"]) for each in query.recentProgress] for query in queries]
+    return [[[batches[number] for number in sorted(batches)], end] for batches, end in zip(found, ends, strict=True)]
+
+
 def main() -> None:
     asked = json.load(sys.stdin)
-    spark = session(asked["ivy"])
+    spark = session(asked["ivy"], asked["connector"])
+    streams = []
+    for options in asked["streams"]:
+        reader = lambda name: spark.readStream.format(name).options(**options)  # noqa: B023, E731
+        kafka = reader("kafka").option("kafka.bootstrap.servers", asked["servers"]).load()
+        streams.append(stream([kafka, reader("brokerless").load(asked["path"])]))
     answers = []
     for options in asked["cases"]:
         reader = lambda name: spark.read.format(name).options(**options)  # noqa: B023, E731
         kafka = result(lambda: reader("kafka").option("kafka.bootstrap.servers", asked["servers"]).load())  # noqa: B023
         ours = result(lambda: reader("brokerless").load(asked["path"]))  # noqa: B023
         answers.append([kafka, ours])
-    json.dump(answers, sys.stdout)
+    json.dump({"streams": streams, "answers": answers}, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""What spark-sql-kafka reads from a running broker, brokerless reads from its files, with the same options."""
+"""What spark-sql-kafka reads from a running broker, brokerless reads from its files, with the same options, and in the
+same micro-batches."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -9,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import CACHE
+from tests.kafka.jars import CACHE, ivy, java
 from tests.kafka.producers import Record, produce_confluent, produce_java
+from tests.once import made_once
 from tests.require import require
+from tests.spark.connector import CONNECTOR
 
 TIME = 1_700_000_000_000
 LATE = 4_000_000_000_000
@@ -42,30 +46,57 @@ def produce(broker: KafkaBroker, topic: str) -> None:
         produce_confluent(broker, topic, records(partition, 110, 40), "snappy")
 
 
+def connector() -> Path:
+    """The jar of spark-sql-kafka, fetched if it is not there yet."""
+
+    def fetch(target: Path) -> None:
+        command = [java(), "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(target / "cache")]
+        command += ["-dependency", *CONNECTOR, "-confs", "default", "-notransitive"]
+        command += ["-retrieve", str(target / "[artifact]-[revision].[ext]")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        require(done.returncode == 0, f"spark-sql-kafka's jar cannot be fetched: {(done.stdout + done.stderr)[-500:]}")
+
+    _, artifact, version = CONNECTOR
+    return made_once(CACHE / f"{artifact}-{version}", fetch) / f"{artifact}-{version}.jar"
+
+
 def test_the_same_options_give_the_same_rows(kafka: KafkaBroker) -> None:
     topic = "spark-connector"
     kafka.create_topic(topic, partitions=2)
     produce(kafka, topic)
-    offsets = {"startingOffsets": by_partition(topic, 7, -2), "endingOffsets": by_partition(topic, 100, -1)}
-    times = {
-        "startingOffsetsByTimestamp": by_partition(topic, TIME + 20_500, TIME),
-        "endingOffsetsByTimestamp": by_partition(topic, TIME + 120_000, LATE),
-    }
-    committed = {"kafka.isolation.level": "read_committed"}
-    read: list[dict[str, Any]] = [
+    starts: list[dict[str, Any]] = [
         {},
-        {"includeHeaders": "true"},
-        {"includeHeaders": "true", **committed},
-        offsets,
-        {**offsets, **committed, "minPartitions": "7"},
-        {**offsets, "maxRecordsPerPartition": "9"},
+        {"startingOffsets": by_partition(topic, 7, -2)},
+        {"startingTimestamp": str(TIME + 95_000)},
+        {"startingOffsetsByTimestamp": by_partition(topic, TIME + 20_500, TIME)},
+    ]
+    ends: list[dict[str, Any]] = [
+        {},
+        {"endingOffsets": by_partition(topic, 100, -1)},
+        {"endingTimestamp": str(TIME + 112_000)},
+        {"endingOffsetsByTimestamp": by_partition(topic, TIME + 120_000, LATE)},
+    ]
+    committed, headers = {"kafka.isolation.level": "read_committed"}, {"includeHeaders": "true"}
+    read: list[dict[str, Any]] = [
+        {**start, **end, **both}
+        for (start, end), both in zip(
+            itertools.product(starts, ends),
+            itertools.cycle([{}, headers, committed, {**headers, **committed}, committed]),
+            strict=False,
+        )
+    ]
+    read += [
+        {**headers, **committed},
+        {**starts[1], **ends[1], **committed, "minPartitions": "7"},
+        {**starts[1], **ends[1], "maxRecordsPerPartition": "9"},
         {"startingOffsets": "earliest", "endingOffsets": "latest", "failOnDataLoss": "false"},
-        {"startingTimestamp": str(TIME + 70_000)},
-        {"endingTimestamp": str(TIME + 70_000)},
-        {"startingTimestamp": str(TIME + 95_000), "endingTimestamp": str(TIME + 112_000), **committed},
-        times,
-        {**times, "startingTimestamp": str(TIME + 140_000), **offsets},
+        {**starts[1], **starts[3], **ends[1], **ends[3], "startingTimestamp": str(TIME + 140_000)},
         {"startingTimestamp": str(LATE), "startingOffsetsByTimestampStrategy": "latest"},
+    ]
+    streams: list[dict[str, Any]] = [
+        {},
+        {"startingOffsets": by_partition(topic, 30, -2), "maxOffsetsPerTrigger": "61", **headers, **committed},
+        {**starts[2], "maxOffsetsPerTrigger": "40"},
     ]
     refused = [
         {"startingTimestamp": str(LATE)},
@@ -84,13 +115,25 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker) -> None:
         {"subscribe": topic, "assign": json.dumps({topic: [1]})},
     ]
     cases = [*read, *refused]
-    asked = {"cases": cases, "servers": kafka.bootstrap, "path": str(kafka.log_dir), "ivy": str(CACHE / "ivy")}
+    streams = [{"subscribe": topic, **options} for options in streams]
+    asked = {
+        "cases": cases,
+        "streams": streams,
+        "servers": kafka.bootstrap,
+        "path": str(kafka.log_dir),
+        "ivy": str(CACHE / "ivy"),
+        "connector": str(connector()),
+    }
     program = [sys.executable, str(Path(__file__).with_name("connector.py"))]
     done = subprocess.run(program, input=json.dumps(asked), capture_output=True, text=True, timeout=280, check=False)
     resolved = "unresolved dependenc" not in done.stderr and "UNRESOLVED" not in done.stderr
     require(resolved, f"spark-sql-kafka's jars cannot be fetched: {done.stderr[-500:]}")
     assert done.returncode == 0, done.stderr[-3000:]
-    answers = json.loads(done.stdout)
+    answered = json.loads(done.stdout)
+    for options, (theirs, ours) in zip(streams, answered["streams"], strict=True):
+        assert ours == theirs, options
+    assert [len(theirs[0]) for theirs, _ in answered["streams"]] == [1, 5, 4]
+    answers = answered["answers"]
     for options, (theirs, ours) in zip(read, answers[: len(read)], strict=True):
         assert ours == theirs, options
         assert theirs[0] != "error", (options, theirs)

@@ -3,8 +3,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.output import UNUSABLE, Output, complain, progress
-from brokerless.cli.parser import add_max_batch_bytes, size
+from brokerless.cli.output import UNUSABLE, Output, progress
+from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
 from brokerless.log import names
 from brokerless.views.table import format_bytes, format_number, table
 
@@ -42,8 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--codec", choices=_CODECS, default="zstd", help="compression within the Parquet files (zstd)")
     add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
-    add("--spark", metavar="MASTER", help="where: none for this process, or a Spark master such as local[4] or "
-        "spark://host:7077 (by size)")  # fmt: skip
+    add_spark(parser)
     add_max_batch_bytes(parser)
 
 
@@ -72,7 +71,7 @@ def run(options: Namespace) -> int:
     planned = plan(partitions, options.paths, options.to, asked)
     exported: list[ExportedPartition] = []
     with progress("bytes", sum(task.size for task in planned.tasks)) as done:
-        for each in export(planned, output.damage, spark=options.spark, done=done, say=complain):
+        for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):
             exported.append(each)
             _tell_left_out(output, each)
             if options.json:

@@ -1,0 +1,85 @@
+"""A real broker serves what Spark wrote into its stopped directory, appends to it, and Spark goes on behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import brokerless
+from brokerless.spark import arrange
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.oracle import run_dump
+from tests.kafka.producers import Record, consume, produce_confluent
+from tests.kafka.test_serving import MENDING, TALKATIVE, WRONG
+from tests.spark.conftest import spark as _spark
+
+spark = _spark
+COUNT, PARTITIONS, START = 4000, 3, 1_767_225_600_000
+
+
+def write(session: SparkSession, directory: Path, first: int, topic: str = "sunk") -> None:
+    """``COUNT`` rows, whose keys decide where they go, from number ``first`` on."""
+    df = session.range(first, first + COUNT, numPartitions=4).selectExpr(
+        "concat('user-', id % 100) as key",
+        "concat('value ', id) as value",
+        f"timestamp_millis({START} + id) as timestamp",
+        "array(struct('number' as key, cast(cast(id as string) as binary) as value)) as headers",
+    )
+    options = {"topic": topic, "compression.type": "lz4", "segment.bytes": 20_000}
+    arrange(df, PARTITIONS).write.format("brokerless").mode("append").options(**options).save(str(directory))
+
+
+def check(broker: KafkaBroker, numbers: list[int]) -> list[int]:
+    """Every row is served once, in order of time within its partition; where each partition ends."""
+    seen: list[int] = []
+    ends: list[int] = []
+    for partition in range(PARTITIONS):
+        records = [each for each in consume(broker, "sunk", partition) if each.key != b"producer"]
+        found = [int((each.value or b"")[6:]) for each in records]
+        assert [(each.key, each.timestamp, each.headers) for each in records] == [
+            (b"user-%d" % (number % 100), START + number, (("number", b"%d" % number),)) for number in found
+        ]
+        assert found == sorted(found)
+        seen += found
+        ends.append(len(records))
+    assert sorted(seen) == numbers
+    return ends
+
+
+def dumped(broker: KafkaBroker) -> str:
+    """What Kafka's dump tool says of all logs and indexes, where it compares these."""
+    suffixes = (".log", ".index", ".timeindex", ".snapshot")
+    paths = [path for path in sorted(broker.log_dir.glob("sunk-*/*")) if path.suffix in suffixes]
+    done = run_dump(paths)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+
+
+def test_a_broker_serves_what_spark_wrote_and_both_go_on(
+    spark: SparkSession, kafka_jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = KafkaBroker(tmp_path / "broker")
+    with broker:
+        broker.create_topic("sunk", PARTITIONS, retention_ms=-1)
+        with pytest.raises(Exception, match="a broker, or another process that writes, is running"):
+            write(spark, broker.log_dir, 0)
+    write(spark, broker.log_dir, 0)
+    assert not WRONG.search(dumped(broker))
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", TALKATIVE)
+    broker.output.write_bytes(b"")
+    with broker:
+        ends = check(broker, list(range(COUNT)))
+        assert all(len(broker.logs("sunk", partition)) > 1 for partition in range(PARTITIONS))
+        assert produce_confluent(broker, "sunk", [Record(b"producer", b"behind", (), START)]) == [ends[0]]
+        said = [line for line in broker.output.read_text().splitlines() if "sunk" in line]
+        assert said
+        assert not [line for line in said if MENDING.search(line)]
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS")
+    write(spark, broker.log_dir, COUNT)
+    assert not WRONG.search(dumped(broker))
+    with broker:
+        again = check(broker, list(range(2 * COUNT)))
+        assert produce_confluent(broker, "sunk", [Record(b"producer", b"behind", (), START)]) == [again[0] + 1]
+    assert not [each for each in brokerless.open(broker.log_dir).verify() if each.severity == "error"]

@@ -28,11 +28,9 @@ def test_what_is_new_is_told_for_each_partition_and_together(run: Run, tmp_path:
     assert summary.endswith(f": written to {out}")
     again = run("export", DATA, "-t", "codec-lz4", "--to", out)
     assert [line.split()[0] for line in again.lines[1:-2]] == ["codec-lz4-0", "codec-lz4-3"]
-    assert ", 2 partitions with nothing new: written to" in again.lines[-1]
+    assert ", nothing new in 2 partitions: written to" in again.lines[-1]
     last = run("export", DATA, "-t", "codec-lz4", "--to", out)
-    assert last.lines == [
-        "0 records of 0 partitions in 0 files, 0 B, 4 partitions with nothing new: nothing new, so nothing was written"
-    ]
+    assert last.lines == ["nothing new in 4 partitions, so nothing was written"]
     assert ds.dataset(out, partitioning="hive").count_rows() == 148 + 3 * 152
 
 

@@ -99,13 +99,14 @@ def _show(output: Output, exported: list[ExportedPartition], unchanged: int, opt
             output.line(line)
         output.line("")
     records, files = sum(each.records for each in exported), sum(len(each.files) for each in exported)
-    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
     if not files:
-        what = "nothing new, so nothing was written"
-    unchanged_text = f", {_count(unchanged, 'partition')} with nothing new" if unchanged else ""
+        output.line(f"nothing new in {_count(unchanged + len(exported), 'partition')}, so nothing was written")
+        return
+    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    also = f", nothing new in {_count(unchanged, 'partition')}" if unchanged else ""
     size_text = format_bytes(sum(each.size for each in exported))
     counts = f"{_count(records, 'record')} of {_count(len(exported), 'partition')} in {_count(files, 'file')}"
-    output.line(f"{counts}, {size_text}{unchanged_text}: {what}")
+    output.line(f"{counts}, {size_text}{also}: {what}")
 
 
 def _count(number: int, name: str) -> str:

@@ -14,9 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
-from tests.golden import broker_data
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, consume, produce_confluent
@@ -48,6 +46,28 @@ def consumed(row: Row) -> Consumed:
     headers = tuple((name, None if value is None else bytes(value)) for name, value in row.headers or ())
     key, value = (None if each is None else bytes(each) for each in (row.key, row.value))
     return Consumed(row.offset, row.timestamp // 1000, key, value, headers)
+
+
+def retention(kafka: KafkaBroker) -> Callable[[], None]:
+    """Records that the broker is told to delete; it removes their segments when it starts. Gives what to ask then."""
+    topic = "stream-retained"
+    kafka.create_topic(topic, 1, internal_segment_bytes=4096)
+    produce_confluent(kafka, topic, some_records(12, 400, largest=1000), batch_size=1000)
+    third = int(kafka.logs(topic)[2].stem)
+    strict, lenient = (
+        Query(kafka.log_dir, {topic: {"0": 1}}, subscribe=topic, failOnDataLoss=fails) for fails in ("true", "false")
+    )
+    admin = kafka.admin()
+    for done in admin.delete_records([TopicPartition(topic, 0, third)]).values():
+        done.result(30)
+
+    def check() -> None:
+        wait(lambda: int(kafka.logs(topic)[0].stem) >= third, "the broker removes segments")
+        with pytest.raises(UnreadableError, match=f"offset 1 comes next, but the log begins at {third} by now"):
+            strict.trigger()
+        assert [offset for _, _, offset in lenient.trigger()] == [each.offset for each in consume(kafka, topic)]
+
+    return check
 
 
 @pytest.fixture
@@ -87,6 +107,7 @@ def test_each_record_of_a_live_broker_comes_once_and_in_order(
     produce_confluent(kafka, "stream-live", some_records(2, 150, 2), "zstd", "abort")
     produce_confluent(kafka, "stream-live", some_records(3, 200, 2), "none")
     wait(lambda: query.exception() or sum(map(len, batches.values())) > 100, "the query reads")
+    check_retention = retention(kafka)
     kafka.stop()
     kafka.start()
     kafka.wait_for_leaders("stream-live", 2)
@@ -99,6 +120,7 @@ def test_each_record_of_a_live_broker_comes_once_and_in_order(
     )
     produce_confluent(kafka, "stream-live", some_records(6, 150, 2), "gzip")
     query.stop()
+    check_retention()
     produce_confluent(kafka, "stream-live", some_records(7, 150, 2), "lz4", "commit")
     produce_confluent(kafka, "stream-live", some_records(8, 10), "none", "open")
     produce_confluent(kafka, "stream-live", some_records(9, 50, 2), "lz4")
@@ -137,29 +159,3 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(kafka: KafkaBroker, spark: 
     writer.trigger(once=True).start(f"{tmp_path}/files").awaitTermination()
     offsets = [row.offset for row in spark.read.parquet(f"{tmp_path}/files").select("offset").collect()]
     assert sorted(offsets) == [each.offset for each in consume(kafka, topic)] == list(range(500))
-
-
-def test_what_retention_removed_is_lost(restarted: KafkaBroker) -> None:
-    kafka, topic = restarted, "stream-retained"
-    kafka.create_topic(topic, 1, internal_segment_bytes=4096)
-    produce_confluent(kafka, topic, some_records(12, 400, largest=1000), batch_size=1000)
-    third = int(kafka.logs(topic)[2].stem)
-    queries = {
-        fails: Query(kafka.log_dir, {topic: {"0": 1}}, subscribe=topic, failOnDataLoss=fails)
-        for fails in ("true", "false")
-    }
-    admin = kafka.admin()
-    for done in admin.delete_records([TopicPartition(topic, 0, third)]).values():
-        done.result(30)
-    kafka.stop()
-    kafka.start()  # which looks for what retention lets go
-    wait(lambda: int(kafka.logs(topic)[0].stem) >= third, "the broker removes segments")
-    with pytest.raises(UnreadableError, match=f"offset 1 comes next, but the log begins at {third} by now"):
-        queries["true"].trigger()
-    assert [offset for _, _, offset in queries["false"].trigger()] == [each.offset for each in consume(kafka, topic)]
-
-
-def test_an_error_of_the_query_says_what_to_do(spark: SparkSession) -> None:
-    stream = spark.readStream.format("brokerless").option("subscribe", "orders").load(str(broker_data("clean")))
-    with pytest.raises(StreamingQueryException, match="there is no topic 'orders' in"):
-        stream.writeStream.format("noop").start().awaitTermination()

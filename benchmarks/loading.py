@@ -39,6 +39,7 @@ def workloads(records: int) -> Iterator[Workload]:
     yield against_producer("load", "load_arrow", records)
     yield against_producer("load-synced", "load_arrow_synced", records)
     yield against_producer("load-parquet", "load_parquet", records)
+    yield against_producer("sink", "sink_parquet", records)
 
 
 def against_producer(name: str, function: str, records: int) -> Workload:
@@ -98,6 +99,23 @@ def load_parquet(path: str, directory: str) -> int:
 
     with no_sync():
         return written(Inputs([f"{path}/events.parquet"]), directory)
+
+
+def sink_parquet(path: str, directory: str) -> int:
+    """Spark reads Parquet in two tasks, and each writes a partition; all is synced, and the driver gives the names."""
+    import pyarrow.parquet as pq
+    from pyspark.sql import functions as f
+
+    from benchmarks.spark import TASKS, session
+
+    source = Path(path) / "events.parquet"
+    spark = session()
+    spark.conf.set("spark.sql.files.maxPartitionBytes", source.stat().st_size // TASKS + (1 << 20))
+    spark.conf.set("spark.sql.files.openCostInBytes", 0)
+    rows = spark.read.parquet(str(source)).withColumn("partition", f.spark_partition_id())
+    options = {"topic": f"{TOPIC}-{next(numbers)}", "batch.size": BATCH_SIZE}
+    rows.write.format("brokerless").mode("append").options(**options).save(directory)
+    return pq.read_metadata(source).num_rows
 
 
 def written(batches: Iterable[pa.RecordBatch], directory: str) -> int:

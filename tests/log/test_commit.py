@@ -17,7 +17,7 @@ import brokerless
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.bulk import PartitionOutput
-from brokerless.log.commit import commit, commit_held, settle
+from brokerless.log.commit import commit, commit_held, discard, settle
 from brokerless.log.journal import Growing, Journal, committing, last_batch, load_journal, write_journal
 from brokerless.log.lock import lock_directory
 from brokerless.log.opening import open_log
@@ -155,6 +155,26 @@ def test_what_a_broker_went_on_with_is_not_undone(tmp_path: Path) -> None:
         settle(tmp_path)
     (tmp_path / JOURNAL).unlink()
     assert visible(tmp_path) == {"old-0": [*range(11)]}
+
+
+def test_what_was_decided_is_not_discarded_where_its_end_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces = prepare(tmp_path)
+    real = Path.rename
+
+    def rename(path: Path, target: Path) -> Path:
+        if path.name.startswith("new-1."):
+            raise OSError(5, "Input/output error")
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    with pytest.raises(OSError, match="Input/output error"):
+        commit_all(tmp_path, pieces)
+    monkeypatch.undo()
+    assert visible(tmp_path) == BEFORE
+    discard(tmp_path, [*pieces[0], *(piece for each in pieces[1].values() for piece in each)])
+    assert visible(tmp_path) == BEFORE
+    settle(tmp_path)
+    assert visible(tmp_path) == AFTER
 
 
 def test_what_a_broker_deleted_meanwhile_is_told(tmp_path: Path) -> None:

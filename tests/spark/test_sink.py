@@ -31,7 +31,7 @@ from brokerless.spark.sink import Writer, commit_written
 from brokerless.spark.sink_options import parse_sink_options
 
 ROOT = Path(__file__).parents[2]
-TOPICS = ["segments", "edges", "codec-lz4", "append-time", "txn", "_.dots-and_under.scores-0", "empty"]
+TOPICS = ["segments", "edges", "codec-lz4", "append-time", "txn", "_.dots-and_under.scores-0"]
 COLUMNS = "topic string, partition int, offset long, value string"
 
 
@@ -47,8 +47,8 @@ def by_kafka(directory: Path, *topics: str) -> dict[str, list[dict[str, Any]]]:
         assert [line for line in lines if line["type"] in ("error", "disagreement")] == []
         records = [line for line in lines if line["type"] == "record" and not line.get("control")]
         for line in records:
-            kept = ("offset", "timestamp", "timestampType", "key", "value", "headers")
-            found.setdefault(path.parent.name, []).append({name: line[name] for name in kept})
+            kept = {name: each for name, each in line.items() if name not in ("file", "batchPosition", "sequence")}
+            found.setdefault(path.parent.name, []).append(kept)
     return found
 
 

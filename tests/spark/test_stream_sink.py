@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -99,7 +99,7 @@ def test_another_query_goes_on_behind(spark: SparkSession, tmp_path: Path) -> No
 
 def test_what_a_stream_cannot_be_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     put(tmp_path, "a", 0, 5)
-    with pytest.raises(AnalysisException, match=r'outputMode\("complete"\) is not possible'):
+    with pytest.raises(StreamingQueryException, match=r'outputMode\("complete"\) is not possible'):
         start(spark, tmp_path, "complete").awaitTermination()
-    with pytest.raises(AnalysisException, match="there is no option 'partitons'"):
+    with pytest.raises(StreamingQueryException, match="there is no option 'partitons'"):
         start(spark, tmp_path, partitons="3").awaitTermination()

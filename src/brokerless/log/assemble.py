@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import uuid
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,7 +13,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.bulk import PartitionOutput
 from brokerless.log.checkpoints import load_partition_metadata
-from brokerless.log.commit import Unfinished, commit_held, discard, settle_held
+from brokerless.log.commit import Unfinished, commit_held, discard, remove_unfinished, settle_held
 from brokerless.log.config import LogConfig
 from brokerless.log.journal import committing, last_batch
 from brokerless.log.lock import lock_directory
@@ -91,10 +90,9 @@ def outputs_of_job(log_directory: Path) -> Generator[str]:
 
 def remove_leftovers(log_directory: Path, owner: str) -> None:
     """Removes all that tasks of a job left behind; none of it that is written to still can be committed then."""
-    for path in log_directory.glob(f"*.{owner}*-delete"):
-        found = names.parse_partition_directory(path.name)
-        if found is not None and found.state == "delete":
-            shutil.rmtree(path, ignore_errors=True)
+    found = {path.name: names.parse_partition_directory(path.name) for path in log_directory.glob(f"*.{owner}*-delete")}
+    left = [name for name, parsed in found.items() if parsed is not None and parsed.state == "delete"]
+    remove_unfinished(log_directory, left)
 
 
 def topic_id(directory: Path, topic: str) -> str | None:

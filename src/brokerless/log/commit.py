@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from brokerless.errors import UsageError
+from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log import names
 from brokerless.log.atomic import rename, sync_directory, write_file
 from brokerless.log.config import LogConfig
@@ -140,9 +140,23 @@ def settle_held(directory: Path, held: Held) -> None:
 
 
 def discard(log_directory: str | Path, partitions: Iterable[Unfinished]) -> None:
-    """Takes away what was written of partitions that will not be committed."""
-    for each in partitions:
-        shutil.rmtree(Path(log_directory) / each.directory, ignore_errors=True)
+    """Takes away what was written of partitions that will not be committed, as far as it is still there."""
+    remove_unfinished(Path(log_directory), [each.directory for each in partitions])
+
+
+def remove_unfinished(log_directory: Path, directories: Iterable[str]) -> None:
+    """Removes directories of partitions that have no name yet; not those that a commit is about to name which was
+    decided, and that something kept from its end."""
+    journal = log_directory / names.COMMIT_JOURNAL
+    kept: set[str] = set()
+    if journal.exists():
+        try:
+            kept = {name for name, _ in load_journal(str(journal)).new}
+        except BrokerlessError:
+            return
+    for name in directories:
+        if name not in kept:
+            shutil.rmtree(log_directory / name, ignore_errors=True)
 
 
 def files_of(path: Path) -> tuple[tuple[str, int], ...]:

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from brokerless import arrow
-from brokerless.errors import BrokerlessError, UsageError
+from brokerless.errors import BrokerlessError, RefusedError, UsageError
 from brokerless.jobs.load import Loader
 from brokerless.log import names
 from brokerless.log.assemble import commit_pieces, owner_of, remove_leftovers, topic_id
@@ -170,6 +170,8 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
             return tuple(loader.finish())
         except RowError as error:
             rows.refuse(error)
+        except RefusedError as error:  # all that a log refuses of batches that were made for it
+            raise UsageError(f"task {task}: {error}; give a larger segment.bytes, or a smaller batch.size") from error
 
 
 def _id_of(job: str, topic: str) -> str:

@@ -13,18 +13,18 @@ from rich.console import Console
 from rich.table import Table
 from tests.kafka.jars import KafkaUnavailableError
 
-from benchmarks import commands, loading, reading, spark, writing
+from benchmarks import commands, jobs, loading, reading, spark, writing
 from benchmarks.data import RECORDS, events
 from benchmarks.measure import BenchmarkError, Clock, Result, Workload, measure
 
-FAMILIES = (reading, writing, loading, commands, spark)
+FAMILIES = (reading, writing, loading, commands, spark, jobs)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     console = Console(stderr=True, width=None if sys.stderr.isatty() else 120)
     everything = [workload for family in FAMILIES for workload in family.workloads(options.records)]
-    chosen = [workload for workload in everything if workload.name.startswith(options.only)]
+    chosen = [workload for workload in everything if is_chosen(workload, options.only)]
     if not chosen:
         console.print(f"no workload's name starts with {options.only}; there are {', '.join(names(everything))}")
         return 2
@@ -55,6 +55,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.records < 1 or (options.runs is not None and options.runs < 1):
         parser.error("--records and --runs are at least 1")
     return options
+
+
+def is_chosen(workload: Workload, prefix: str) -> bool:
+    return workload.name.startswith(prefix) and (bool(prefix) or not workload.asked)
 
 
 def names(workloads: Sequence[Workload]) -> list[str]:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +35,8 @@ class Pass:
     """Seconds of the process on a core, all its threads together."""
     size: int = 0
     """Bytes that were made, where a side makes any."""
+    facts: dict[str, float] = field(default_factory=dict[str, float])
+    """What else is to be told, by name."""
 
 
 Clock = Literal["wall", "cpu"]
@@ -60,6 +62,8 @@ class Workload:
     """Whether a pass goes by unmeasured before each run: what was warm may cool down in the other side's turn."""
     warm_up: bool = True
     """Whether a side gets time to compile what is hot; else one run goes by, for the file cache."""
+    asked: bool = False
+    """Whether it is only run if it is asked for: what takes long."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Result:
     theirs: list[float]
     sizes: tuple[int, int] = (0, 0)
     """Bytes that one pass of ours and of theirs makes."""
+    facts: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    """Of a pass of each."""
 
     @property
     def size_ratio(self) -> float | None:
@@ -99,6 +105,9 @@ class Result:
         }
         if self.size_ratio is not None:
             line |= {"oursBytes": self.sizes[0], "theirsBytes": self.sizes[1], "sizeRatio": rounded(self.size_ratio)}
+        for side, facts in zip(("ours", "theirs"), self.facts, strict=True):
+            if facts:
+                line[f"{side}Facts"] = {name: rounded(each) for name, each in facts.items()}
         return line
 
 
@@ -113,7 +122,7 @@ def measure(workload: Workload, runs: int | None = None, clock: Clock = "wall") 
         first, other = (warm_up(side, workload) for side in (ours, theirs))
         if first.amount != other.amount:
             raise BenchmarkError(f"{workload.name}: ours read {first.amount}, theirs {other.amount}")
-        result = Result(workload, clock, [], [], (first.size, other.size))
+        result = Result(workload, clock, [], [], (first.size, other.size), (first.facts, other.facts))
         for _ in range(runs or workload.runs):
             result.ours.append(figure(ours, workload, clock))
             result.theirs.append(figure(theirs, workload, clock))

@@ -25,6 +25,7 @@ from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 if TYPE_CHECKING:
     from brokerless.jobs.convert import Result
     from brokerless.jobs.export import ExportedPartition
+    from brokerless.jobs.job import Spark
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
@@ -341,14 +342,18 @@ class Log:
         batch_size: int | None = None,
         isolation: Isolation = "read_uncommitted",
         on_damage: OnDamage | None = None,
+        spark: Spark = "none",
     ) -> list[Result]:
-        """As :meth:`Partition.convert`, of all partitions; nothing is begun unless all of them can be written."""
+        """As :meth:`Partition.convert`, of all partitions; nothing is begun unless all of them can be written.
+
+        ``spark``: as for :meth:`verify`.
+        """
         from brokerless.format.convert import Target
         from brokerless.jobs.convert import Conversion, convert, plan, raise_damage
 
         conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation)
         tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options)
-        return list(convert(tasks, on_damage or raise_damage))
+        return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
 
     def export(
         self,
@@ -372,10 +377,17 @@ class Log:
         planned = plan(partitions, [self.path], to, settings, self.storage_options, storage_options)
         return list(export(planned, on_damage or raise_errors))
 
-    def verify(self, *, limit: int | None = None) -> Iterator[Finding]:
-        """As :meth:`Partition.verify`, of all partitions."""
-        for partition in self.partitions:
-            yield from partition.verify(limit=limit)
+    def verify(self, *, limit: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
+        """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) on
+        which it is done, or a master for which one is started."""
+        from brokerless.format.compression import DEFAULT_LIMIT
+        from brokerless.jobs.verify_logs import verify
+
+        limit = DEFAULT_LIMIT if limit is None else limit
+        for finding in verify(self.directory.partitions, limit, self.storage_options, spark=spark, processes=1):
+            if isinstance(finding, UnreadableError):
+                raise finding
+            yield finding
 
 
 def _put(pending: dict[tuple[str, int | None], Finding], finding: Finding) -> None:

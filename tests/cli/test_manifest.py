@@ -104,6 +104,7 @@ def test_a_run_that_was_stopped_is_gone_on_with(
 
     again = run(*arguments, "--json")
     assert [line["isFinished"] for line in again.json] == [True] * 4
+    assert run(*arguments).lines == ["nothing is left to do"]
     assert ages(tmp_path / "to").keys() == set(NAMES)
 
 

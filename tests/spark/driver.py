@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import brokerless
 from brokerless.format.convert import Target
-from brokerless.jobs import convert, verify_logs
+from brokerless.jobs import convert
 from brokerless.jobs.job import Done
 
 _as_it_is = convert.run_task
@@ -39,7 +39,7 @@ def main(master: str, source: str, to: str) -> None:
     rows: Any = frame.selectExpr("topic", "partition", "offset", "md5(value)").collect()
     read = sorted(list(row) for row in rows)
     partitions = [each.paths for each in brokerless.open(source).partitions]
-    findings = [str(each) for each in verify_logs.verify(partitions, spark=session)]
+    findings = [str(each) for each in brokerless.open(source).verify(spark=session)]
     convert.run_task = wait_in_the_middle
     tasks = convert.plan(partitions, [source], to, convert.Conversion(Target(codec="zstd")))
     converted = [each.as_dict() for each in convert.convert(tasks, print, spark=session)]

@@ -100,7 +100,9 @@ def run(options: Namespace) -> int:
                 results.append(result)
                 if options.json:
                     output.objects([result.as_dict()])
-    if not options.json:
+    if not options.json and finished and not tasks:
+        output.line("nothing is left to do")
+    elif not options.json:
         _show(output, results, options)
     return output.end()
 

@@ -182,3 +182,23 @@ def test_one_run_at_a_time_writes_a_manifest(run: Run, arguments: Sequence[str |
 def test_a_dry_run_writes_no_manifest(run: Run, arguments: Sequence[str | Path], tmp_path: Path) -> None:
     assert run(*arguments, "--dry-run").exit_code == 0
     assert not (tmp_path / "manifest.jsonl").exists()
+
+
+def test_what_was_loaded_is_noted_and_not_loaded_twice(run: Run, source: Path, tmp_path: Path) -> None:
+    records = tmp_path / "records.jsonl"
+    records.write_bytes(run("cat", source, "-t", "edges", "-t", "txn", "--json").out)
+    arguments = ("load", records, "--to", tmp_path / "to", "--manifest", tmp_path / "manifest.jsonl")
+
+    first = run(*arguments)
+
+    assert first.exit_code == 0
+    head, task = lines(tmp_path / "manifest.jsonl")
+    assert (head["job"], task["task"]) == ("load", "load")
+    assert [file["path"] for file in task["inputs"]] == [str(records)]
+    sums = "".join(f"{file['sha256']}  {file['path']}\n" for file in task["inputs"] + task["outputs"])
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet"], input=sums, text=True, check=True)
+    assert {file["path"] for file in task["outputs"]} == {str(path) for path in (tmp_path / "to").glob("*-*/*")}
+    before = ages(tmp_path / "to")
+    assert (run(*arguments).lines, ages(tmp_path / "to")) == (["nothing is left to do"], before)
+    refused = run("load", "-", *arguments[2:])
+    assert (refused.exit_code, "stdin" in refused.err) == (2, True)

@@ -2,18 +2,22 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output, progress
-from brokerless.cli.parser import count, size
-from brokerless.errors import UnreadableError
+from brokerless.cli.parser import add_manifest, count, size
+from brokerless.errors import UnreadableError, UsageError
 from brokerless.views.table import format_bytes, format_number, table
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from brokerless.jobs.load import LoadedPartition
+    from brokerless.jobs.inputs import Inputs
+    from brokerless.jobs.load import BeforeCommit, Loaded, LoadedPartition
+    from brokerless.log.commit import Unfinished
 
 DESCRIPTION = """\
 Records from Parquet or JSON Lines become new partitions of a log directory, which a broker can serve.
@@ -44,6 +48,7 @@ _TOPIC_ID_HELP = (
 _PARTITIONS_HELP = "how many partitions the topic has, for records whose partition is not given (1)"
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _FORMATS = ("v0", "v1", "v2")
+_TASK = "load"
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 _BYTES_HELP = "strings of JSON are UTF-8 (auto), or base64, as cat --bytes writes them"
 
@@ -78,6 +83,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
     add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_manifest(parser)
 
 
 def run(options: Namespace) -> int:
@@ -107,9 +113,21 @@ def run(options: Namespace) -> int:
         options.topic_id,
     )
     inputs = Inputs(options.paths, options.bytes, cast("BufferedReader | None", getattr(sys.stdin, "buffer", None)))
-    with progress("records") as done:
+    with _noted(options, inputs, (placement, settings, config)) as before_commit, progress("records") as done:
+        if before_commit is None:
+            output.line("nothing is left to do")
+            return output.end()
         try:
-            loaded = load(inputs, options.to, placement, settings, config, dry_run=options.dry_run, done=done)
+            loaded = load(
+                inputs,
+                options.to,
+                placement,
+                settings,
+                config,
+                dry_run=options.dry_run,
+                done=done,
+                before_commit=before_commit,
+            )
         except RowError as error:
             raise UnreadableError(f"{inputs.place(error.row)}, {error.column}: {error.reason}") from error
     if loaded.control_records:
@@ -128,6 +146,31 @@ def run(options: Namespace) -> int:
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
     output.line(f"{records:,} records in {partitions:,} partition{'s' if partitions != 1 else ''}: {what}")
     return output.end()
+
+
+@contextmanager
+def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generator[BeforeCommit | None]:
+    """What notes all that is read and written, if there is a manifest; None if that says that all is done."""
+    from brokerless.jobs.inputs import STDIN
+    from brokerless.jobs.load import Settings
+    from brokerless.jobs.manifest import Manifest, TaskNote, entry_of, full_path, note_directory, note_file
+
+    if options.manifest is None:
+        yield lambda *_: None
+        return
+    if STDIN in inputs.files:
+        raise UsageError("--manifest: what comes from stdin cannot be read again; give files")
+    entries = [entry_of(path) for path in inputs.files]
+    settings = Settings(full_path(options.to), options.bytes, *how)
+    with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
+
+        def before_commit(loaded: Loaded, partitions: Sequence[Unfinished]) -> None:
+            to = Path(options.to)
+            written = [file for each in partitions for file in note_directory(to / each.directory, to / each.name)]
+            result = {"partitions": [_as_dict(each) for each in loaded.partitions]}
+            manifest.add(TaskNote(_TASK, tuple(map(note_file, entries)), tuple(written), result))
+
+        yield None if manifest.is_done(_TASK, entries) else before_commit
 
 
 def _allow_many_files() -> None:

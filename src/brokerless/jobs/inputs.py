@@ -51,6 +51,11 @@ class Inputs:
         self._names: list[tuple[str, bool]] = []
         self._rows = 0
 
+    @property
+    def files(self) -> list[str]:
+        """All files that are read, in this order; :data:`STDIN` among them if it is."""
+        return [file for source in self._sources for file in source.files]
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Reads ahead in a thread. Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the
         place."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -48,6 +48,7 @@ _WAITING = 4
 """Pieces of a few batches that are encoded at once; always as many, so that output does not depend on the machine."""
 Begin = Callable[[str, int, int], PartitionOutput]
 """Opens the output of a partition: topic, partition, and its first offset."""
+BeforeCommit = Callable[["Loaded", Sequence[Unfinished]], object]
 _ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 
 
@@ -72,6 +73,17 @@ class Loaded:
     control_records: int
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a manifest's job is; ``bytes``: how strings of JSON are read."""
+
+    to: str
+    bytes: str
+    placement: Placement
+    settings: BatchSettings
+    config: LogConfig
+
+
 def load(
     batches: Iterable[pa.RecordBatch],
     directory: str,
@@ -81,6 +93,7 @@ def load(
     *,
     dry_run: bool = False,
     done: Callable[[int], object] = lambda _: None,
+    before_commit: BeforeCommit = lambda *_: None,
 ) -> Loaded:
     """Writes record batches as new partitions of a log directory; all of them take their names when all is written.
 
@@ -96,7 +109,7 @@ def load(
             for part in bounded(batch):
                 loader.add(part)
                 done(part.num_rows)
-        return loader.commit()
+        return loader.commit(before_commit)
 
 
 @dataclass(slots=True)
@@ -208,16 +221,18 @@ class Loader:
             raise
         return partitions
 
-    def commit(self) -> Loaded:
-        """Writes what is left, syncs all partitions, and then gives them their names."""
+    def commit(self, before: BeforeCommit = lambda *_: None) -> Loaded:
+        """Writes what is left, syncs all partitions, calls ``before``, and then gives them their names."""
         partitions = self.finish()
+        loaded = Loaded(tuple(self._loaded()), self._rows, self._control_records)
         try:
             if partitions:
+                before(loaded, partitions)
                 commit(self._directory, partitions)
         except BaseException:
             discard(self._directory, partitions)
             raise
-        return Loaded(tuple(self._loaded()), self._rows, self._control_records)
+        return loaded
 
     def _loaded(self) -> Iterator[LoadedPartition]:
         for (topic, partition), code in sorted(self._placer.codes.items()):

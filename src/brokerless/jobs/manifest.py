@@ -104,6 +104,13 @@ def note_directory(path: Path, name: Path) -> tuple[FileNote, ...]:
     return tuple(notes)
 
 
+def entry_of(path: str, storage_options: StorageOptions | None = None) -> Entry:
+    """A file by its path. Raises :class:`UnreadableError`."""
+    with open_file(path, storage_options) as file:
+        modified = None if is_remote(path) else Path(local(path)).stat().st_mtime_ns // 1_000_000
+        return Entry(path.rpartition("/")[2], path, False, file.size, modified)
+
+
 def full_path(path: str) -> str:
     """A path that is right wherever it is read."""
     return path if is_remote(path) else os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name

@@ -364,18 +364,18 @@ class Log:
         codec: str = "zstd",
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
+        spark: Spark = "none",
     ) -> list[ExportedPartition]:
         """Writes what is new of all partitions as Parquet files to ``to``, a directory or URL; gives those that have
-        something new. See :mod:`brokerless.jobs.export`; ``storage_options`` are those of ``to``.
-
-        What is damaged is left out and told; without ``on_damage``, the first error is raised as :class:`DamageError`.
+        something new. See :mod:`brokerless.jobs.export`; ``storage_options`` are those of ``to``, ``spark`` as for
+        :meth:`verify`. What is damaged is left out and told; without ``on_damage``, the first error is raised as
+        :class:`DamageError`.
         """
         from brokerless.jobs.export import Export, export, plan
 
-        settings = Export(by_date, isolation, codec)
-        partitions = self.directory.partitions
+        partitions, settings = self.directory.partitions, Export(by_date, isolation, codec)
         planned = plan(partitions, [self.path], to, settings, self.storage_options, storage_options)
-        return list(export(planned, on_damage or raise_errors))
+        return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))
 
     def verify(self, *, limit: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) on

@@ -7,9 +7,8 @@ its own under names that no reader sees; the commit names them, then notes in th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs import job
@@ -20,9 +19,6 @@ from brokerless.jobs.exports.plan import Export, Plan, Task, plan
 from brokerless.jobs.exports.reading import NotReadableError, Records
 from brokerless.log.segment import Report
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 __all__ = ["Export", "ExportedPartition", "Plan", "Result", "Task", "export", "plan", "run"]
 
 
@@ -30,12 +26,13 @@ def export(
     plan: Plan,
     report: Report,
     *,
-    spark: SparkSession | str | None = job.NONE,
-    done: Callable[[int], object] = job.ignore,
-    say: Callable[[str], object] = job.ignore,
+    spark: job.Spark = job.NONE,
+    done: job.Done = job.ignore,
+    say: job.Say = job.ignore,
+    processes: int | None = None,
 ) -> Iterator[ExportedPartition]:
     """Does what was planned, and gives each partition when it is done. ``report`` is called with every finding, before
-    what it is in is committed; what it raises ends the export. ``spark``, ``done`` and ``say``: see :func:`job.run`.
+    what it is in is committed; what it raises ends the export. For the others, see :func:`job.run`.
 
     Raises :class:`UsageError` if another export was here meanwhile, :class:`UnwritableError` where the target fails.
     """
@@ -43,32 +40,26 @@ def export(
         report(finding)
     if not plan.tasks:
         return
+    work = job.run(run, plan.tasks, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
     if plan.export.dry_run:
-        yield from _run(plan, Commit(plan, report), spark, done, say)
+        yield from _commit_each(Commit(plan, report), work)
         return
     with target.only_export(plan.directory):
         commit = Commit(plan, report)
         commit.begin()
         try:
-            yield from _run(plan, commit, spark, done, say)
+            yield from _commit_each(commit, work)
         finally:
             commit.end()
 
 
-def _run(
-    plan: Plan,
-    commit: Commit,
-    spark: SparkSession | str | None,
-    done: Callable[[int], object],
-    say: Callable[[str], object],
-) -> Iterator[ExportedPartition]:
-    results = job.run(run, plan.tasks, spark=spark, done=done, say=say, name="brokerless export")
+def _commit_each(commit: Commit, results: Generator[tuple[int, Result]]) -> Iterator[ExportedPartition]:
     with closing(results):
         for index, result in results:
             yield from commit.take(index, result)
 
 
-def run(task: Task, done: Callable[[int], object]) -> Result:
+def run(task: Task, done: job.Done) -> Result:
     """Reads a task's records and writes its files, which nobody sees yet. Raises :class:`UnwritableError`."""
     records = Records(
         task.source,

@@ -273,11 +273,11 @@ def test_a_task_that_ran_twice_counts_once(tmp_path: Path) -> None:
     from pyspark.sql.types import StructType
 
     options = parse_sink_options({"path": str(tmp_path), "topic": "t", "partition": "0"})
-    writer = Writer(options, StructType.fromDDL("value string"))
+    writer = Writer(options, StructType().add("value", "string"))
     rows = pa.record_batch({"value": [b"a", b"b"]})
     tmp_path.mkdir(exist_ok=True)
     first, second = writer.write(iter([rows])), writer.write(iter([rows]))
-    other = Writer(options, StructType.fromDDL("value string")).write(iter([rows]))
+    other = Writer(options, StructType().add("value", "string")).write(iter([rows]))
     assert len(leftovers(tmp_path)) == 3
     assert first.pieces != second.pieces
     writer.commit([second])
@@ -287,6 +287,30 @@ def test_a_task_that_ran_twice_counts_once(tmp_path: Path) -> None:
         commit_written(options, [first], "whoever", None)
     assert offsets(tmp_path) == {"t-0": [0, 1]}
     assert errors(tmp_path) == []
+
+
+def test_a_task_and_a_commit_take_bounded_memory(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.spark.sink_memory", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240)
+    before, task, commit = map(int, done.stdout.split())
+    assert sum(path.stat().st_size for path in tmp_path.glob("*/*.log")) > 500 << 20
+    assert max(task, commit) - before < 150, (before, task, commit)
+
+
+def test_arranged_rows_are_of_one_partition_in_one_task(spark: SparkSession) -> None:
+    rows = spark.range(500, numPartitions=5).selectExpr(
+        "concat('topic-', id % 3) as topic", "cast(id % 4 as int) as partition", "499 - id as offset", "'v' as value"
+    )
+    placed = arrange(rows).selectExpr("*", "spark_partition_id() as task", "monotonically_increasing_id() as place")
+    assert placed.select("topic", "partition", "task").distinct().count() == 12
+    found = [row.offset for row in placed.where("topic = 'topic-1' and partition = 2").orderBy("place").collect()]
+    assert found == sorted(found)
+    assert len(found) > 40
+    assert arrange(rows.drop("partition"), 7).columns == ["topic", "offset", "value", "partition"]
+    with pytest.raises(UsageError, match="there is no column 'partition'; say how many partitions"):
+        arrange(rows.drop("partition"))
+    with pytest.raises(UsageError, match="partitions: 0 is not from 1"):
+        arrange(rows, 0)
 
 
 def run_job(what: str, directory: Path) -> subprocess.Popen[bytes]:

@@ -77,7 +77,7 @@ def keys(batches: list[Batch]) -> list[tuple[int, int, int, int]]:
     return list(zip(*(rows[name].tolist() for name in ("first", "last", "epoch", "checksum")), strict=True))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(STEPS, st.booleans())
 @example([("append", 3, "a"), ("fetch", 1, 5), ("append", 2, "a"), ("elect", 1, 1)], True)
 def test_the_last_leaders_log_is_the_result_and_others_leave_it_where_their_batches_do(
@@ -104,7 +104,7 @@ def test_the_last_leaders_log_is_the_result_and_others_leave_it_where_their_batc
         assert told.get(number, 0) == len(replica.batches) - shared(replica, cluster.replicas[leading])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(STEPS, DAMAGE)
 def test_every_batch_of_the_history_that_any_copy_has_is_there_and_no_other(
     steps: list[tuple], damage: tuple[set[int], set[int], set[int]]
@@ -151,31 +151,34 @@ def test_what_epochs_hide_is_not_taken_for_the_same() -> None:
 @pytest.mark.parametrize("epoch", [0, 1, 3, 4, 6, 900, 2**30])
 @pytest.mark.parametrize("row", [0, 1, 4, 5, 8, 9])
 def test_an_epoch_that_cannot_be_is_set_right(row: int, epoch: int) -> None:
-    """No checksum covers it. What lies between its neighbours' epochs could be, and is believed."""
+    """No checksum covers it. What lies between its neighbours' epochs could be, and what is noted decides; nothing but
+    another copy speaks against the last one."""
     epochs = [2, 2, 2, 2, 2, 5, 5, 5, 5, 5]
     batches = sound([Batch(offset, 1, each, "a") for offset, each in enumerate(epochs)])
     changed = batches.copy()
     changed["epoch"][row] = epoch
     found = with_right_epochs(changed, ((2, 0), (5, 5)))
-    could_be = (epochs[row - 1] if row else 0) <= epoch <= (epochs[row + 1] if row < 9 else 2**31)
-    if could_be:
+    if epoch == epochs[row] or (row == 9 and epoch > 5):
         assert (found == changed).all()
     else:
         assert found["restamped"].tolist() == [at == row for at in range(10)]
         assert found["epoch"].tolist() == epochs
 
 
-def test_the_last_epoch_is_believed_unless_what_is_noted_and_another_copy_speak_against_it() -> None:
+def test_the_last_epoch_is_believed_unless_what_is_noted_and_the_other_copies_speak_against_it() -> None:
     batches = [Batch(offset, 1, 2, "a") for offset in range(5)]
-    right, wrong = sound(batches), sound(batches)
-    wrong["epoch"][4] = 66
+    right, wrong, absurd = sound(batches), sound(batches), sound(batches)
+    wrong["epoch"][4], absurd["epoch"][4] = 6, 66
     noted = ((2, 0),)
     assert with_right_last_epoch(wrong, noted, [right])["epoch"].tolist() == [2] * 5
-    assert with_right_last_epoch(wrong, noted, [])["epoch"][4] == 66
-    assert with_right_last_epoch(wrong, (), [right])["epoch"][4] == 66
-    assert with_right_last_epoch(wrong, ((2, 0), (66, 4)), [right])["epoch"][4] == 66
+    assert with_right_last_epoch(wrong, noted, [])["epoch"][4] == 6
+    assert with_right_last_epoch(wrong, (), [right])["epoch"][4] == 6
+    assert with_right_last_epoch(wrong, ((2, 0), (6, 4)), [right])["epoch"][4] == 6
     other = sound([*batches[:4], Batch(4, 1, 2, "b")])
-    assert with_right_last_epoch(wrong, noted, [other])["epoch"][4] == 66
+    assert with_right_last_epoch(wrong, noted, [other])["epoch"][4] == 6
+    assert with_right_last_epoch(absurd, noted, [other])["epoch"].tolist() == [2] * 5
+    other["epoch"][4] = 65
+    assert with_right_last_epoch(absurd, noted, [other])["epoch"][4] == 66
 
 
 def test_what_two_copies_know_of_epochs_is_put_together() -> None:

@@ -19,6 +19,7 @@ from brokerless.jobs.convert import topic_id_of
 from brokerless.jobs.merges.agreement import Agreement, Copy, agree, rank
 from brokerless.jobs.merges.copies import begin_of, end_of, read_copies, tell_batches
 from brokerless.jobs.merges.filling import Filled, differing, fill
+from brokerless.jobs.merges.moved import without_moved
 from brokerless.jobs.merges.outcome import (
     Divergence,
     Piece,
@@ -154,7 +155,7 @@ def merge(tasks: Sequence[Task], report: Report, done: Callable[[int], object] =
 def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: None) -> Result:
     """Merges one partition."""
     how = task.merge
-    founds = [find_log(files, how.limit, False, report, done) for files in task.copies]
+    founds = without_moved([find_log(files, how.limit, False, report, done) for files in task.copies])
     paths = [file.path for files in task.copies for file in files.files]
     copies, noted = read_copies(founds, paths, report)
     order = rank(copies)

@@ -71,9 +71,12 @@ def begin_of(found: Found, noted: Epochs, copies: Sequence[Copy], agreements: Se
     elif not offsets:
         offsets = [copy.begin for copy in copies if len(copy.batches)] or [found.begin]
     begin = min(offsets)
-    start = found.start if found.start > found.begin else begin
-    if begin < found.begin:  # another copy's batch may begin before
-        for copy, agreement in zip(copies, agreements, strict=True):
+    start = max(found.start, begin)
+    if begin < found.begin:
+        if start == found.begin:
+            told = [*(offset for _, offset in noted[:1]), found.files.noted_start or 0]
+            start = max([begin, *(offset for offset in told if offset <= start)])
+        for copy, agreement in zip(copies, agreements, strict=True):  # another copy's batch may begin before
             inside = (copy.batches["first"] < begin) & (copy.batches["last"] >= begin) & ~agreement.left_out(copy)
             begin = min([begin, *copy.batches["first"][inside].tolist()])
     return begin, start

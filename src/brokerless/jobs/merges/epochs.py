@@ -18,6 +18,8 @@ from brokerless.log.epochs import Epochs
 Int64s = NDArray[np.int64]
 Rows = NDArray[np.int64]
 
+_MANY_ELECTIONS = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -33,7 +35,8 @@ Starts = tuple[Start, ...]
 
 def with_right_epochs(batches: NDArray[np.void], noted: Epochs) -> NDArray[np.void]:
     """A log's batches (:data:`SOUND`, by offset), where those whose epoch cannot be right have the right one and are
-    ``restamped``. ``noted``: the entries of the ``leader-epoch-checkpoint``."""
+    ``restamped``. ``noted``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch alone, with
+    others behind it, says something else."""
     rows = np.flatnonzero(has_epoch(batches))
     if len(rows) < 2:
         return batches
@@ -48,6 +51,9 @@ def with_right_epochs(batches: NDArray[np.void], noted: Epochs) -> NDArray[np.vo
         is_wrong[right[1 if first_is_noted else 0]] = True
     highest = np.maximum.accumulate(np.where(is_wrong, -1, stamped))
     is_wrong |= stamped < highest
+    if noted and not is_wrong.any():
+        alone = np.flatnonzero(~_agrees(stamped, offsets, noted))
+        is_wrong[alone] = len(alone) == 1 and alone[0] < len(rows) - 1
     return _restamped(batches, rows, is_wrong, noted) if is_wrong.any() else batches
 
 
@@ -56,21 +62,22 @@ def with_right_last_epoch(
 ) -> NDArray[np.void]:
     """The same for the last batch, behind which there is nothing that would tell. A broker notes an epoch before it
     writes the first batch of it; so an epoch is wrong that only the last batch has and that is not noted, if another
-    copy has the same batch with the epoch that is noted."""
+    copy has the same batch with the epoch that is noted, if none has one nearly as large, or if a later one is noted.
+    Else the note may be older than the log, as in a copy that was taken while the broker ran."""
     rows = np.flatnonzero(has_epoch(batches))
     if not len(rows) or not noted:
         return batches
     last = batches[rows[-1]]
     is_alone = len(rows) < 2 or batches["epoch"][rows[-2]] != last["epoch"]
-    if not is_alone or noted[-1][0] >= last["epoch"] or noted[-1][1] > last["first"]:
+    told = int(_epochs_at(noted, last["first"].reshape(1))[0])
+    if not is_alone or told in (-1, last["epoch"]):
         return batches
+    known = max([noted[-1][0], *(int(other["epoch"].max()) for other in others if len(other))])
+    is_wrong = int(last["epoch"]) > known + _MANY_ELECTIONS or noted[-1][1] > last["first"]
     for other in others:
         same = other[other["first"] == last["first"]]
-        if len(same) and is_same(same[:1], batches[rows[-1:]])[0] and same["epoch"][0] == noted[-1][0]:
-            is_wrong = np.zeros(len(rows), np.bool_)
-            is_wrong[-1] = True
-            return _restamped(batches, rows, is_wrong, noted)
-    return batches
+        is_wrong |= bool(len(same) and is_same(same[:1], batches[rows[-1:]])[0] and same["epoch"][0] == told)
+    return _restamped(batches, rows, rows == rows[-1], noted) if is_wrong else batches
 
 
 def disagreement(batches: NDArray[np.void], noted: Epochs) -> int | None:
@@ -78,10 +85,7 @@ def disagreement(batches: NDArray[np.void], noted: Epochs) -> int | None:
     rows = np.flatnonzero(has_epoch(batches))
     if not noted or not len(rows):
         return None
-    stamped = batches["epoch"][rows].astype(np.int64)
-    expected = _epochs_at(noted, batches["first"][rows])
-    # Records that were deleted from the log's start may be there still, and their epochs are noted no more.
-    agrees = np.where(expected < 0, stamped <= noted[0][0], stamped == expected)
+    agrees = _agrees(batches["epoch"][rows].astype(np.int64), batches["first"][rows], noted)
     wrong = np.flatnonzero(~agrees)
     return int(rows[wrong[0]]) if len(wrong) else None
 
@@ -149,6 +153,12 @@ def is_same(batches: NDArray[np.void], others: NDArray[np.void]) -> NDArray[np.b
     for name in ("first", "last", "size", "checksum", "magic"):
         same &= batches[name] == others[name]
     return same
+
+
+def _agrees(stamped: Int64s, offsets: Int64s, noted: Epochs) -> NDArray[np.bool_]:
+    expected = _epochs_at(noted, offsets)
+    # Records that were deleted from the log's start may be there still, and their epochs are noted no more.
+    return np.where(expected < 0, stamped <= noted[0][0], stamped == expected)
 
 
 def _epochs_at(noted: Epochs, offsets: Int64s) -> Int64s:

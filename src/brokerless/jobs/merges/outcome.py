@@ -130,14 +130,9 @@ def _bounded(
         last = min(until, end) - 1
         if last >= max(first, start):
             found.append((max(first, start), last))
-    reach = copies[leading].reach
-    is_open = any(
-        loss.last_offset is None
-        for copy in copies
-        if copy.last_epoch == copies[leading].last_epoch and copy.reach == reach
-        for loss in copy.losses
-    )
-    if is_open and end >= reach:
+    # A copy of the same history that ends there undamaged would be the leading one.
+    is_open = any(loss.last_offset is None for loss in copies[leading].losses)
+    if is_open and end >= copies[leading].reach:
         found.append((end, None))
     return found
 

@@ -221,7 +221,9 @@ class _Teller:
         jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(self._group)]
         stages = [tracker.getStageInfo(each) for job in jobs if job is not None for each in job.stageIds]
         if not any(stage is not None and stage.numActiveTasks + stage.numCompletedTasks for stage in stages):
-            self._say(f"{self._context.master}: no executor has taken a task yet; has the cluster free cores and memory?")
+            self._say(
+                f"{self._context.master}: no executor has taken a task yet; has the cluster free cores and memory?"
+            )
 
 
 def _reason(raised: list[BaseException]) -> str:
@@ -231,4 +233,5 @@ def _reason(raised: list[BaseException]) -> str:
     found = re.search(r"^\S.*$", python.lstrip("\n"), re.MULTILINE)
     if found is None:
         found = re.search(r"(?<=most recent failure: ).*$|(?<=Exception: ).*$", text, re.MULTILINE)
-    return text.partition("\n")[0] if found is None else found[0]
+    line = text.partition("\n")[0] if found is None else found[0]
+    return line.rpartition("SparkException: ")[2]

@@ -1,0 +1,86 @@
+"""Jobs on a session that is there: values, bytes and errors are those of one process, and what is left is cancelled."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.golden import broker_data
+from tests.jobs.works import Endless, Task, Waiting, go_on, kill_itself, refuse_three, square, wait_for
+
+import brokerless
+from brokerless.errors import JobError, UsageError
+from brokerless.jobs.job import in_order, run
+
+
+def test_values_and_bytes_are_those_of_one_process(spark: SparkSession) -> None:
+    tasks = [Task(number) for number in range(50)]
+    read: list[int] = []
+
+    values = list(in_order(run(square, tasks, spark=spark, done=read.append)))
+
+    assert values == [number**2 for number in range(50)]
+    assert sum(read) == sum(task.size for task in tasks)
+    assert list(run(square, [], spark=spark)) == []
+
+
+def test_values_come_while_others_run(spark: SparkSession, tmp_path: Path) -> None:
+    begin, last = tmp_path / "begin", tmp_path / "last"
+    begin.touch()
+
+    values: dict[int, int] = {}
+    for index, value in run(wait_for, [Waiting(last), *[Waiting(begin)] * 5], spark=spark.sparkContext):
+        values[index] = value
+        if len(values) == 5:
+            last.touch()
+
+    assert list(values)[-1] == 0
+    assert os.getpid() not in values.values()
+
+
+def test_what_a_task_raises_on_purpose_is_raised_here(spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match=r"^three is not wanted$"):
+        list(run(refuse_three, [Task(number) for number in range(20)], spark=spark))
+
+
+def test_a_worker_that_dies_on_one_machine_ends_the_job(spark: SparkSession) -> None:
+    with pytest.raises(JobError, match=r"^Spark gave up: Python worker exited unexpectedly"):
+        list(run(kill_itself, [Task(1), Task(2)], spark=spark))
+
+
+def test_what_is_left_is_cancelled(spark: SparkSession, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    go.touch()
+
+    def work(task: Waiting | Endless, done: object) -> int | None:
+        return wait_for(task, print) if isinstance(task, Waiting) else go_on(task, print)
+
+    with closing(run(work, [Waiting(go), *[Endless(tmp_path)] * 20], spark=spark)) as results:
+        next(results)
+        while not list(tmp_path.glob("*-begun")):
+            time.sleep(0.01)
+
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+    assert len(list(tmp_path.glob("*-begun"))) < 20
+    assert list(run(square, [Task(2)], spark=spark)) == [(0, 4)], "the session goes on"
+
+
+def test_python_verifies_and_converts_on_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    log = brokerless.open(broker_data("unclean"))
+    assert list(log.verify(spark=spark)) == list(log.verify())
+
+    small = brokerless.open(broker_data("clean") / "edges-0")
+    (there,) = small.convert(tmp_path / "there", codec="gzip", spark=spark)
+    (here,) = small.convert(tmp_path / "here", codec="gzip")
+    assert there.totals == here.totals
+    for path in (tmp_path / "here" / "edges-0").iterdir():
+        assert path.read_bytes() == (tmp_path / "there" / "edges-0" / path.name).read_bytes()
+
+
+def test_a_master_beside_a_session_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match="a Spark session runs in this process already"):
+        list(run(square, [Task(1)], spark="local[2]"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +108,27 @@ def test_a_run_that_was_stopped_is_gone_on_with(
     assert [line["isFinished"] for line in again.json] == [True] * 4
     assert run(*arguments).lines == ["nothing is left to do"]
     assert ages(tmp_path / "to").keys() == set(NAMES)
+
+
+def test_what_a_run_left_that_was_killed_is_removed_by_the_next(
+    run: Run, arguments: Sequence[str | Path], tmp_path: Path
+) -> None:
+    code = """
+import os, signal, sys
+from brokerless.cli import main
+from brokerless.jobs import convert
+convert.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+main(sys.argv[1:])
+"""
+    killed = subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert len(list((tmp_path / "to").glob("*-delete"))) == 1
+    assert not list((tmp_path / "to").glob("*-[0-9]"))
+
+    rest = run(*arguments)
+
+    assert (rest.exit_code, rest.err) == (0, "")
+    assert {path.name for path in (tmp_path / "to").iterdir() if path.is_dir()} == set(NAMES)
 
 
 def test_a_line_that_a_stop_cut_off_is_a_task_that_is_not_done(

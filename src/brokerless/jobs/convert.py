@@ -23,7 +23,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
-from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, note_directory, note_file
+from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, full_path, note_directory, note_file
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.assemble import topic_id as topic_id_in
@@ -200,7 +200,8 @@ def convert(
     dry_run = tasks[0].conversion.dry_run
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
     with ExitStack() as stack:
-        owner = "" if dry_run else stack.enter_context(outputs_of_job(Path(tasks[0].directory)))
+        job = None if manifest is None else full_path(manifest.path)
+        owner = "" if dry_run else stack.enter_context(outputs_of_job(Path(tasks[0].directory), job))
         notes = manifest is not None and not dry_run
         ordered = [replace(tasks[index], owner=owner, notes=notes) for index in order]
         results = run(

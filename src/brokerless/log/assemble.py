@@ -76,14 +76,17 @@ def owner_of(job: str) -> str:
 
 
 @contextmanager
-def outputs_of_job(log_directory: Path) -> Generator[str]:
+def outputs_of_job(log_directory: Path, job: str | None = None) -> Generator[str]:
     """Makes a log directory if it is not there, and holds it, while tasks write partitions into it with the owner that
-    this gives; what they left that was not committed is removed at the end. Raises UsageError and UnwritableError."""
-    owner = owner_of(uuid.uuid4().hex)
+    this gives; what they left that was not committed is removed at the end. ``job``: by which a later run is known for
+    the same, and removes what this one left if it is killed. Raises UsageError and UnwritableError."""
+    owner = owner_of(job or uuid.uuid4().hex)
     with ExitStack() as stack:
         with unwritable(log_directory):
             log_directory.mkdir(parents=True, exist_ok=True)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
+        if job is not None:
+            remove_leftovers(log_directory, owner)
         stack.callback(remove_leftovers, log_directory, owner)
         yield owner
 

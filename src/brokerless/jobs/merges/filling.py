@@ -49,7 +49,7 @@ def fill(copies: Sequence[Copy], order: Sequence[int], agreements: Sequence[Agre
         if len(taken):
             used.append((number, int(copy.batches["first"][taken[0]])))
             batches, givers = _together(batches, givers, copy.batches[taken], number)
-        unused = np.setdiff1d(rows, taken, assume_unique=True)
+        unused = np.setdiff1d(rows[_meet(copy.batches[rows], holes)], taken, assume_unique=True)
         known = [(copy.begin, min(until, copy.reach))]
         holes = without(holes, without(known, union([*_holes(copy), *_spans(copy.batches[unused])])))
     if used and any(copy.is_compacted for copy in copies):
@@ -118,6 +118,11 @@ def _are_within(batches: NDArray[np.void], holes: Sequence[Span]) -> NDArray[np.
     starts, ends = np.array(holes, np.int64).T
     at = np.searchsorted(starts, batches["first"], side="right") - 1
     return (at >= 0) & (batches["last"] < ends[np.maximum(at, 0)])
+
+
+def _meet(batches: NDArray[np.void], holes: Sequence[Span]) -> NDArray[np.bool_]:
+    starts, ends = np.array([*holes, (TO_THE_END, TO_THE_END)], np.int64).T
+    return starts[np.searchsorted(ends, batches["first"], side="right")] <= batches["last"]
 
 
 def _fit(batches: NDArray[np.void], between: NDArray[np.void]) -> NDArray[np.bool_]:

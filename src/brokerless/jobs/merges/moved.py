@@ -31,15 +31,21 @@ def _are_moved(found: Found, others: Sequence[Found]) -> NDArray[np.bool_]:
     batches = found.saved
     beside = are_side_by_side(batches)
     beside[1:] &= batches["first"][1:] == batches["last"][:-1] + 1
-    is_supported = beside | np.append(beside[1:], False)
-    moved = np.zeros(len(batches), np.bool_)
-    bases = [each.base_offset for each in found.files.paths[0].segments]
-    for row in np.flatnonzero(~is_supported).tolist():
-        first = int(batches["first"][row])
-        base = found.files.files[int(batches["file"][row])].base_offset
-        following = min((each for each in bases if each > base), default=None)
-        is_outside = first < base or (following is not None and first >= following)
-        moved[row] = is_outside or _is_elsewhere(batches, row, [other.saved for other in others])
+    is_alone = ~(beside | np.append(beside[1:], False))
+    base = np.array([each.base_offset for each in found.files.files], np.int64)
+    bases = np.unique([*(each.base_offset for each in found.files.paths[0].segments), np.iinfo(np.int64).max])
+    from_ = base[batches["file"]]
+    is_outside = (batches["first"] < from_) | (batches["first"] >= bases[np.searchsorted(bases, from_, side="right")])
+    moved = is_alone & is_outside
+    known = [other.saved for other in others]
+    is_here = np.zeros(len(batches), np.bool_)
+    is_known = np.zeros(len(batches), np.bool_)
+    for each in filter(len, known):
+        at = np.minimum(np.searchsorted(each["first"], batches["first"]), len(each) - 1)
+        is_here |= (each["first"][at] == batches["first"]) & (each["checksum"][at] == batches["checksum"])
+        is_known |= np.isin(batches["checksum"], each["checksum"])
+    for row in np.flatnonzero(is_alone & ~moved & is_known & ~is_here).tolist():
+        moved[row] = _is_elsewhere(batches, row, known)
     return moved
 
 

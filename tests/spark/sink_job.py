@@ -23,7 +23,7 @@ COLUMNS = "topic string, partition int, value string"
 
 def rows(spark: SparkSession) -> DataFrame:
     return spark.range(18_000, numPartitions=3).selectExpr(
-        "'t' as topic", "cast(id % 2 as int) as partition", "rpad(concat(id, ' '), 1000, 'x') as value"
+        "'t' as topic", "cast(id % 8 as int) as partition", "rpad(concat(id, ' '), 1000, 'x') as value"
     )
 
 
@@ -54,7 +54,7 @@ def fail(spark: SparkSession, directory: Path) -> None:
             raise ValueError("every attempt fails")
 
     write = rows(spark).mapInArrow(once, COLUMNS).write.format("brokerless").mode("append")
-    write.option("compression.type", "lz4").save(str(directory / "once"))
+    write.save(str(directory / "once"))
     print(f"failed attempts left something: {seen.exists()}")
     with contextlib.suppress(PythonException):
         rows(spark).mapInArrow(always, COLUMNS).write.format("brokerless").mode("append").save(str(directory / "never"))
@@ -68,7 +68,7 @@ def wait(spark: SparkSession, directory: Path) -> None:
         time.sleep(600)
 
     write = rows(spark).mapInArrow(stay, COLUMNS).write.format("brokerless").mode("append")
-    write.option("compression.type", "lz4").save(str(directory / "log"))
+    write.save(str(directory / "log"))
 
 
 if __name__ == "__main__":

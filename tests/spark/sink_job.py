@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 COLUMNS = "topic string, partition int, value string"
 
 
-def rows(spark: SparkSession) -> DataFrame:
-    return spark.range(18_000, numPartitions=3).selectExpr(
+def rows(spark: SparkSession, count: int = 18_000) -> DataFrame:
+    return spark.range(count, numPartitions=3).selectExpr(
         "'t' as topic", "cast(id % 8 as int) as partition", "rpad(concat(id, ' '), 1000, 'x') as value"
     )
 
@@ -57,7 +57,8 @@ def fail(spark: SparkSession, directory: Path) -> None:
     write.save(str(directory / "once"))
     print(f"failed attempts left something: {seen.exists()}")
     with contextlib.suppress(PythonException):
-        rows(spark).mapInArrow(always, COLUMNS).write.format("brokerless").mode("append").save(str(directory / "never"))
+        write = rows(spark, 300).mapInArrow(always, COLUMNS).write.format("brokerless").mode("append")
+        write.save(str(directory / "never"))
         return
     print("failed for good")
 

@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.kafka.jars import NEWEST, check, command, run
 
-READY_WITHIN = 60.0
+READY_WITHIN = 90.0
 STOPPED_WITHIN = 60.0
 
 SETTINGS = {

@@ -9,16 +9,21 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
+import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+import brokerless
 from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.restart import Lost, Restart, plan_restart
+from brokerless.jobs.salvage import Result, Salvage, plan, salvage
 from brokerless.log import names
 from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker
@@ -176,7 +181,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 RANDOM: dict[str, Damage] = {
-    f"random-{number:02}": lambda files: damage_at_random(files.directory, files.chance) for number in range(48)
+    f"random-{number:03}": lambda files: damage_at_random(files.directory, files.chance) for number in range(170)
 }
 DAMAGES |= RANDOM
 PARTITIONS = {name: number for number, name in enumerate(DAMAGES)}
@@ -220,6 +225,89 @@ class Restarted:
     refused: Restart | None = None
     """What the dry run said of a partition on which the broker did not start afterwards."""
     complaint: str = ""
+    saved: Saved | None = None
+    """What salvage made of it."""
+
+
+@dataclass
+class Saved:
+    """What salvage took from damaged partitions: all records by partition and offset, as we read them, and as clients
+    of a broker get them that serves what was salvaged; and what was there before the damage, and its batches."""
+
+    results: dict[str, Result]
+    written: dict[str, dict[int, Content]]
+    whole: dict[str, dict[int, Content]]
+    batches: dict[str, list[tuple[bytes, int, int]]]
+    """Bytes, first and last offset."""
+    served: dict[str, dict[int, Content]]
+
+
+Content = tuple[bytes | None, bytes | None, int]
+"""Key, value and timestamp of a record."""
+
+
+def records(directory: Path) -> dict[str, dict[int, Content]]:
+    """Of all partitions, committed or not, by the name of their damage."""
+    names_of = {number: name for name, number in PARTITIONS.items()}
+    found: dict[str, dict[int, Content]] = {}
+    for partition in brokerless.open(directory).partitions:
+        if partition.topic != TOPIC:
+            continue
+        own = found[names_of[partition.partition or 0]] = {}
+        for batch in partition.records(["offset", "key", "value", "timestamp"]):
+            times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+            for row, timestamp in zip(batch.to_pylist(), times, strict=True):
+                assert row["offset"] not in own
+                own[row["offset"]] = row["key"], row["value"], timestamp
+    return found
+
+
+def batches(directory: Path) -> dict[str, list[tuple[bytes, int, int]]]:
+    """Bytes, first and last offset of all batches, by the name of their damage."""
+    found: dict[str, list[tuple[bytes, int, int]]] = {}
+    log = brokerless.open(directory)
+    for name, number in PARTITIONS.items():
+        partition = log.partition(TOPIC, number)
+        rows = [row for batch in partition.batches() for row in batch.to_pylist()]
+        data = {path: Path(path).read_bytes() for path in {row["file"] for row in rows}}
+        found[name] = [
+            (data[row["file"]][row["position"] :][: row["sizeInBytes"]], row["baseOffset"], row["lastOffset"])
+            for row in rows
+        ]
+    return found
+
+
+def served(broker: KafkaBroker) -> dict[str, dict[int, Content]]:
+    """All records of all partitions, as librdkafka gets them."""
+    consumer = Consumer({
+        "bootstrap.servers": broker.bootstrap, "group.id": "all", "enable.auto.commit": False,
+        "enable.partition.eof": True, "isolation.level": "read_uncommitted", "auto.offset.reset": "error",
+    })  # fmt: skip
+    names_of = {number: name for name, number in PARTITIONS.items()}
+    found: dict[str, dict[int, Content]] = {name: {} for name in PARTITIONS}
+    left = set(PARTITIONS.values())
+    try:
+        consumer.assign([TopicPartition(TOPIC, number, OFFSET_BEGINNING) for number in PARTITIONS.values()])
+        give_up = time.monotonic() + 120
+        while left:
+            assert time.monotonic() < give_up, f"a consumer does not come to the end of {left}"
+            for message in consumer.consume(10_000, 1):
+                if (error := message.error()) is None:
+                    content = message.key(), message.value(), message.timestamp()[1]
+                    found[names_of[message.partition()]][message.offset()] = content
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(message.partition())
+                else:
+                    raise KafkaException(error)
+    finally:
+        consumer.close()
+    return found
+
+
+def salvaged(broker: KafkaBroker, damaged: Path, to: Path) -> list[Result]:
+    with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
+        tasks = plan([resolve(str(damaged))], to, Salvage(), lambda each: each.topic == TOPIC)
+        return list(salvage(tasks, lambda _: None))
 
 
 def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
@@ -227,33 +315,45 @@ def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.glob("000*"))}
 
 
-def watermarks(broker: KafkaBroker, partition: int) -> tuple[int, int]:
-    """The log start and end offset that clients see, as soon as the broker leads the partition."""
+def watermarks(broker: KafkaBroker, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
+    """The log start and end offsets that clients see, as soon as the broker leads the partitions."""
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "r", "isolation.level": "read_uncommitted"}
     consumer = Consumer(settings)
+    found: dict[int, tuple[int, int]] = {}
     try:
-        for _ in range(100):
-            with contextlib.suppress(KafkaException):
-                return consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=30)
-            time.sleep(0.1)
-        raise RuntimeError(f"the broker does not lead {TOPIC}-{partition}")
+        for number in partitions:
+            for _ in range(100):
+                with contextlib.suppress(KafkaException):
+                    found[number] = consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=30)
+                    break
+                time.sleep(0.1)
+            else:
+                raise RuntimeError(f"the broker does not lead {TOPIC}-{number}")
     finally:
         consumer.close()
+    return found
 
 
-def dry_run(broker: KafkaBroker, *partitions: int) -> dict[int, Restart]:
+def dry_run(broker: KafkaBroker) -> dict[int, Restart]:
     directory = resolve(str(broker.log_dir))
     notes = load_notes(directory)
     return {
         each.partition or 0: plan_restart(each, notes.of(each), clean=notes.was_clean)
         for each in directory.partitions
-        if each.topic == TOPIC and (not partitions or each.partition in partitions)
+        if each.topic == TOPIC
     }
+
+
+def is_refused(broker: KafkaBroker, partition: int) -> bool:
+    """Whether a killed broker would not start at all, by the dry run."""
+    directory = resolve(str(broker.log_dir / names.partition_directory(TOPIC, partition)))
+    (only,) = directory.partitions
+    return plan_restart(only, load_notes(directory).of(only), clean=False).refused is not None
 
 
 def fill(broker: KafkaBroker, seed: int) -> None:
     """Some segments' worth for each partition, in batches of a few kilobytes; a transaction is aborted in each."""
-    values = some_records(seed, 250, largest=3000)
+    values = some_records(seed, 160, largest=3000)
     records = [
         Record(each.key, each.value, each.headers, each.timestamp, partition)
         for partition in PARTITIONS.values()
@@ -283,6 +383,7 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         broker.start()
         fill(broker, 2)
         broker.kill()
+        undamaged_copy = broker.copy_log_dir(broker.directory / "undamaged")
         undamaged = {name: contents(broker, number) for name, number in PARTITIONS.items()}
         for name, damage in DAMAGES.items():
             number = PARTITIONS[name]
@@ -290,19 +391,20 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
             assert len(files.flushed) > 2
             assert len(files.unflushed) > 2
             damage(files)
-            if name in RANDOM and dry_run(broker, number)[number].refused is not None:
-                # Then the broker would not start at all.
+            if name in RANDOM and is_refused(broker, number):
                 for path in files.directory.glob("000*"):
                     path.unlink()
                 for file, data in undamaged[name].items():
                     (files.directory / file).write_bytes(data)
         before = {name: contents(broker, number) for name, number in PARTITIONS.items()}
         said = dry_run(broker)
+        results = salvaged(broker, broker.log_dir, broker.directory / "saved")
         assert {name: contents(broker, number) for name, number in PARTITIONS.items()} == before
         broker.start()
         broker.wait_for_leaders(TOPIC, len(PARTITIONS))
         after = {name: contents(broker, number) for name, number in PARTITIONS.items()}
-        offsets = {name: watermarks(broker, number) for name, number in PARTITIONS.items()}
+        seen = watermarks(broker, PARTITIONS.values())
+        offsets = {name: seen[number] for name, number in PARTITIONS.items()}
         broker.stop()
         for name, damage in CLOSED.items():
             number = PARTITIONS[name]
@@ -311,12 +413,13 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         said_closed = dry_run(broker)
         broker.start()
         broker.wait_for_leaders(TOPIC, len(PARTITIONS))
+        seen = watermarks(broker, [PARTITIONS[name] for name in CLOSED])
         closed = Restarted(
             {name: said_closed[PARTITIONS[name]] for name in CLOSED},
             {},
             before_closed,
             {name: contents(broker, PARTITIONS[name]) for name in CLOSED},
-            {name: watermarks(broker, PARTITIONS[name]) for name in CLOSED},
+            {name: seen[PARTITIONS[name]] for name in CLOSED},
         )
         broker.stop()
         files = Files(broker.log_dir / f"{TOPIC}-{REFUSED}", 0, random.Random(0))
@@ -327,7 +430,19 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
             broker.start()
         complaint = broker.output.read_text()
         said = {name: said[number] for name, number in PARTITIONS.items()}
-        yield Restarted(said, undamaged, before, after, offsets, closed, refused, complaint)
+        written = records(broker.directory / "saved")
+        for number in PARTITIONS.values():
+            target = broker.log_dir / names.partition_directory(TOPIC, number)
+            shutil.rmtree(target)
+            (broker.directory / "saved" / target.name).rename(target)
+        broker.start()
+        broker.wait_for_leaders(TOPIC, len(PARTITIONS))
+        saved = Saved(
+            {name: next(each for each in results if each.task.partition == number)
+             for name, number in PARTITIONS.items()},
+            written, records(undamaged_copy), batches(undamaged_copy), served(broker),
+        )  # fmt: skip
+        yield Restarted(said, undamaged, before, after, offsets, closed, refused, complaint, saved)
     finally:
         broker.stop()
 
@@ -397,3 +512,27 @@ def test_the_broker_does_not_start_where_the_dry_run_said_so(restarted: Restarte
     assert "CorruptRecordException" in str(restarted.refused.refused)
     assert "CorruptRecordException" in restarted.complaint
     assert f"{TOPIC}-{REFUSED}" in restarted.complaint
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_salvage_saves_every_intact_batch_makes_nothing_up_and_a_broker_serves_it(
+    restarted: Restarted, name: str
+) -> None:
+    saved = restarted.saved
+    assert saved is not None
+    whole, written = saved.whole[name], saved.written[name]
+    assert written.items() <= whole.items()
+    assert saved.served[name] == written
+    data = [content for file, content in restarted.before[name].items() if ".log" in file]
+    intact = [(first, last) for batch, first, last in saved.batches[name] if any(batch in each for each in data)]
+    wanted = {offset for first, last in intact for offset in range(first, last + 1)} & whole.keys()
+    assert wanted <= written.keys()
+    told = {
+        offset
+        for loss in saved.results[name].losses
+        for offset in range(loss.first_offset, (loss.last_offset or max(whole)) + 1)
+    }
+    result = saved.results[name]
+    assert whole.keys() - written.keys() <= told | set(range(result.start_offset)) | {
+        offset for offset in whole if offset >= result.end_offset
+    }

@@ -187,3 +187,23 @@ def test_what_changed_since_it_was_finished_is_not_committed(tmp_path: Path) -> 
         commit(tmp_path, [unfinished])
     discard(tmp_path, [unfinished])
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_where_the_last_records_are_missing_an_empty_batch_leads_to_the_end(tmp_path: Path) -> None:
+    with PartitionOutput(tmp_path, "orders", 3) as output:
+        output.append(TEN)
+        output.set_limits(2, 15, ((0, 0), (4, 7), (9, 15)))
+        output.commit()
+    partition = brokerless.open(tmp_path).partition("orders", 3)
+    rows = [row for each in partition.batches() for row in each.to_pylist()]
+    assert [(row["baseOffset"], row["lastOffset"], row["count"]) for row in rows[-2:]] == [(9, 9, 1), (14, 14, 0)]
+    assert (rows[-1]["partitionLeaderEpoch"], rows[-1]["isValid"]) == (4, True)
+    assert partition.end_offset == 15
+
+
+def test_formats_without_empty_batches_end_with_an_empty_segment(tmp_path: Path) -> None:
+    with PartitionOutput(tmp_path, "orders", 3) as output:
+        output.append(TEN)
+        output.set_limits(0, 15, (), magic=1)
+        output.commit()
+    assert sorted(path.name for path in (tmp_path / "orders-3").glob("*.log")) == [f"{at:020}.log" for at in (0, 15)]

@@ -222,6 +222,33 @@ def test_a_transaction_index_that_does_not_fit_is_made_anew(tmp_path: Path) -> N
     assert found.recovered[0].result.transaction_index == b""
 
 
+@pytest.mark.parametrize("last_offset", [1, 3])
+def test_a_transaction_index_of_an_unknown_version_keeps_kafka_from_starting(tmp_path: Path, last_offset: int) -> None:
+    partition = written(tmp_path, *THREE)
+    entries = np.zeros(2, layouts.TRANSACTION_INDEX_ENTRY)
+    entries["last_offset"] = [3, last_offset]
+    entries["version"][1] = 0x0500
+    (partition / f"{2:020}.txnindex").write_bytes(entries.tobytes() + bytes(5))
+    with pytest.raises(UnreadableError, match="entry 1 is of version 5; Kafka refuses to load this log"):
+        plan(partition, 6, clean=True)
+    entries["last_offset"][0] = 1  # at this one Kafka makes the index anew, and does not come to the next
+    (partition / f"{2:020}.txnindex").write_bytes(entries.tobytes())
+    assert [each.reason for each in plan(partition, 6, clean=True).recovered] == ["transaction-index-corrupt"]
+
+
+def test_a_broken_size_in_a_flushed_segment_that_producers_are_read_from_keeps_kafka_from_starting(
+    tmp_path: Path,
+) -> None:
+    partition = written(tmp_path, *THREE)
+    for snapshot in partition.glob("*.snapshot"):
+        snapshot.unlink()
+    with log_file(partition, 0).open("r+b") as file:
+        file.seek(8)
+        file.write((3).to_bytes(4, "big"))
+    with pytest.raises(UnreadableError, match="Kafka refuses to load this log"):
+        plan(partition, 4)
+
+
 def test_offsets_that_do_not_grow_cost_the_segment(tmp_path: Path) -> None:
     partition = written(tmp_path, *THREE)
     log_file(partition, 2).write_bytes(batches(*(batch(at, value=bytes(5000)) for at in (2, 5, 4, 6))).tobytes())

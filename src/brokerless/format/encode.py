@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.checksum import crc32_ranges, crc32c_ranges
-from brokerless.format.columns import Columns, block
+from brokerless.format.columns import Columns, block, no_columns
 from brokerless.format.compressor import compressor
 from brokerless.format.record_writers import cut_rows, size_messages, write_messages, write_records
 
@@ -100,6 +100,19 @@ def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
     headers["producer_epoch"] = layouts.NO_PRODUCER_EPOCH
     headers["base_sequence"] = layouts.NO_SEQUENCE
     return headers
+
+
+def empty_batch(offset: int, leader_epoch: int) -> NDArray[np.uint8]:
+    """A v2 batch without records, timestamp and producer that takes one offset, as compaction leaves batches
+    (``DefaultRecordBatch.writeEmptyHeader``, 4.1.1)."""
+    header = np.zeros(1, layouts.BATCH_V2)
+    header["base_offset"] = offset
+    header["partition_leader_epoch"] = leader_epoch
+    header["base_timestamp"] = header["max_timestamp"] = layouts.NO_TIMESTAMP
+    header["producer_id"] = layouts.NO_PRODUCER_ID
+    header["producer_epoch"] = layouts.NO_PRODUCER_EPOCH
+    header["base_sequence"] = layouts.NO_SEQUENCE
+    return Encoder().encode(no_columns(), np.zeros(2, np.int64), header)
 
 
 class Encoder:

@@ -229,7 +229,9 @@ def run_task(task: Task, done: Done) -> Value:
         start = min(_log_start_offset(task.source, task.storage_options), reading.end_offset)
         unfinished, outputs = None, ()
         if output is not None and not reading.damages:
-            output.set_limits(start, reading.end_offset, _epochs(task))
+            magic = task.conversion.target.magic
+            limits = start, reading.end_offset, _epochs(task)
+            output.set_limits(*limits, layouts.MAGIC_V2 if magic is None else magic)
             unfinished = output.finish()
             if task.notes:
                 outputs = note_directory(Path(task.directory) / unfinished.directory, Path(task.directory) / task.name)

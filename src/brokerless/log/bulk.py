@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.encode import empty_batch
 from brokerless.log import names
 from brokerless.log.atomic import write_file
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
@@ -107,11 +109,22 @@ class PartitionOutput:
         """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
         return self._writer.append(buffer, computed=computed)
 
-    def set_limits(self, log_start_offset: int, log_end_offset: int, epochs: Epochs) -> None:
+    def set_limits(
+        self, log_start_offset: int, log_end_offset: int, epochs: Epochs, magic: int = layouts.MAGIC_V2
+    ) -> None:
         """What batches do not tell of a log that is written anew: the first offset that a reader gets, the offset that
-        the next record gets at least, and (unless there are none) the first offset of each leader epoch."""
+        the next record gets at least, and (unless there are none) the first offset of each leader epoch.
+
+        Where the last records are missing, a batch without any takes the last offset, as compaction leaves one: without
+        it, a consumer would never come to the end of the log. The formats before v2 (``magic``) have none.
+        """
         if log_end_offset > self._writer.log_end_offset:
-            self._writer.roll(log_end_offset)
+            if magic < layouts.MAGIC_V2 or log_start_offset >= log_end_offset:
+                self._writer.roll(log_end_offset)
+            else:
+                noted = [epoch for epoch, start in epochs or self._writer.leader_epochs if start < log_end_offset]
+                epoch = max(noted, default=layouts.NO_PARTITION_LEADER_EPOCH)
+                self._writer.append(empty_batch(log_end_offset - 1, epoch), computed=True)
         self._writer.delete_records_before(log_start_offset)
         self._epochs = epochs
 

@@ -159,8 +159,7 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
     """
     entry = layouts.TRANSACTION_INDEX_ENTRY
     entries, _, findings = _entries(data, entry, file, is_preallocated=False)
-    # Kafka writes two bytes and looks at the first one only (AbortedTxn.version).
-    unknown = np.flatnonzero(entries["version"] >= 0x0100)
+    unknown = np.flatnonzero(has_unknown_version(entries))
     if len(unknown):
         at = int(unknown[0])
         text = "an entry of an unknown version; it and what follows was not read"
@@ -186,6 +185,12 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
         pair = str(last[at - 1]), str(last[at])
         findings.append(not_sorted(file, at, entry.itemsize, len(falls), int(last[at]), text, *pair))
     return TransactionIndex(file, base_offset, columns["producer_id"], first, last, stable, tuple(findings))
+
+
+def has_unknown_version(entries: NDArray[Any]) -> NDArray[np.bool_]:
+    """Of which entries Kafka does not know the version: it writes two bytes for it, and looks at the first one only
+    (``AbortedTxn.version``, 4.1.1)."""
+    return entries["version"] >= 0x0100
 
 
 def load_offset_index(path: str, base_offset: int, storage_options: StorageOptions | None = None) -> OffsetIndex:

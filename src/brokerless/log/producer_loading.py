@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from brokerless.errors import Finding, UnreadableError
 from brokerless.log.checkpoints import load_producer_snapshot
 from brokerless.log.indexes import load_offset_index
 from brokerless.log.producers import ProducerState, load_state
-from brokerless.log.segment import ignore, scan
+from brokerless.log.segment import scan
 from brokerless.log.segment_files import Files
 from brokerless.log.storage import open_file
 
@@ -44,7 +45,9 @@ def load_producers(
     files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int
 ) -> Producers:
     """What is known of producers when the log ends at ``end_offset``. Producers that were idle for a day at ``now_ms``
-    are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted."""
+    are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted.
+
+    Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load."""
     offsets = files.offsets("producer-snapshot")
     found = _from_snapshot(files, offsets, log_start_offset, end_offset, now_ms)
     advance(found, files, base_offsets, log_start_offset, end_offset)
@@ -63,7 +66,7 @@ def no_producers(base_offsets: Sequence[int], end_offset: int) -> Producers:
 def advance(
     found: Producers, files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int
 ) -> None:
-    """Follows a log's batches from where ``found`` is to ``end_offset``."""
+    """Follows a log's batches from where ``found`` is to ``end_offset``. Raises :class:`UnreadableError`."""
     starts = [base for base in base_offsets if base < end_offset]
     # The segment that holds the state's end offset, and all behind it.
     first = max(int(np.searchsorted(starts, found.state.end_offset, side="right")) - 1, 0)
@@ -89,13 +92,21 @@ def _from_snapshot(files: Files, offsets: list[int], log_start: int, log_end: in
 
 
 def _follow(files: Files, base_offset: int, state: ProducerState, end_offset: int) -> None:
-    """Follows the batches of a segment that reach beyond the state's end, up to ``end_offset``."""
+    """Follows the batches of a segment that reach beyond the state's end, up to ``end_offset``. Raises UnreadableError
+    where Kafka throws: here, nothing is cut off."""
     start = state.end_offset
+    stops: list[Finding] = []
     index = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
     with open_file(str(files.path(base_offset, "log"))) as file:
-        for chunk in scan(file, ignore, index.lookup(start)[1]):
+        for chunk in scan(file, stops.append, index.lookup(start)[1]):
             batches = chunk.batches
             wanted = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))
-            state.update(wanted, chunk.buffer)
+            refused = state.update(wanted, chunk.buffer).refused
+            if refused is not None:
+                text = f"offset {refused.offset}: {refused.message}; Kafka refuses to load this log"
+                raise UnreadableError(f"{file.path}: {text}")
             if not len(wanted) and (batches.last_offset >= end_offset).any():
-                break
+                return
+    broken = [each for each in stops if each.kind == "batch-size-invalid"]
+    if broken:
+        raise UnreadableError(f"{broken[0]}; Kafka refuses to load this log")

@@ -15,7 +15,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
-from brokerless.errors import Finding
+import numpy as np
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.atomic import sync_directory, write_file
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
@@ -23,7 +26,7 @@ from brokerless.log.checkpoints import load_leader_epochs
 from brokerless.log.config import LogConfig
 from brokerless.log.epochs import Epochs, epochs_of, truncate_from_end, truncate_from_start
 from brokerless.log.index_writers import SegmentState
-from brokerless.log.indexes import load_transaction_index
+from brokerless.log.indexes import has_unknown_version
 from brokerless.log.leftovers import Leftovers, plan_leftovers
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.producer_loading import Producers, advance, load_producers
@@ -191,10 +194,21 @@ def _reasons(files: Files, recovery_point: int, clean: bool, trusting: bool) -> 
 
 
 def _is_transaction_index_corrupt(files: Files, base_offset: int) -> bool:
+    """Whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is looked
+    at. Raises :class:`UnreadableError` for an entry of an unknown version, unless Kafka would not come to it."""
     if not files.has(base_offset, "transaction-index"):
         return False
-    index = load_transaction_index(str(files.path(base_offset, "transaction-index")), base_offset)
-    return any(finding.severity == "error" for finding in index.findings)
+    path, entry = str(files.path(base_offset, "transaction-index")), layouts.TRANSACTION_INDEX_ENTRY
+    with open_file(path) as file:
+        entries = np.frombuffer(file.read(0, file.size - file.size % entry.itemsize), entry)
+    is_before, is_unknown = entries["last_offset"] < base_offset, has_unknown_version(entries)
+    if not (is_before | is_unknown).any():
+        return False
+    at = int(np.argmax(is_before | is_unknown))
+    if not is_before[at] or is_unknown[at]:
+        version = int(entries["version"][at]) >> 8
+        raise UnreadableError(f"{path}: entry {at} is of version {version}; Kafka refuses to load this log")
+    return True
 
 
 def _is_closed(files: Files, base_offset: int) -> bool:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.batches import walk
 from brokerless.format.columns import Columns
 from brokerless.format.encode import Encoder, Ratio, cut, headers_of
 from brokerless.rows import LAST_OFFSET, RowError
@@ -31,8 +30,6 @@ _BYTES_AT_ONCE = 4 << 20
 """The same for batches that are not compressed: what is encoded should be in the cache still when it is written."""
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 _SCHEMA = pa.schema([RECORDS.field(name) for name in _COLUMNS])
-_OVERHEADS = (layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4, layouts.BATCH_V2_SIZE)
-"""Bytes of a compressed batch that are not compressed: by format, its header and, of a wrapper, its value's length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +74,22 @@ class Cut(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """The bytes of batches, one after the other, and how large the records of each are before they are compressed."""
+    """The bytes of batches, one after the other; of each, the bytes of its payload, and those before compressing."""
 
     buffer: NDArray[np.uint8]
+    payloads: Int64s
     uncompressed: Int64s
 
 
 def encode(encoder: Encoder, cut: Cut) -> Encoded:
     buffer = encoder.encode(cut.columns, cut.starts, cut.headers)
-    return Encoded(buffer, encoder.uncompressed)
+    return Encoded(buffer, encoder.payloads, encoder.uncompressed)
 
 
 def observe(ratio: Ratio, encoded: Encoded, settings: BatchSettings) -> None:
     """Corrects the estimate by how well these batches were compressed, if they were."""
-    if settings.compression_type == "none":
-        return
-    sizes = np.diff(walk(encoded.buffer).positions, append=len(encoded.buffer)) - _OVERHEADS[settings.message_format]
-    for size, uncompressed in zip(sizes.tolist(), encoded.uncompressed.tolist(), strict=True):
-        ratio.update(size, uncompressed)
+    if settings.compression_type != "none":
+        ratio.observe(encoded.payloads, encoded.uncompressed)
 
 
 class Batcher:

@@ -316,8 +316,7 @@ class Converter:
             self.totals.records_out += written
             self.totals.batches_out += written if alone else len(headers)
             if codec and breaks is not None:
-                for taken, plain in zip(_payloads(data), encoder.uncompressed.tolist(), strict=True):
-                    ratio.update(taken, plain)
+                ratio.observe(encoder.payloads, encoder.uncompressed)
             yield run.ordinals[run.source_of(starts[:-1])], data, starts[:-1] - starts[0] if alone else None
 
 
@@ -365,13 +364,6 @@ def _dropped(batches: Batches, magic: NDArray[np.int8]) -> NDArray[np.bool_]:
 def _stands_alone(batches: Batches) -> NDArray[np.bool_]:
     """Messages without a codec, which are in no batch."""
     return batches.is_legacy & ~batches.is_wrapper
-
-
-def _payloads(data: NDArray[np.uint8]) -> list[int]:
-    """Bytes of each compressed payload."""
-    batches = read_headers(data, walk(data).positions)
-    wrapper = np.where(batches.magic == layouts.MAGIC_V0, layouts.MESSAGE_V0.itemsize, layouts.MESSAGE_V1.itemsize) + 4
-    return (batches.sizes - np.where(batches.is_legacy, wrapper, layouts.BATCH_V2_SIZE)).tolist()
 
 
 _NOTHING = np.empty(0, np.uint8)

@@ -80,6 +80,11 @@ class Ratio:
         elif seen < self.estimate:
             self.estimate = max(self.estimate - np.float32(0.005), seen)
 
+    def observe(self, payloads: Int64s, uncompressed: Int64s) -> None:
+        """Takes in batches, one after the other: the bytes of their payloads, and before compressing."""
+        for size, plain in zip(payloads.tolist(), uncompressed.tolist(), strict=True):
+            self.update(size, plain)
+
 
 def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
     """Headers for batches of the rows ``starts[i]`` to ``starts[i + 1]``, each of one row at least: shape ``(n,)``,
@@ -132,6 +137,8 @@ class Encoder:
         self._codec = layouts.CODECS.index(codec)
         self.uncompressed: Int64s = np.empty(0, np.int64)
         """Bytes of the records of each batch that was last encoded, before they were compressed."""
+        self.payloads: Int64s = np.empty(0, np.int64)
+        """The same after compressing."""
 
     def encode(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         """The bytes of batches, one after the other; batch ``i`` has the rows ``starts[i]`` to ``starts[i + 1]``.
@@ -172,7 +179,7 @@ class Encoder:
             ends = np.empty(len(headers), np.int64)
             write_records(0, layouts.BATCH_V2_SIZE, *written, buffer, ends)
             positions = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
-            payloads = self.uncompressed = ends - positions - layouts.BATCH_V2_SIZE
+            payloads = self.payloads = self.uncompressed = ends - positions - layouts.BATCH_V2_SIZE
         else:
 
             def pieces() -> Iterator[Piece]:
@@ -204,7 +211,7 @@ class Encoder:
         if not filled.all():  # these formats have no empty batches
             headers, starts = headers[filled], np.append(starts[:-1][filled], starts[-1])
         if not len(headers):
-            self.uncompressed = np.empty(0, np.int64)
+            self.payloads = self.uncompressed = np.empty(0, np.int64)
             return np.empty(0, np.uint8)
         first, last = int(starts[0]), int(starts[-1])
         sizes = np.empty(last - first, np.int64)
@@ -229,7 +236,8 @@ class Encoder:
             _put_crc32(buffer, positions, positions + sizes[rows[begin] : rows[end]])
 
         if self._compress is None:
-            self.uncompressed, end = totals, int(totals.sum())
+            self.payloads = self.uncompressed = totals
+            end = int(totals.sum())
             buffer = block(end + _SLACK, np.uint8)
             write(0, len(headers), buffer)
             return buffer[:end]
@@ -276,7 +284,7 @@ class Encoder:
                 start = end
             plain.append(np.diff(piece_ends, prepend=0))
         self.uncompressed = np.concatenate(plain) if plain else np.empty(0, np.int64)
-        payloads = np.array([len(data) for data in compressed], np.int64)
+        payloads = self.payloads = np.array([len(data) for data in compressed], np.int64)
         ends = np.cumsum(payloads + header_size)
         places = ends - payloads
         buffer = block((int(ends[-1]) if len(ends) else 0) + _SLACK, np.uint8)

@@ -212,9 +212,11 @@ class Partition:
         level: int | None = None,
         batch_size: int | None = None,
         isolation: Isolation = "read_uncommitted",
+        storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
     ) -> Result:
         """Writes the partition anew, as part of the log directory ``to``; see :mod:`brokerless.jobs.convert`.
+        ``storage_options`` are those of ``to``, where it is a URL.
 
         ``format``: 0, 1 or 2; ``codec``, ``level`` and ``batch_size`` as Kafka's ``compression.type``,
         ``compression.gzip.level`` and so on, and ``batch.size``; each stays what it is if it is not given. Offsets,
@@ -233,6 +235,7 @@ class Partition:
             level=level,
             batch_size=batch_size,
             isolation=isolation,
+            storage_options=storage_options,
             on_damage=on_damage,
         )
         return result
@@ -341,6 +344,7 @@ class Log:
         level: int | None = None,
         batch_size: int | None = None,
         isolation: Isolation = "read_uncommitted",
+        storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> list[Result]:
@@ -352,7 +356,7 @@ class Log:
         from brokerless.jobs.convert import Conversion, convert, plan, raise_damage
 
         conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation)
-        tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options)
+        tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options, storage_options)
         return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
 
     def export(

@@ -127,7 +127,7 @@ def test_a_directory_may_be_given_as_a_url_and_has_a_name(run: Run, tmp_path: Pa
     path = parquet(tmp_path / "f.parquet", value=["a"])
     assert run("load", path, "--to", f"file://{tmp_path}/new", "-t", "t").exit_code == 0
     assert (tmp_path / "new" / "t-0").is_dir()
-    for to, reason in (("", "has no name"), ("s3://bucket/new", "local directories")):
+    for to, reason in (("", "has no name"), ("zip://new::s3://bucket/a.zip", "into an archive")):
         refused = run("load", path, "--to", to, "-t", "t")
         assert refused.exit_code == 2
         assert reason in refused.err

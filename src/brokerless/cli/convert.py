@@ -3,7 +3,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import UNUSABLE, Output, progress
@@ -119,13 +118,15 @@ def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextMana
 
 def _is_finished(partition: PartitionPath, manifest: Manifest, to: str) -> bool:
     from brokerless.jobs.convert import inputs_of
+    from brokerless.log.bulk import output_directory
 
     name = _directory(partition)
     if manifest.is_done(name, inputs_of(partition)):
         return True
-    if manifest.knows(name) and (Path(to) / name).exists():
+    at = output_directory(to)
+    if manifest.knows(name) and at.exists(name):
         text = f"{partition.path} is not as {manifest.path} says any more, or what was made of it is not"
-        raise UsageError(f"{text}; remove {Path(to) / name} to convert it again")
+        raise UsageError(f"{text}; remove {at.join(name)} to convert it again")
     return False
 
 

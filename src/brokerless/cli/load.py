@@ -4,7 +4,6 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output, progress
@@ -154,19 +153,20 @@ def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generato
     from brokerless.jobs.inputs import STDIN
     from brokerless.jobs.load import Settings
     from brokerless.jobs.manifest import Manifest, TaskNote, entry_of, full_path, note_directory, note_file
+    from brokerless.log.bulk import output_directory
 
     if options.manifest is None:
         yield lambda *_: None
         return
     if STDIN in inputs.files:
         raise UsageError("--manifest: what comes from stdin cannot be read again; give files")
+    to = output_directory(options.to)
     entries = [entry_of(path) for path in inputs.files]
     settings = Settings(full_path(options.to), options.bytes, *how)
     with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
 
         def before_commit(loaded: Loaded, partitions: Sequence[Unfinished]) -> None:
-            to = Path(options.to)
-            written = [file for each in partitions for file in note_directory(to / each.directory, to / each.name)]
+            written = [file for each in partitions for file in note_directory(to, each.directory, each.name)]
             result = {"partitions": [_as_dict(each) for each in loaded.partitions]}
             manifest.add(TaskNote(_TASK, tuple(map(note_file, entries)), tuple(written), result))
 

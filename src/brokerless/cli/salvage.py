@@ -95,7 +95,7 @@ def _carve(options: Namespace) -> int:
     output = Output()
     config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
-    to = str(output_directory(options.to, options.paths))
+    to = output_directory(options.to, options.paths)
     carvings = [Carving(path, to, config, limit, options.dry_run) for path in options.paths]
     total = 0
     for each in carvings:

@@ -30,8 +30,9 @@ from brokerless.log.assemble import topic_id as topic_id_in
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint, load_partition_metadata
-from brokerless.log.commit import Unfinished, commit
+from brokerless.log.commit import Unfinished, commit, settle
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.directory import PartitionPath
 from brokerless.log.epochs import Epochs, epochs_of
 from brokerless.log.partition import damage_finding, transactions_of
@@ -67,7 +68,7 @@ class Task:
     source: PartitionPath
     topic: str
     partition: int
-    directory: str
+    directory: Destination
     topic_id: str
     conversion: Conversion
     storage_options: StorageOptions | None = None
@@ -105,7 +106,7 @@ class Result:
             "topic": task.topic,
             "partition": task.partition,
             "source": task.source.path,
-            "target": str(Path(task.directory) / task.name) if is_written else None,
+            "target": task.directory.join(task.name) if is_written else None,
             "startOffset": self.start_offset,
             "endOffset": self.end_offset,
             "batchesIn": totals.batches_in,
@@ -147,13 +148,17 @@ def plan(
     directory: str | os.PathLike[str],
     conversion: Conversion,
     storage_options: StorageOptions | None = None,
+    target_storage_options: StorageOptions | None = None,
 ) -> list[Task]:
-    """A task for each partition; they are in ``sources``, the paths that were given.
+    """A task for each partition; they are in ``sources``, the paths that were given. ``target_storage_options``: those
+    of ``directory``, where it is a URL.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, or ``directory`` is in what is read.
     """
-    to = str(output_directory(directory, sources))
+    to = output_directory(directory, sources, target_storage_options)
+    if not conversion.dry_run:
+        settle(to)
     found: dict[str, PartitionPath] = {}
     topic_ids: dict[str, str] = {}
     tasks: list[Task] = []
@@ -164,9 +169,9 @@ def plan(
         if name in found:
             raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")
         found[name] = each
-        if os.path.lexists(Path(to) / name):
-            raise UsageError(f"{Path(to) / name}: this partition exists already; write to another directory")
-        known = topic_id_of(each, storage_options) or topic_ids.get(each.topic) or topic_id_in(Path(to), each.topic)
+        if to.exists(name):
+            raise UsageError(f"{to.join(name)}: this partition exists already; write to another directory")
+        known = topic_id_of(each, storage_options) or topic_ids.get(each.topic) or topic_id_in(to, each.topic)
         topic_id = known or random_id()
         topic_ids[each.topic] = topic_id
         tasks.append(Task(each, each.topic, each.partition, to, topic_id, conversion, storage_options))
@@ -201,7 +206,7 @@ def convert(
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
     with ExitStack() as stack:
         job = None if manifest is None else full_path(manifest.path)
-        owner = "" if dry_run else stack.enter_context(outputs_of_job(Path(tasks[0].directory), job))
+        owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory, job))
         notes = manifest is not None and not dry_run
         ordered = [replace(tasks[index], owner=owner, notes=notes) for index in order]
         results = run(
@@ -234,7 +239,7 @@ def run_task(task: Task, done: Done) -> Value:
             output.set_limits(*limits, layouts.MAGIC_V2 if magic is None else magic)
             unfinished = output.finish()
             if task.notes:
-                outputs = note_directory(Path(task.directory) / unfinished.directory, Path(task.directory) / task.name)
+                outputs = note_directory(task.directory, unfinished.directory, task.name)
         inputs = tuple(reading.notes())
         damages = tuple(reading.damages)
         return Value(converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs)

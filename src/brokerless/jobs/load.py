@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
 
@@ -30,13 +29,14 @@ from brokerless.errors import UsageError
 from brokerless.format.encode import Encoder, Ratio
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
-from brokerless.log.assemble import topic_id
+from brokerless.log.assemble import prepare, topic_id
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.commit import Unfinished, commit, discard
 from brokerless.log.config import LogConfig
-from brokerless.log.lock import lock_directory
+from brokerless.log.destination import Destination
 from brokerless.log.opening import checked_name
+from brokerless.log.storage import StorageOptions
 from brokerless.log.writer import unwritable
 from brokerless.rows import RowError, bounded, normalize
 
@@ -91,6 +91,7 @@ def load(
     settings: BatchSettings | None = None,
     config: LogConfig | None = None,
     *,
+    storage_options: StorageOptions | None = None,
     dry_run: bool = False,
     done: Callable[[int], object] = lambda _: None,
     before_commit: BeforeCommit = lambda *_: None,
@@ -104,7 +105,8 @@ def load(
     Raises :class:`UsageError` for a setting that cannot be, a partition that is there, or a directory on which a broker
     runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
     """
-    with Loader(directory, placement or Placement(), settings or BatchSettings(), config, dry_run) as loader:
+    to = output_directory(directory, (), storage_options)
+    with Loader(to, placement or Placement(), settings or BatchSettings(), config, dry_run) as loader:
         for batch in batches:
             for part in bounded(batch):
                 loader.add(part)
@@ -137,7 +139,7 @@ class Loader:
 
     def __init__(
         self,
-        directory: str,
+        directory: Destination,
         placement: Placement,
         settings: BatchSettings,
         config: LogConfig | None = None,
@@ -149,7 +151,7 @@ class Loader:
     ) -> None:
         """``begin``: opens the output of a partition, a new one by default. ``threads``: how many encode, as many as
         there are processors by default. ``first_partition``: of :class:`Placer`."""
-        self._directory = output_directory(directory)
+        self._directory = directory
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run
@@ -274,8 +276,9 @@ class Loader:
         if self._dry_run:
             check_new(self._directory, topic, partition)
             return _Open(batcher, None, first)
-        with unwritable(self._directory):
-            self._directory.mkdir(parents=True, exist_ok=True)
+        if not self._open and self._begin_output is None:
+            with unwritable(self._directory):
+                prepare(self._directory)
         if self._begin_output is not None:
             output = self._begin_output(topic, partition, first)
         else:
@@ -333,11 +336,11 @@ class Encoders:
         self._pool.shutdown(cancel_futures=True)
 
 
-def check_new(directory: Path, topic: str, partition: int) -> None:
+def check_new(directory: Destination, topic: str, partition: int) -> None:
     """Raises :class:`UsageError` where a partition could not be written: it is there, or a broker runs there."""
-    path = directory / checked_name(topic, partition)
-    if path.exists():
-        raise UsageError(f"{path}: this partition exists already; it is not written to")
-    if (directory / names.LOCK).exists():
-        with lock_directory(directory, exclusive=False):
+    name = checked_name(topic, partition)
+    if directory.exists(name):
+        raise UsageError(f"{directory.join(name)}: this partition exists already; it is not written to")
+    if directory.exists(names.LOCK):
+        with directory.hold():
             pass

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.atomic import sync_directory
+from brokerless.log.destination import Destination
 from brokerless.log.segment import Chunk
 from brokerless.log.storage import Entry, File, StorageOptions, is_remote, local, open_file
 from brokerless.log.writer import unwritable
@@ -95,13 +96,12 @@ def note_file(entry: Entry, storage_options: StorageOptions | None = None, as_pa
     return note if as_path is None else FileNote(full_path(as_path), note.size, note.modified, note.sha256)
 
 
-def note_directory(path: Path, name: Path) -> tuple[FileNote, ...]:
-    """All files of a local directory, as they will be when it is called ``name``."""
-    notes: list[FileNote] = []
-    for each in sorted(path.iterdir()):
-        modified = each.stat().st_mtime_ns // 1_000_000
-        notes.append(note_file(Entry(each.name, str(each), False, None, modified), None, str(name / each.name)))
-    return tuple(notes)
+def note_directory(log_directory: Destination, directory: str, name: str) -> tuple[FileNote, ...]:
+    """All files of a directory in one that is written to, as they will be when it is called ``name``."""
+    return tuple(
+        note_file(each, log_directory.storage_options, log_directory.join(name, each.name))
+        for each in log_directory.entries(directory)
+    )
 
 
 def entry_of(path: str, storage_options: StorageOptions | None = None) -> Entry:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
@@ -36,7 +35,9 @@ from brokerless.log import names
 from brokerless.log.bulk import output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_meta_properties
+from brokerless.log.commit import settle
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.epochs import Epochs, truncate_from_end
 from brokerless.log.segment import Report
@@ -61,7 +62,7 @@ class Task:
     copies: tuple[Files, ...]
     topic: str
     partition: int
-    directory: str
+    directory: Destination
     topic_id: str
     merge: Merge
     storage_options: StorageOptions | None = None
@@ -125,7 +126,9 @@ def plan(
     Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its copies are of
     two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
     """
-    to = str(output_directory(directory, [log.path for log in logs]))
+    to = output_directory(directory, [log.path for log in logs])
+    if not merge.dry_run:
+        settle(to)
     _refuse_the_same_twice(logs)
     found: dict[tuple[str, int], list[tuple[PartitionPath, Notes]]] = {}
     for log in logs:
@@ -139,8 +142,8 @@ def plan(
     for (topic, partition), copies in sorted(found.items()):
         files = tuple(describe_files([each], notes, (), storage_options) for each, notes in copies)
         task = Task(files, topic, partition, to, topic_ids[topic], merge, storage_options)
-        if os.path.lexists(Path(to) / task.name):
-            raise UsageError(f"{Path(to) / task.name}: this partition exists already; write to another directory")
+        if to.exists(task.name):
+            raise UsageError(f"{to.join(task.name)}: this partition exists already; write to another directory")
         tasks.append(task)
     return tasks
 

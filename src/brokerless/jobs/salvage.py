@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
@@ -24,8 +23,9 @@ from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
 from brokerless.log.checkpoint_writers import random_id
-from brokerless.log.commit import Unfinished, commit
+from brokerless.log.commit import Unfinished, commit, settle
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions
@@ -49,7 +49,7 @@ class Task:
     source: Files
     topic: str
     partition: int
-    directory: str
+    directory: Destination
     topic_id: str
     salvage: Salvage
     owner: str = ""
@@ -113,7 +113,9 @@ def plan(
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
     name is not known, or ``directory`` is in what is read.
     """
-    to = str(output_directory(directory, [log.path for log in logs]))
+    to = output_directory(directory, [log.path for log in logs])
+    if not salvage.dry_run:
+        settle(to)
     tasks: list[Task] = []
     topic_ids: dict[str, str] = {}
     for log in logs:
@@ -129,8 +131,8 @@ def plan(
             topic_ids[topic] = topic_id
             source = describe_files(paths, notes, include, storage_options)
             task = Task(source, topic, partition, to, topic_id, salvage)
-            if os.path.lexists(Path(to) / task.name):
-                raise UsageError(f"{Path(to) / task.name}: this partition exists already; write to another directory")
+            if to.exists(task.name):
+                raise UsageError(f"{to.join(task.name)}: this partition exists already; write to another directory")
             tasks.append(task)
     return tasks
 
@@ -154,7 +156,7 @@ def salvage(
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
     with ExitStack() as stack:
         dry_run = tasks[0].salvage.dry_run
-        owner = "" if dry_run else stack.enter_context(outputs_of_job(Path(tasks[0].directory)))
+        owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))
         ordered = [replace(tasks[index], owner=owner) for index in order]
         name = "brokerless salvage"
         values = run(run_task, ordered, spark=spark, done=done, say=say, name=name, processes=processes)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.bulk import PartitionOutput
+from brokerless.log.bulk import SENT, PartitionOutput
 from brokerless.log.checkpoints import load_partition_metadata
-from brokerless.log.commit import Unfinished, commit_held, discard, remove_unfinished, settle_held
+from brokerless.log.commit import Unfinished, commit_held, discard, remove_unfinished, settle, settle_held
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.journal import committing, last_batch
-from brokerless.log.lock import lock_directory
 from brokerless.log.opening import DEFAULTS
 from brokerless.log.pieces import append_piece
 from brokerless.log.writer import unwritable
@@ -26,7 +26,7 @@ _OWNER = 16
 
 
 def commit_pieces(
-    log_directory: str | Path,
+    log_directory: str | Path | Destination,
     pieces: Sequence[Unfinished],
     config: LogConfig = DEFAULTS,
     query: tuple[str, int] | None = None,
@@ -42,10 +42,10 @@ def commit_pieces(
     :func:`brokerless.log.commit.commit` raises it; UnwritableError. Then nothing of them is visible, and they are still
     there.
     """
-    directory = Path(log_directory)
+    directory = Destination.of(log_directory)
     made: list[Unfinished] = []
     with ExitStack() as stack, unwritable(directory):
-        held = stack.enter_context(lock_directory(directory, exclusive=False))
+        held = stack.enter_context(directory.hold())
         stack.enter_context(committing(directory))
         settle_held(directory, held)
         if query is not None:
@@ -56,7 +56,7 @@ def commit_pieces(
         growing: dict[tuple[str, int], list[Unfinished]] = {}
         try:
             for parts in _by_partition(pieces, hint):
-                if (directory / parts[0].name).exists():
+                if directory.exists(parts[0].name):
                     growing[parts[0].topic, parts[0].partition] = parts
                 elif len(parts) == 1:
                     new.append(parts[0])
@@ -76,36 +76,59 @@ def owner_of(job: str) -> str:
 
 
 @contextmanager
-def outputs_of_job(log_directory: Path, job: str | None = None) -> Generator[str]:
+def outputs_of_job(log_directory: Path | Destination, job: str | None = None) -> Generator[str]:
     """Makes a log directory if it is not there, and holds it, while tasks write partitions into it with the owner that
     this gives; what they left that was not committed is removed at the end. ``job``: by which a later run is known for
     the same, and removes what this one left if it is killed. Raises UsageError and UnwritableError."""
+    at = Destination.of(log_directory)
     owner = owner_of(job or uuid.uuid4().hex)
     with ExitStack() as stack:
-        with unwritable(log_directory):
-            log_directory.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(lock_directory(log_directory, exclusive=False))
+        with unwritable(at):
+            prepare(at)
+            stack.enter_context(at.hold())
         if job is not None:
-            remove_leftovers(log_directory, owner)
-        stack.callback(remove_leftovers, log_directory, owner)
+            remove_leftovers(at, owner)
+        stack.callback(remove_leftovers, at, owner)
         yield owner
 
 
-def remove_leftovers(log_directory: Path, owner: str) -> None:
+def prepare(log_directory: Destination) -> None:
+    """Makes a log directory if it is not there, and settles what a stop cut short. In an object store, what killed runs
+    left is removed: there is one writer at a time, and no broker that would do it. Raises UnwritableError and OSError.
+    """
+    log_directory.make()
+    settle(log_directory)
+    if log_directory.is_remote:
+        log_directory.check()
+        with suppress(UnreadableError):
+            remove_unfinished(log_directory, [name for name, id in _unfinished(log_directory) if id.endswith(SENT)])
+
+
+def remove_leftovers(log_directory: Path | Destination, owner: str) -> None:
     """Removes all that tasks of a job left behind; none of it that is written to still can be committed then."""
-    found = {path.name: names.parse_partition_directory(path.name) for path in log_directory.glob(f"*.{owner}*-delete")}
-    left = [name for name, parsed in found.items() if parsed is not None and parsed.state == "delete"]
-    remove_unfinished(log_directory, left)
+    at = Destination.of(log_directory)
+    with suppress(UnreadableError):
+        remove_unfinished(at, [name for name, id in _unfinished(at) if id.startswith(owner)])
 
 
-def topic_id(directory: Path, topic: str) -> str | None:
+def _unfinished(log_directory: Destination) -> Iterator[tuple[str, str]]:
+    """Names of directories that wait for their deletion, and their unique IDs."""
+    for each in log_directory.entries():
+        parsed = names.parse_partition_directory(each.name)
+        if parsed is not None and parsed.state == "delete" and parsed.unique_id is not None:
+            yield each.name, parsed.unique_id
+
+
+def topic_id(directory: Path | Destination, topic: str) -> str | None:
     """The ID that a topic's partitions have in a log directory, in base64 as in ``partition.metadata``; None without
     any."""
-    for each in sorted(directory.iterdir()) if directory.is_dir() else ():
+    at = Destination.of(directory)
+    for each in at.entries():
         found = names.parse_partition_directory(each.name)
         if found is not None and found.topic == topic and found.state == "live":
             with suppress(UnreadableError):
-                known = load_partition_metadata(str(each / names.PARTITION_METADATA)).topic_id
+                path = at.join(each.name, names.PARTITION_METADATA)
+                known = load_partition_metadata(path, at.storage_options).topic_id
                 if known is not None:
                     return known
     return None
@@ -128,17 +151,17 @@ def _by_partition(pieces: Collection[Unfinished], hint: str) -> Iterator[list[Un
         yield parts
 
 
-def _put_together(directory: Path, parts: Sequence[Unfinished], config: LogConfig) -> Unfinished:
+def _put_together(directory: Destination, parts: Sequence[Unfinished], config: LogConfig) -> Unfinished:
     first = parts[0]
-    metadata = directory / first.directory / names.PARTITION_METADATA
+    metadata = directory.join(first.directory, names.PARTITION_METADATA)
     with PartitionOutput(
         directory,
         first.topic,
         first.partition,
         config,
         start_offset=first.log_start_offset,
-        topic_id=load_partition_metadata(str(metadata)).topic_id,
+        topic_id=load_partition_metadata(metadata, directory.storage_options).topic_id,
     ) as output:
         for each in parts:
-            append_piece(output, directory / each.directory, each)
+            append_piece(output, directory, each)
         return output.finish()

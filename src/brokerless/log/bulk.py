@@ -1,13 +1,15 @@
 """A new partition, written as a whole: it is there when it is complete, or not at all.
 
 Until then its directory has a name that a broker would delete at its start and that readers pass over:
-``TOPIC-N.<32 hex digits>-delete`` (``LocalLog.logDeleteDirName``, 4.1.1). The last step renames it.
+``TOPIC-N.<32 hex digits>-delete`` (``LocalLog.logDeleteDirName``, 4.1.1). The last step renames it. What goes to an
+object store is written into a temporary directory of this machine, and sent there under this name when it is complete.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -23,38 +25,47 @@ from brokerless.format.encode import empty_batch
 from brokerless.log import names
 from brokerless.log.atomic import write_file
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
-from brokerless.log.commit import Unfinished, commit, files_of
+from brokerless.log.commit import Unfinished, commit, discard
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.epochs import Epochs
 from brokerless.log.lock import lock_directory
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.opening import DEFAULTS, begin, checked_name
-from brokerless.log.storage import is_remote, local
+from brokerless.log.storage import StorageOptions, is_remote, local
 from brokerless.log.writer import Appended, LogWriter, unwritable
 
 _LONGEST_NAME = 255
+SENT = "b0ce1e55"
+"""The last digits in such a name where we gave it in an object store: there no broker removes it."""
 
 
-def output_directory(path: str | os.PathLike[str], sources: Iterable[str] = ()) -> Path:
-    """A log directory to write to, as people name it, while ``sources`` are read.
+def output_directory(
+    path: str | os.PathLike[str], sources: Iterable[str] = (), storage_options: StorageOptions | None = None
+) -> Destination:
+    """A log directory to write to, as people name it, while ``sources`` are read. ``storage_options``: for a URL.
 
-    Raises :class:`UsageError` for one that is not local, for none, and for one that is in what is read.
+    Raises :class:`UsageError` for one that cannot be written to, for none, and for one that is in what is read.
     """
     name = os.fspath(path)
     if not name:
         raise UsageError("the directory to write to has no name")
-    if is_remote(name):
-        raise UsageError(f"{name}: logs are written to local directories; give one, and copy it from there")
-    directory = Path(local(name))
+    if "::" in name and is_remote(name):
+        raise UsageError(
+            f"{name}: logs cannot be written into an archive; give a directory, or a URL of one file system"
+        )
+    name = name.rstrip("/") if is_remote(name) else str(Path(local(name)))
     for source in sources:
-        if not is_remote(source) and _is_within(directory, Path(local(source))):
-            raise UsageError(f"{directory} is within {source}, which is read; write to another directory")
-    return directory
+        if is_remote(source) == is_remote(name) and _is_within(name, source):
+            raise UsageError(f"{name} is within {source}, which is read; write to another directory")
+    return Destination(name, storage_options)
 
 
-def _is_within(path: Path, directory: Path) -> bool:
+def _is_within(path: str, directory: str) -> bool:
     """Whether a path is a directory or in it, links followed."""
-    inner, outer = path.resolve(), directory.resolve()
+    if is_remote(path):
+        return f"{path}/".startswith(f"{directory.rstrip('/')}/")
+    inner, outer = Path(path).resolve(), Path(local(directory)).resolve()
     return inner == outer or outer in inner.parents
 
 
@@ -62,12 +73,13 @@ class PartitionOutput:
     """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
     takes away all that was written, unless :meth:`commit` or :meth:`finish` was called.
 
-    The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it.
+    The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it. One that is
+    a URL is not: the partition is complete in a temporary directory (``TMPDIR``) before any of it is sent.
     """
 
     def __init__(
         self,
-        directory: str | Path,
+        directory: str | Path | Destination,
         topic: str,
         partition: int,
         config: LogConfig = DEFAULTS,
@@ -85,17 +97,18 @@ class PartitionOutput:
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
         """
-        self._log_directory = Path(directory)
+        self._to = Destination.of(directory)
         self._topic, self._partition = topic, partition
-        self._target = self._log_directory / checked_name(topic, partition)
+        name = checked_name(topic, partition)
         self._epochs: Epochs = ()
         self._has_offsets = has_offsets
         self._is_ours = True
-        with ExitStack() as stack, unwritable(self._log_directory):
-            stack.enter_context(lock_directory(self._log_directory, exclusive=False))
-            if not as_piece and self._target.exists():
-                raise UsageError(f"{self._target}: this partition exists already; it is not written to")
-            self._path = self._log_directory / unfinished_name(topic, partition, owner)
+        with ExitStack() as stack, unwritable(self._to):
+            log_directory = self._to.local if not self._to.is_remote else _scratch(stack)
+            stack.enter_context(lock_directory(log_directory, exclusive=False))
+            if not as_piece and self._to.exists(name):
+                raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
+            self._path = log_directory / unfinished_name(topic, partition, owner, SENT if self._to.is_remote else "")
             contents = begin(self._path, start_offset, topic_id)
             self._writer = LogWriter(self._path, config, contents, sync_rolled=False)
             self._resources = stack.pop_all()
@@ -135,6 +148,13 @@ class PartitionOutput:
         Raises UnwritableError; then it is still this object's.
         """
         unfinished = self._finish()
+        if self._to.is_remote:
+            try:
+                for name, _ in unfinished.files:
+                    self._to.send(self._path / name, unfinished.directory, name)
+            except BaseException:
+                discard(self._to, [unfinished])
+                raise
         self._is_ours = False
         self._resources.close()
         return unfinished
@@ -145,7 +165,15 @@ class PartitionOutput:
 
         Raises :class:`UsageError` if there is such a partition by now, and UnwritableError; then it is not there.
         """
-        commit(self._log_directory, [self._finish()])
+        if self._to.is_remote:
+            unfinished = self.finish()
+            try:
+                commit(self._to, [unfinished])
+            except BaseException:
+                discard(self._to, [unfinished])
+                raise
+            return
+        commit(self._to, [self._finish()])
         self._is_ours = False
         self._resources.close()
 
@@ -154,7 +182,7 @@ class PartitionOutput:
         with unwritable(self._path):
             if self._epochs:
                 write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
-            files = files_of(self._path)
+            files = Destination(str(self._path.parent)).files(self._path.name)
         start, end = self._writer.log_start_offset, self._writer.log_end_offset
         checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
         return Unfinished(
@@ -175,9 +203,14 @@ class PartitionOutput:
         self.abandon()
 
 
-def unfinished_name(topic: str, partition: int, owner: str = "") -> str:
+def _scratch(stack: ExitStack) -> Path:
+    """A log directory for what is sent away when it is complete."""
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True)))
+
+
+def unfinished_name(topic: str, partition: int, owner: str = "", mark: str = "") -> str:
     """The name of a partition's directory while it is being written; a long topic is cut, as Kafka does. ``owner``:
-    hexadecimal digits that all directories of one job have in common, a few of the 32."""
-    unique = (owner + uuid.uuid4().hex)[:32]
+    hexadecimal digits that all directories of one job have in common, the first of the 32; ``mark``: the last ones."""
+    unique = (owner + uuid.uuid4().hex)[: 32 - len(mark)] + mark
     suffix = f"-{partition}.{unique}-delete"
     return topic[: _LONGEST_NAME - len(suffix)] + suffix

@@ -7,7 +7,6 @@ than that a journal (``log/journal.py``) is there meanwhile.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -15,8 +14,8 @@ from pathlib import Path
 
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log import names
-from brokerless.log.atomic import rename, sync_directory, write_file
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.journal import (
     Growing,
     Journal,
@@ -26,7 +25,7 @@ from brokerless.log.journal import (
     remove_journal,
     write_journal,
 )
-from brokerless.log.lock import NO_BROKER, Held, has_partitions, lock_directory, mark_taken_away
+from brokerless.log.lock import NO_BROKER, Held, mark_taken_away
 from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
 from brokerless.log.opening import DEFAULTS, reopen_log
 from brokerless.log.pieces import append_piece
@@ -64,7 +63,7 @@ class Unfinished:
         return sum(size for name, size in self.files if name.endswith(".log"))
 
 
-def commit(log_directory: str | Path, partitions: Sequence[Unfinished]) -> None:
+def commit(log_directory: str | Path | Destination, partitions: Sequence[Unfinished]) -> None:
     """Gives new partitions their names, all of them or none: from then on they are as after a broker's clean stop, and
     one that starts on the log directory has nothing to recover.
 
@@ -72,17 +71,17 @@ def commit(log_directory: str | Path, partitions: Sequence[Unfinished]) -> None:
     broker runs on the directory; UnwritableError where the disk fails. Then none of them is there, but all that was
     written still is: see :func:`discard`.
     """
-    directory = Path(log_directory)
+    directory = Destination.of(log_directory)
     with ExitStack() as stack, unwritable(directory):
-        held = stack.enter_context(lock_directory(directory, exclusive=False))
-        if len(partitions) > 1 or (directory / names.COMMIT_JOURNAL).exists():
+        held = stack.enter_context(directory.hold())
+        if _needs_journal(directory, partitions) or directory.exists(names.COMMIT_JOURNAL):
             stack.enter_context(committing(directory))
             settle_held(directory, held)
         commit_held(directory, held, partitions)
 
 
 def commit_held(
-    directory: Path,
+    directory: Path | Destination,
     held: Held,
     new: Sequence[Unfinished],
     growing: Mapping[Place, Sequence[Unfinished]] | None = None,
@@ -94,74 +93,79 @@ def commit_held(
     ``growing``: what comes behind the end of partitions that are there, in this order, with ``config``. ``query``: of
     which streaming query this is which batch, noted with the rest. Raises OSError as well.
     """
+    at = Destination.of(directory)
     growing = growing or {}
     for each in new:
-        _check_new(directory, each)
+        _check_new(at, each)
     for each in (piece for pieces in growing.values() for piece in pieces):
-        _check_files(directory, each)
+        _check_files(at, each)
     # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it.
-    write_checkpoints(directory, {(each.topic, each.partition): each.checkpoints for each in new})
+    write_checkpoints(at, {(each.topic, each.partition): each.checkpoints for each in new})
     names_of_new = tuple((each.directory, each.name) for each in new)
-    if not growing and query is None and len(new) <= 1:
-        is_first = not has_partitions(directory)
+    if not growing and query is None and not _needs_journal(at, new):
+        is_first = not _partitions(at)
         for name, target in names_of_new:
-            rename(directory / name, directory / target)
-            _mark(directory, is_first)
+            at.move(name, target)
+            at.sync()
+            _mark(at, is_first)
         return
     with ExitStack() as stack:
         journal = Journal(query=query)
+        if growing and at.is_remote:
+            (topic, partition), *_ = growing
+            raise UsageError(
+                f"{at.join(names.partition_directory(topic, partition))}: this partition is there, and what is in an "
+                "object store is not continued; write to another directory, or append to a copy on a disk"
+            )
         if growing:
-            was_clean = stack.enter_context(mark_taken_away(directory, held))
-            journal = _grow_all(directory, journal, growing, config, was_clean)
+            was_clean = stack.enter_context(mark_taken_away(at.local, held))
+            journal = _grow_all(at.local, journal, growing, config, was_clean)
         journal = journal.decide(names_of_new)
-        write_journal(directory, journal)
-        _complete(directory, journal)
-    discard(directory, (piece for pieces in growing.values() for piece in pieces))
+        write_journal(at, journal)
+        _complete(at, journal)
+    discard(at, (piece for pieces in growing.values() for piece in pieces))
 
 
-def settle(log_directory: Path) -> None:
-    """Completes or undoes what a stop cut short. Raises :class:`UsageError` where a broker ran on it since, and
+def settle(log_directory: Path | Destination) -> None:
+    """Completes or undoes what a stop cut short, if anything. Raises :class:`UsageError` where a broker ran on it, and
     UnwritableError."""
-    with unwritable(log_directory), lock_directory(log_directory, exclusive=False) as held, committing(log_directory):
-        settle_held(log_directory, held)
+    at = Destination.of(log_directory)
+    if at.exists(names.COMMIT_JOURNAL):
+        with unwritable(at), at.hold() as held, committing(at):
+            settle_held(at, held)
 
 
-def settle_held(directory: Path, held: Held) -> None:
+def settle_held(directory: Path | Destination, held: Held) -> None:
     """The same for who holds the log directory and its commits. Raises OSError as well."""
-    path = directory / names.COMMIT_JOURNAL
-    if not path.exists():
+    at = Destination.of(directory)
+    if not at.exists(names.COMMIT_JOURNAL):
         return
-    journal = load_journal(str(path))
+    journal = load_journal(at.join(names.COMMIT_JOURNAL), at.storage_options)
     if journal.is_decided:
-        _complete(directory, journal)
+        _complete(at, journal)
     else:
-        with mark_taken_away(directory, held) as was_clean:
-            _undo(directory, journal, was_clean)
+        with mark_taken_away(at.local, held) as was_clean:
+            _undo(at.local, journal, was_clean)
 
 
-def discard(log_directory: str | Path, partitions: Iterable[Unfinished]) -> None:
+def discard(log_directory: str | Path | Destination, partitions: Iterable[Unfinished]) -> None:
     """Takes away what was written of partitions that will not be committed, as far as it is still there."""
-    remove_unfinished(Path(log_directory), [each.directory for each in partitions])
+    remove_unfinished(Destination.of(log_directory), [each.directory for each in partitions])
 
 
-def remove_unfinished(log_directory: Path, directories: Iterable[str]) -> None:
+def remove_unfinished(log_directory: Destination, directories: Iterable[str]) -> None:
     """Removes directories of partitions that have no name yet; not those that a commit is about to name which was
     decided, and that something kept from its end."""
-    journal = log_directory / names.COMMIT_JOURNAL
     kept: set[str] = set()
-    if journal.exists():
-        try:
-            kept = {name for name, _ in load_journal(str(journal)).new}
-        except BrokerlessError:
-            return
+    try:
+        if log_directory.exists(names.COMMIT_JOURNAL):
+            path = log_directory.join(names.COMMIT_JOURNAL)
+            kept = {name for name, _ in load_journal(path, log_directory.storage_options).new}
+    except BrokerlessError:
+        return
     for name in directories:
         if name not in kept:
-            shutil.rmtree(log_directory / name, ignore_errors=True)
-
-
-def files_of(path: Path) -> tuple[tuple[str, int], ...]:
-    """Names and sizes (bytes) of the files in a partition's directory."""
-    return tuple(sorted((each.name, each.stat().st_size) for each in path.iterdir()))
+            log_directory.remove_directory(name)
 
 
 def _grow_all(
@@ -179,7 +183,7 @@ def _grow_all(
                 journal = journal.grow(Growing(topic, partition, log.segments[-1], log.log_end_offset, epoch))
                 write_journal(directory, journal)
                 for piece in pieces:
-                    append_piece(log, directory / piece.directory, piece, epoch)
+                    append_piece(log, Destination.of(directory), piece, epoch)
     except BaseException:
         with suppress(Exception):  # then the next writer does it
             _undo(directory, journal, was_clean=False)
@@ -199,19 +203,17 @@ def _undo(directory: Path, journal: Journal, was_clean: bool) -> None:
                 )
             log.truncate_to(each.end_offset)
     if (directory / names.COMMIT_JOURNAL).exists():
-        remove_journal(directory)
+        remove_journal(Destination.of(directory))
 
 
-def _complete(directory: Path, journal: Journal) -> None:
+def _complete(directory: Destination, journal: Journal) -> None:
     """Does what is left of a commit that was decided."""
-    is_first = not has_partitions(directory)
-    gone: list[str] = []
-    for name, target in journal.new:
-        if (directory / name).is_dir() and not (directory / target).exists():
-            (directory / name).rename(directory / target)
-        elif not (directory / target).is_dir():
-            gone.append(target)
-    sync_directory(directory)
+    there = _partitions(directory)
+    if directory.is_remote:  # where no broker ran since, those that were named before a stop are new still
+        there -= {target for _, target in journal.new}
+    is_first = not there
+    gone = [target for name, target in journal.new if not directory.move(name, target)]
+    directory.sync()
     _mark(directory, is_first and bool(journal.new))
     if journal.query is not None:
         note_query(directory, journal.query)
@@ -221,21 +223,33 @@ def _complete(directory: Path, journal: Journal) -> None:
         raise UsageError(f"{directory}: {text} that was started on it? The commit's other partitions are there")
 
 
-def _mark(directory: Path, is_first: bool) -> None:
-    mark = directory / names.CLEAN_SHUTDOWN
-    if is_first and not mark.exists():
-        write_file(mark, NO_BROKER)
+def _needs_journal(directory: Destination, new: Sequence[Unfinished]) -> bool:
+    """Whether new partitions take more than one step: each is one where a directory can be renamed."""
+    return len(new) > (0 if directory.is_remote else 1)
 
 
-def _check_new(directory: Path, partition: Unfinished) -> None:
-    target = directory / partition.name
-    if target.exists():
-        raise UsageError(f"{target}: this partition exists already; it is not written to")
+def _partitions(directory: Destination) -> set[str]:
+    """Names of the partitions in a log directory that a broker would load."""
+    found = (
+        (each.name, names.parse_partition_directory(each.name)) for each in directory.entries() if each.is_directory
+    )
+    return {name for name, parsed in found if parsed is not None and parsed.state in ("live", "future")}
+
+
+def _mark(directory: Destination, is_first: bool) -> None:
+    if is_first and not directory.exists(names.CLEAN_SHUTDOWN):
+        directory.write(names.CLEAN_SHUTDOWN, NO_BROKER)
+
+
+def _check_new(directory: Destination, partition: Unfinished) -> None:
+    if directory.exists(partition.name):
+        text = "this partition exists already; it is not written to"
+        raise UsageError(f"{directory.join(partition.name)}: {text}")
     _check_files(directory, partition)
 
 
-def _check_files(directory: Path, partition: Unfinished) -> None:
-    path = directory / partition.directory
-    if not path.is_dir() or files_of(path) != partition.files:
+def _check_files(directory: Destination, partition: Unfinished) -> None:
+    path = directory.join(partition.directory)
+    if directory.files(partition.directory) != partition.files:
         text = "this is not as it was written: did a broker start on the log directory meanwhile? Write it again"
         raise UsageError(f"{path}: {text}")

@@ -19,7 +19,6 @@ from brokerless.log.storage import (
     directory_name,
     exists,
     is_directory,
-    is_remote,
     join,
     list_directory,
     open_file,
@@ -125,8 +124,8 @@ def _resolve_directory(
     if not files:
         own = describe_partition(path, entries)
         if own.segments or own.snapshots or own.leftovers:
-            above = None if is_remote(path) else parent_directory(path)
-            hidden = {} if above is None else _uncommitted(above, (), None)
+            above = parent_directory(path)
+            hidden = {} if above is None else _uncommitted(above, (), storage_options)
             return LogDirectory(path, "partition", (_hide(own, hidden or {}),))
     found = {entry.name: _subdirectory(entry, storage_options) for entry in subdirectories}
     kafka = {name: partition for name, partition in found.items() if not _is_foreign(partition)}
@@ -242,8 +241,12 @@ def _uncommitted(
     what was listed of the log directory, before its partitions were. None if there was a commit and it has ended."""
     listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
     path = join(directory, names.COMMIT_JOURNAL)
-    if not listed and (is_remote(directory) or not exists(path)):
-        return {}
+    if not listed:
+        try:
+            if not exists(path, storage_options):
+                return {}
+        except UnreadableError:  # of a URL, it may be that only a part may be read
+            return {}
     from brokerless.log.journal import load_journal
 
     try:

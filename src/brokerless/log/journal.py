@@ -18,7 +18,7 @@ from typing import Any
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.atomic import sync_directory, write_file
+from brokerless.log.destination import Destination
 from brokerless.log.storage import StorageOptions, open_file
 
 _VERSION = 1
@@ -63,20 +63,24 @@ class Journal:
 
 
 @contextmanager
-def committing(log_directory: Path) -> Generator[None]:
-    """Waits until nobody else commits in a log directory, in any thread or process, and keeps others waiting."""
-    with (log_directory / names.COMMIT_LOCK).open("ab") as file:
+def committing(log_directory: Path | Destination) -> Generator[None]:
+    """Waits until nobody else commits in a log directory, in any thread or process, and keeps others waiting. In an
+    object store nobody is kept from it: there is one writer at a time, as its users see to it."""
+    at = Destination.of(log_directory)
+    if at.is_remote:
+        yield
+        return
+    with (at.local / names.COMMIT_LOCK).open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def write_journal(log_directory: Path, journal: Journal) -> None:
-    write_file(log_directory / names.COMMIT_JOURNAL, _dump(asdict(journal)))
+def write_journal(log_directory: Path | Destination, journal: Journal) -> None:
+    Destination.of(log_directory).write(names.COMMIT_JOURNAL, _dump(asdict(journal)))
 
 
-def remove_journal(log_directory: Path) -> None:
-    (log_directory / names.COMMIT_JOURNAL).unlink()
-    sync_directory(log_directory)
+def remove_journal(log_directory: Destination) -> None:
+    log_directory.remove(names.COMMIT_JOURNAL)
 
 
 def load_journal(path: str, storage_options: StorageOptions | None = None) -> Journal:
@@ -93,23 +97,23 @@ def load_journal(path: str, storage_options: StorageOptions | None = None) -> Jo
         raise _foreign(path) from error
 
 
-def last_batch(log_directory: Path, query: str) -> int | None:
+def last_batch(log_directory: Path | Destination, query: str) -> int | None:
     """The last batch of a streaming query that was committed here."""
-    return _queries(log_directory).get(query)
+    return _queries(Destination.of(log_directory)).get(query)
 
 
-def note_query(log_directory: Path, query: tuple[str, int]) -> None:
+def note_query(log_directory: Destination, query: tuple[str, int]) -> None:
     queries = {**_queries(log_directory), query[0]: query[1]}
-    write_file(log_directory / names.COMMITTED_QUERIES, _dump({"queries": queries}))
+    log_directory.write(names.COMMITTED_QUERIES, _dump({"queries": queries}))
 
 
-def _queries(log_directory: Path) -> dict[str, int]:
-    path = log_directory / names.COMMITTED_QUERIES
-    if not path.exists():
+def _queries(log_directory: Destination) -> dict[str, int]:
+    path = log_directory.join(names.COMMITTED_QUERIES)
+    if not log_directory.exists(names.COMMITTED_QUERIES):
         return {}
-    queries = _load(str(path)).get("queries")
+    queries = _load(path, log_directory.storage_options).get("queries")
     if not isinstance(queries, dict):
-        raise _foreign(str(path))
+        raise _foreign(path)
     return queries
 
 

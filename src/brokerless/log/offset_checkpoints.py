@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.atomic import write_file
 from brokerless.log.checkpoint_writers import offset_checkpoint
 from brokerless.log.checkpoints import load_offset_checkpoint
+from brokerless.log.destination import Destination
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +39,28 @@ def read_checkpoints(log_directory: Path, topic: str, partition: int) -> Checkpo
     )
 
 
-def write_checkpoints(log_directory: Path, lines: Mapping[tuple[str, int], Checkpoints]) -> None:
+def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], Checkpoints]) -> None:
     """Puts the lines of partitions (topic and number) into the files, and takes out those that are None. Other
     partitions' lines stay as they are; a file that needs no change is not written.
 
     Raises :class:`UsageError` if a file is not what Kafka writes, as merging would lose its lines; and OSError.
     """
-    descriptor = os.open(log_directory, os.O_RDONLY | os.O_DIRECTORY)
+    at = Destination.of(log_directory)
+    with _only_merging(at):
+        _merge(at, _FILES[0], {place: each.recovery_point for place, each in lines.items()})
+        _merge(at, _FILES[1], {place: each.log_start_offset for place, each in lines.items()})
+        _merge(at, _FILES[2], {place: each.high_watermark for place, each in lines.items()})
+
+
+@contextmanager
+def _only_merging(log_directory: Destination) -> Generator[None]:
+    if log_directory.is_remote:
+        yield
+        return
+    descriptor = os.open(log_directory.local, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        _merge(log_directory / _FILES[0], {place: each.recovery_point for place, each in lines.items()})
-        _merge(log_directory / _FILES[1], {place: each.log_start_offset for place, each in lines.items()})
-        _merge(log_directory / _FILES[2], {place: each.high_watermark for place, each in lines.items()})
+        yield
     finally:
         os.close(descriptor)
 
@@ -61,14 +72,15 @@ def _load(path: Path) -> dict[tuple[str, int], int]:
     return load_offset_checkpoint(str(path)).offsets if path.exists() else {}
 
 
-def _merge(path: Path, changes: Mapping[tuple[str, int], int | None]) -> None:
+def _merge(log_directory: Destination, name: str, changes: Mapping[tuple[str, int], int | None]) -> None:
     offsets: dict[tuple[str, int], int] = {}
-    if path.exists():
-        loaded = load_offset_checkpoint(str(path))
+    is_there = log_directory.exists(name)
+    if is_there:
+        loaded = load_offset_checkpoint(log_directory.join(name), log_directory.storage_options)
         if loaded.findings:
             raise UsageError(f"{loaded.findings[0]}; move the file away to have it written anew")
         offsets = loaded.offsets
     merged = {**offsets, **changes}
     kept = {key: offset for key, offset in merged.items() if offset is not None}
-    if kept != offsets or not path.exists():
-        write_file(path, offset_checkpoint(kept))
+    if kept != offsets or not is_there:
+        log_directory.write(name, offset_checkpoint(kept))

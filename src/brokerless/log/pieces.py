@@ -5,7 +5,6 @@ Offset and leader epoch of a batch are not under its checksum, so nothing is dec
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.format import layouts
 from brokerless.format.assign import put
 from brokerless.format.batches import Batches
+from brokerless.log.destination import Destination
 from brokerless.log.segment import ignore, scan
 from brokerless.log.storage import open_file
 
@@ -33,8 +33,8 @@ class Log(Protocol):
     def append(self, buffer: NDArray[np.uint8]) -> object: ...
 
 
-def append_piece(log: Log, path: Path, piece: Unfinished, leader_epoch: int = -1) -> None:
-    """Appends all batches of ``piece``, whose directory is ``path``. ``leader_epoch``: what v2 batches are stamped
+def append_piece(log: Log, log_directory: Destination, piece: Unfinished, leader_epoch: int = -1) -> None:
+    """Appends all batches of ``piece``, which is in ``log_directory``. ``leader_epoch``: what v2 batches are stamped
     with, unless it is negative.
 
     Raises :class:`UsageError` if the piece was given offsets that the log has already, or cannot give way;
@@ -47,7 +47,8 @@ def append_piece(log: Log, path: Path, piece: Unfinished, leader_epoch: int = -1
             f"{log.log_end_offset}: what is appended has to come behind that; give later offsets, or none"
         )
     for name in sorted(name for name, _ in piece.files if name.endswith(".log")):
-        with open_file(str(path / name)) as file:
+        path = log_directory.join(piece.directory, name)
+        with open_file(path, log_directory.storage_options) as file:
             whole = 0
             for chunk in scan(file, ignore):
                 start, end = int(chunk.batches.positions[0]), int(chunk.batches.ends[-1])
@@ -56,7 +57,7 @@ def append_piece(log: Log, path: Path, piece: Unfinished, leader_epoch: int = -1
                 log.append(buffer)
                 whole += end - start
             if whole != file.size:
-                raise UnreadableError(f"{path / name}: this was damaged since it was written; write it again")
+                raise UnreadableError(f"{path}: this was damaged since it was written; write it again")
 
 
 def _restamp(buffer: NDArray[np.uint8], batches: Batches, start: int, shift: int, leader_epoch: int) -> None:

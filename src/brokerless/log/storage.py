@@ -152,7 +152,7 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
     """
     if is_remote(path):
         with _unreadable(path, Exception):
-            fs, inner = _file_system(path, storage_options)
+            fs, inner = file_system(path, storage_options)
             info = fs.info(inner)
             if info["type"] == "directory":
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -190,7 +190,7 @@ def list_directory(path: str, storage_options: StorageOptions | None = None) -> 
         with _unreadable(path, OSError, ValueError), os.scandir(local(path)) as found:
             return sorted((_local_entry(path, each) for each in found), key=lambda entry: entry.name)
     with _unreadable(path, Exception):
-        fs, inner = _file_system(path, storage_options)
+        fs, inner = file_system(path, storage_options)
         fs.invalidate_cache(inner)
         if fs.isfile(inner):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -211,7 +211,8 @@ def is_directory(path: str, storage_options: StorageOptions | None = None) -> bo
             return stat.S_ISDIR(os.stat(local(path)).st_mode)  # noqa: PTH116 - paths are strings here
         return False
     with _unreadable(path, Exception):
-        fs, inner = _file_system(path, storage_options)
+        fs, inner = file_system(path, storage_options)
+        fs.invalidate_cache(inner)
         return bool(fs.isdir(inner))
 
 
@@ -223,7 +224,8 @@ def exists(path: str, storage_options: StorageOptions | None = None) -> bool:
             return True
         return False
     with _unreadable(path, Exception):
-        fs, inner = _file_system(path, storage_options)
+        fs, inner = file_system(path, storage_options)
+        fs.invalidate_cache(inner)
         return bool(fs.exists(inner))
 
 
@@ -236,7 +238,7 @@ def expand(path: str, storage_options: StorageOptions | None = None) -> list[str
         return [path]
     if is_remote(path):
         with _unreadable(path, Exception):
-            fs, inner = _file_system(path, storage_options)
+            fs, inner = file_system(path, storage_options)
             first, *rest = path.split("::")
             protocol = first.partition("://")[0]
             matches = sorted("::".join([f"{protocol}://{str(each).lstrip('/')}", *rest]) for each in fs.glob(inner))
@@ -265,8 +267,13 @@ def directory_name(path: str) -> str:
     return os.path.basename(os.path.abspath(local(path)))  # noqa: PTH100, PTH119 - links keep their own name
 
 
-def parent_directory(path: str) -> str:
-    """The directory that a local path is in."""
+def parent_directory(path: str) -> str | None:
+    """The directory that a path is in; None for what is a whole archive, or a bucket."""
+    if is_remote(path):
+        parts = path.split("::")
+        at = next((index for index, part in enumerate(parts) if "://" in part), 0)
+        parts[at] = parts[at].rstrip("/").rpartition("/")[0]
+        return None if parts[at].endswith((":/", "/")) or "://" not in parts[at] else "::".join(parts)
     return os.path.dirname(os.path.abspath(local(path)))  # noqa: PTH100, PTH120 - links keep their own name
 
 
@@ -291,7 +298,8 @@ def _local_entry(directory: str, each: os.DirEntry[str]) -> Entry:
     return Entry(each.name, path, is_a_directory, size, status.st_mtime_ns // 1_000_000)
 
 
-def _file_system(path: str, storage_options: StorageOptions | None) -> tuple[Any, Any]:
+def file_system(path: str, storage_options: StorageOptions | None) -> tuple[Any, Any]:
+    """fsspec's file system of a URL, and how that calls the path."""
     import fsspec.core  # pyright: ignore[reportMissingTypeStubs]
 
     core: Any = fsspec.core

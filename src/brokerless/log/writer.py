@@ -384,7 +384,7 @@ class LogWriter:
 
 
 @contextmanager
-def unwritable(path: Path) -> Generator[None]:
+def unwritable(path: object) -> Generator[None]:
     """Turns what an operating system raises into one error that says which path it was."""
     try:
         yield

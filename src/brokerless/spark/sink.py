@@ -28,6 +28,7 @@ from brokerless.log import names
 from brokerless.log.assemble import commit_pieces, owner_of, remove_leftovers, topic_id
 from brokerless.log.bulk import PartitionOutput
 from brokerless.log.commit import Unfinished
+from brokerless.log.destination import Destination
 from brokerless.log.lock import lock_directory
 from brokerless.rows import RowError, bounded, normalize
 from brokerless.spark.sink_options import SinkOptions
@@ -158,7 +159,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     allow_many_files()
     rows = _Remembered(task, options)
     with Loader(
-        options.directory, options.placement, options.settings, options.config, begin=begin, threads=1,
+        Destination(options.directory), options.placement, options.settings, options.config, begin=begin, threads=1,
         first_partition=task,
     ) as loader:  # fmt: skip
         try:

@@ -20,6 +20,7 @@ from brokerless.format.compressor import LEVELS
 from brokerless.jobs.places import Placement
 from brokerless.log.bulk import output_directory
 from brokerless.log.config import LogConfig
+from brokerless.log.storage import is_remote
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _PLACES = ("topic", "partition", "partitions")
@@ -49,6 +50,8 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     numbers = {name: _number(name, options.get(name)) for name in ("partition", "partitions", *_LOG, "batch.size")}
     log: dict[str, Any] = {name.replace(".", "_"): value for name in _LOG if (value := numbers[name]) is not None}
     placement = Placement(options.get("topic"), numbers["partition"], numbers["partitions"])
+    if is_remote(path):
+        raise UsageError(f"{path}: logs are written to local directories from Spark; give one, and copy it from there")
     return SinkOptions(
         str(output_directory(path)), placement, _settings(options, numbers["batch.size"]), LogConfig(**log)
     )

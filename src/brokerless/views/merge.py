@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from brokerless.jobs.merge import Result
@@ -26,7 +25,7 @@ def row(result: Result) -> dict[str, Any]:
     return {
         "topic": task.topic,
         "partition": task.partition,
-        "target": None if task.merge.dry_run else str(Path(task.directory) / task.name),
+        "target": None if task.merge.dry_run else task.directory.join(task.name),
         "startOffset": result.start_offset,
         "endOffset": result.end_offset,
         "batches": result.batches,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from brokerless.jobs.salvage import Result
@@ -33,7 +32,7 @@ def row(result: Result) -> dict[str, Any]:
         "topic": task.topic,
         "partition": task.partition,
         "sources": [each.path for each in task.paths],
-        "target": None if task.salvage.dry_run else str(Path(task.directory) / task.name),
+        "target": None if task.salvage.dry_run else task.directory.join(task.name),
         "startOffset": result.start_offset,
         "endOffset": result.end_offset,
         "batches": result.batches,
@@ -70,7 +69,7 @@ def carved_row(carved: Carved) -> dict[str, Any]:
         "topic": TOPIC,
         "partition": carved.partition,
         "source": carving.path,
-        "target": None if carving.dry_run else str(Path(carving.directory) / f"{TOPIC}-{carved.partition}"),
+        "target": None if carving.dry_run else carving.directory.join(f"{TOPIC}-{carved.partition}"),
         "firstOffset": carved.first_offset,
         "lastOffset": carved.last_offset,
         "leaderEpoch": carved.leader_epoch,

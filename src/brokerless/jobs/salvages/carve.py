@@ -7,11 +7,9 @@ continuation. What is not certain stays apart.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +20,7 @@ from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
 from brokerless.jobs.salvages.writing import write_batches
 from brokerless.log.bulk import PartitionOutput
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions, open_file
 
@@ -34,7 +33,7 @@ class Carving:
     bytes that one batch may inflate to; ``dry_run``: everything is done but writing."""
 
     path: str
-    directory: str
+    directory: Destination
     config: LogConfig
     limit: int = DEFAULT_LIMIT
     dry_run: bool = False
@@ -62,8 +61,9 @@ class Carved:
 def check(carvings: Sequence[Carving]) -> None:
     """Raises :class:`UsageError` if their directory has carved partitions already."""
     for each in carvings:
-        if os.path.lexists(Path(each.directory) / f"{TOPIC}-0"):
-            raise UsageError(f"{Path(each.directory) / TOPIC}-0: this partition exists already; write elsewhere")
+        name = f"{TOPIC}-0"
+        if each.directory.exists(name):
+            raise UsageError(f"{each.directory.join(name)}: this partition exists already; write elsewhere")
 
 
 def carve(
@@ -121,7 +121,7 @@ def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: Report) -> NDArray[np.bool_]:
-    Path(carving.directory).mkdir(parents=True, exist_ok=True)
+    carving.directory.make()
     first, last = int(batches["first"][0]), int(batches["last"][-1])
     with PartitionOutput(carving.directory, TOPIC, partition, carving.config, start_offset=first) as output:
         taken = write_batches(

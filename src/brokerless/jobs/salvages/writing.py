@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from brokerless.jobs.salvages.sound import decode_batch
 from brokerless.log.bulk import PartitionOutput
 from brokerless.log.commit import Unfinished, commit, discard
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.log.epochs import Epochs
 from brokerless.log.segment import Report
 from brokerless.log.storage import File, StorageOptions, open_file
@@ -31,7 +31,7 @@ _OPEN = 16
 class Place:
     """Where a new partition is to be. ``owner``: of :func:`brokerless.log.bulk.unfinished_name`."""
 
-    directory: str
+    directory: Destination
     topic: str
     partition: int
     config: LogConfig
@@ -81,7 +81,7 @@ def write_unfinished(
     storage_options: StorageOptions | None = None,
 ) -> tuple[NDArray[np.bool_], Unfinished]:
     """The same without giving the partition its name, which is left to whoever has the result."""
-    Path(place.directory).mkdir(parents=True, exist_ok=True)
+    place.directory.make()
     with PartitionOutput(
         place.directory,
         place.topic,

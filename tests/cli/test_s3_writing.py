@@ -1,0 +1,175 @@
+"""Logs are written to S3 as to a directory: the same files, all of a commit or nothing, whatever is interrupted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.cli.test_s3 import data, download, files, url  # noqa: F401 - fixtures
+from tests.s3 import S3, s3  # noqa: F401 - a fixture
+
+import brokerless
+from brokerless.errors import UnwritableError
+from brokerless.log import names
+from brokerless.log.bulk import SENT
+
+pytestmark = pytest.mark.xdist_group("s3")
+
+CONVERT = ["convert", "--codec", "zstd"]
+CHANGES = ("put_object", "copy_object", "delete_object", "delete_objects", "complete_multipart_upload")
+"""The calls that change what there is in a bucket."""
+
+
+def comparable(found: dict[str, bytes]) -> dict[str, bytes]:
+    """Without our own lock, which is there for disks only, and what differs from run to run: IDs of topics."""
+    return {
+        name: re.sub(rb"topic_id: \S+", b"", content) if name.endswith(names.PARTITION_METADATA) else content
+        for name, content in found.items()
+        if name != names.COMMIT_LOCK
+    }
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*CONVERT, "-t", "txn", "-t", "segments", "-t", "damaged", "--isolation", "read_committed"],
+        ["salvage", "-t", "segments", "-t", "damaged"],
+        ["merge", "-t", "segments", "-t", "txn"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_commands_write_there_what_they_write_on_a_disk(
+    command: list[str], run: Run, data: Path, s3: S3, tmp_path: Path  # noqa: F811
+) -> None:  # fmt: skip
+    out, target = tmp_path / "out", s3.url(f"commands/{command[0]}")
+    local, remote = run(*command, data, "--to", out), run(*command, data, "--to", target)
+    assert remote.out.decode().replace(target, str(out)) == local.out.decode()
+    assert remote.err.replace(target, str(out)) == local.err
+    assert remote.exit_code == local.exit_code
+    fetched = download(s3, target, tmp_path / "fetched")
+    assert comparable(files(fetched)) == comparable(files(out))
+    assert {*files(fetched)} & {names.CLEAN_SHUTDOWN, names.RECOVERY_POINT_CHECKPOINT} != set()
+    # From there, it is read as what was downloaded.
+    expected = run("cat", "--json", fetched)
+    assert run("cat", "--json", target).out.decode() == expected.out.decode().replace(str(fetched), target)
+    assert expected.out
+    refused = run(*command, data, "--to", target)
+    assert refused.exit_code == 2
+    assert "exists already" in refused.err
+    assert files(download(s3, target, tmp_path / "again")) == files(fetched)
+
+
+def rows(path: Path, count: int) -> Path:
+    path.write_text("".join(f'{{"key": "k{row % 7}", "value": "{row:0100}"}}\n' for row in range(count)))
+    return path
+
+
+def test_load_writes_there_what_it_writes_on_a_disk(run: Run, s3: S3, tmp_path: Path) -> None:  # noqa: F811
+    lines = rows(tmp_path / "rows.jsonl", 2000)
+    out, target = tmp_path / "out", s3.url("loaded/deep")
+    for topic in ("one", "other"):  # the second one joins the first
+        more = ["-t", topic, "--codec", "lz4", "--timestamp", 1, "--partitions", "3", "--segment-bytes", "16KiB"]
+        local, remote = (run("load", lines, "--to", to, *more) for to in (out, f"{target}/"))
+        assert (local.exit_code, local.err) == (0, "")
+        assert remote.out.decode().replace(f"{target}/", str(out)) == local.out.decode()
+    fetched = download(s3, target, tmp_path / "fetched")
+    assert comparable(files(fetched)) == comparable(files(out))
+    assert len([*fetched.glob("one-*/*.log")]) > 2
+    assert run("verify", target).exit_code == 0
+
+
+def test_a_manifest_says_what_is_there_and_how_to_go_on(run: Run, data: Path, s3: S3, tmp_path: Path) -> None:  # noqa: F811
+    target = s3.url("noted")
+    command = [*CONVERT, data, "--to", target, "--manifest", tmp_path / "manifest.jsonl"]
+    assert run(*command, "-t", "segments").exit_code == 0
+    again = run(*command, "-t", "segments", "-t", "txn")
+    assert again.exit_code == 0
+    assert "1 of 2 partitions are done" in again.err
+    noted = re.findall(r'"path":"([^"]*)"', (tmp_path / "manifest.jsonl").read_text())
+    written = {f"{target}/{name}" for name in files(download(s3, target, tmp_path / "fetched")) if "/" in name}
+    assert {path for path in noted if path.startswith("s3:")} == written
+
+
+class KilledError(OSError):
+    """What a process meets in our place of its end: from one call on, nothing changes any more."""
+
+
+@contextmanager
+def killed_before(change: str, number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets all through before the call with that name and number (from 0), and nothing that changes the bucket after
+    that, not what would tidy up either."""
+    import s3fs
+
+    seen: list[str] = []
+    call = s3fs.S3FileSystem._call_s3
+
+    async def limited(self: Any, method: str, *arguments: Any, **more: Any) -> Any:
+        if method in CHANGES:
+            if seen.count(change) > number or (method == change and seen.count(change) == number):
+                seen.append(change)
+                raise KilledError(f"the process was killed before {method}")
+            seen.append(method)
+        return await call(self, method, *arguments, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(s3fs.S3FileSystem, "_call_s3", limited)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "is_decided"),
+    [("put_object", 5, False), ("copy_object", 0, True), ("copy_object", 9, True), ("delete_object", 1, True)],
+)
+def test_a_kill_leaves_all_or_nothing_and_the_next_run_makes_it_good(
+    change: str, number: int, is_decided: bool, run: Run, s3: S3, tmp_path: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """Every single call is in tests/log/test_destination.py."""
+    target = s3.url(f"killed/{change}{number}")
+    command = ["load", rows(tmp_path / "rows.jsonl", 40), "-t", "both", "--partitions", "2", "--timestamp", 1]
+    run(*command, "--to", tmp_path / "out")
+    with killed_before(change, number, monkeypatch):
+        assert run(*command, "--to", target).exit_code == 2
+    assert run("cat", target).out == b""
+    assert run(*command, "--to", target).exit_code == (2 if is_decided else 0)
+    assert comparable(files(download(s3, target, tmp_path / "fetched"))) == comparable(files(tmp_path / "out"))
+
+
+def test_what_is_not_ours_stays(run: Run, data: Path, s3: S3) -> None:  # noqa: F811
+    fs, target = s3.file_system(), "kept"
+    foreign, ours = (f"{s3.bucket}/{target}/orders-0.{unique}-delete/a.log" for unique in ("f" * 32, "0" * 24 + SENT))
+    for path in (foreign, ours):
+        fs.pipe_file(path, b"x")
+    assert run(*CONVERT, data, "-t", "txn", "--to", s3.url(target)).exit_code == 0
+    fs.invalidate_cache()
+    assert (fs.exists(foreign), fs.exists(ours)) == (True, False)
+
+
+def test_what_cannot_be_written_is_told_beforehand(run: Run, data: Path, url: str) -> None:  # noqa: F811
+    for to, reason in (("s3://nobody-has-this/out", "s3://nobody-has-this/out/"), ("zip://a::x.zip", "archive")):
+        result = run(*CONVERT, data, "--to", to)
+        assert (result.exit_code, result.err.count("\n")) == (2, 1), result.err
+        assert reason in result.err
+    within = run(*CONVERT, url, "--to", f"{url}/out")
+    assert within.exit_code == 2
+    assert f"is within {url}" in within.err
+
+
+def test_storage_options_in_python_are_what_fsspec_takes(
+    s3: S3, data: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name)
+    target = s3.url("python-converted")
+    (result,) = brokerless.open(data / "txn-1").convert(target, codec="gzip", storage_options=s3.storage_options)
+    assert result.as_dict()["target"] == f"{target}/txn-1"
+    assert s3.storage_options["secret"] not in repr(result)
+    there = brokerless.open(target, storage_options=s3.storage_options)
+    assert sum(batch.num_rows for batch in there.records(["offset"])) > 0
+    with pytest.raises(UnwritableError):
+        brokerless.open(data / "txn-1").convert("s3://nobody-has-this/x", codec="gzip")

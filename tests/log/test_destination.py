@@ -1,0 +1,157 @@
+"""A commit to an object store is all or nothing, at whichever request its writer is killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+
+import brokerless
+from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
+from brokerless.jobs.load import load
+from brokerless.jobs.places import Placement
+from brokerless.log import names
+from brokerless.log.destination import Destination
+
+CHANGES = [(MemoryFileSystem, "pipe_file"), (MemoryFileSystem, "cp_file"), (MemoryFileSystem, "rm_file"),
+           (MemoryFile, "commit")]  # fmt: skip
+"""All that changes an object."""
+ROWS = pa.RecordBatch.from_pydict({"value": [f"value {row}" for row in range(30)], "partition": [0, 1] * 15})
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[MemoryFileSystem]:
+    store = MemoryFileSystem()
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFileSystem, "store", {})
+        patched.setattr(MemoryFileSystem, "pseudo_dirs", [""])
+        yield store
+
+
+class KilledError(OSError):
+    """What a process meets in place of its end: from one call on, nothing changes any more."""
+
+
+@contextmanager
+def killed_after(changes: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Lets so many changes through, and none after that, not those that would tidy up either."""
+    done: list[str] = []
+
+    def limited(name: str, method: Any) -> Any:
+        def call(*arguments: Any, **more: Any) -> Any:
+            if len(done) >= changes:
+                raise KilledError(f"killed before {name}")
+            done.append(name)
+            return method(*arguments, **more)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        for owner, name in CHANGES:
+            patched.setattr(owner, name, limited(name, getattr(owner, name)))
+        yield done
+
+
+def write(topic: str, url: str = "memory://bucket/logs") -> bool:
+    """Two partitions; whether that worked."""
+    try:
+        load([ROWS], url, Placement(topic, timestamp=1, topic_id=TOPIC_ID))
+    except BrokerlessError:
+        return False
+    return True
+
+
+def visible(url: str = "memory://bucket/logs") -> dict[str, list[int]]:
+    """The offsets of each partition that a reader sees."""
+    try:
+        partitions = brokerless.open(url).partitions
+    except UnreadableError:
+        return {}
+    return {
+        f"{each.topic}-{each.partition}": [
+            row for part in each.records(["offset"]) for row in part["offset"].to_pylist()
+        ]
+        for each in partitions
+    }
+
+
+def contents(store: MemoryFileSystem) -> dict[str, bytes]:
+    return {path: store.cat_file(path) for path in store.find("/bucket")}
+
+
+@pytest.mark.parametrize("topics", [["new"], ["old", "new"]], ids=" ".join)
+def test_a_kill_at_any_change_leaves_all_or_nothing_and_the_next_writer_settles_it(
+    topics: list[str], store: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert all(map(write, topics))
+    after, expected = visible(), contents(store)
+    before = {name: offsets for name, offsets in after.items() if name.startswith("old")}
+    assert after == before | {f"new-{partition}": [*range(15)] for partition in range(2)}
+    counts = {"before": 0, "after": 0}
+    for number in range(1000):
+        MemoryFileSystem.store.clear()
+        assert all(map(write, topics[:-1]))
+        with killed_after(number, monkeypatch) as done:
+            is_done = write("new")
+        seen = visible()
+        assert seen in (before, after), (number, done)
+        is_decided = any(path.endswith("/" + names.COMMIT_JOURNAL) for path in MemoryFileSystem.store)
+        assert seen == before if is_decided else True
+        if is_done:
+            break
+        counts["after" if seen == after or is_decided else "before"] += 1
+        with killed_after(number % 7, monkeypatch):  # the next writer is killed as well
+            write("new")
+        assert visible() in (before, after), (number, done)
+        write("new")
+        assert visible() == after
+        # Nothing is left, and a broker that gets all this has nothing to recover.
+        assert contents(store) == expected, (number, done)
+    assert min(counts.values()) > 10
+
+
+def test_what_waits_for_its_deletion_but_is_not_ours_stays(store: MemoryFileSystem) -> None:
+    kept = f"/bucket/logs/orders-0.{'f' * 32}-delete/00000000000000000000.log"
+    store.pipe_file(kept, b"x")
+    assert write("new")
+    assert store.exists(kept)
+
+
+def test_a_partition_that_is_there_is_not_written_to(store: MemoryFileSystem) -> None:
+    assert write("new")
+    before = contents(store)
+    with pytest.raises(UsageError, match="memory://bucket/logs/new-0: this partition exists already"):
+        load([ROWS], "memory://bucket/logs", Placement("new"))
+    assert contents(store) == before
+
+
+def test_what_a_storage_refuses_names_the_path(store: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no credentials")
+
+    monkeypatch.setattr(MemoryFileSystem, "pipe_file", refuse)
+    with pytest.raises(UnwritableError, match=r"memory://bucket/logs/\S+: no credentials"):
+        load([ROWS], "memory://bucket/logs", Placement("new"))
+
+
+def test_readers_of_one_partition_pass_over_what_is_not_committed(
+    store: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with killed_after(1000, monkeypatch) as done:
+        assert write("new")
+    MemoryFileSystem.store.clear()
+    with killed_after(done.index("cp_file") + 2, monkeypatch):
+        assert not write("new")
+    assert store.exists("/bucket/logs/new-0")
+    (partition,) = brokerless.open("memory://bucket/logs/new-0").partitions
+    assert [batch for batch in partition.records() if batch.num_rows] == []
+    assert {finding.kind for finding in partition.verify()} == {"uncommitted"}
+
+
+def test_credentials_are_not_shown() -> None:
+    assert "hunter2" not in repr(Destination("s3://bucket", {"secret": "hunter2"}))

@@ -276,8 +276,10 @@ class Loader:
         if self._dry_run:
             check_new(self._directory, topic, partition)
             return _Open(batcher, None, first)
-        if not self._open and self._begin_output is None:
-            with unwritable(self._directory):
+        with unwritable(self._directory):
+            if self._begin_output is not None:
+                self._directory.make()
+            elif not self._open:
                 prepare(self._directory)
         if self._begin_output is not None:
             output = self._begin_output(topic, partition, first)

@@ -99,17 +99,24 @@ def test_what_is_saved_is_sound_for_us_and_for_kafka(
     assert not [each for each in brokerless.open(saved).verify() if each.severity == "error"]
     logs = sorted(path for path in saved.rglob("*.log") if path.stat().st_size)
     assert len(logs) > 400
-    counts = Counter[str]()
+    counts, ends_with_nothing = Counter[str](), dict[str, bool]()
     for path, lines in read_logs(logs).items():
         assert not list(of_type(lines, "error")), path
         name = path.parent.name
-        counts[name] += len(list(of_type(lines, "batch")))
+        batches = list(of_type(lines, "batch"))
+        counts[name] += len(batches)
+        ends_with_nothing[name] = batches[-1]["count"] == 0
         original = list(of_type(DAMAGED[int(name[5:])].expected(), "record"))
         for line in of_type(lines, "record"):
             # Kafka's reader does not come to what is behind a broken chain.
             before = [contents(each) for each in original if each["offset"] == line["offset"]]
             assert not before or contents(line) in before, (name, line["offset"])
-    assert {f"case-{r.task.partition}": r.batches for r in results if r.batches} == counts
+    for result in results:
+        if result.batches:
+            name = f"case-{result.task.partition}"
+            # Where the last records are lost, an empty batch leads to the end.
+            assert counts.pop(name) == result.batches + ends_with_nothing[name]
+    assert not counts
 
 
 def contents(line: dict[str, Any]) -> dict[str, Any]:
@@ -355,7 +362,6 @@ def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
         ([copy], copy / "inside", "is within"),
         ([copy, CLEAN / "txn-0"], tmp_path / "to", "is both in"),
         ([copy / "00000000000000000000.log"], tmp_path / "to", "give its directory"),
-        ([copy], "s3://bucket/logs", "local"),
     ):
         with pytest.raises(UsageError, match=text):
             plan([resolve(str(source)) for source in sources], to, Salvage())
@@ -369,3 +375,14 @@ def test_a_dry_run_says_the_same_and_writes_nothing(seeded: tuple[Path, Path, li
     assert [(r.batches, r.start_offset, r.end_offset, r.losses) for r in dry] == [
         (r.batches, r.start_offset, r.end_offset, r.losses) for r in wet
     ]
+
+
+def test_an_index_that_leaps_is_no_sign_of_a_lost_end(tmp_path: Path) -> None:
+    source = tmp_path / "source" / "segments-0"
+    shutil.copytree(CLEAN / "segments-0", source)
+    index = max(path for path in source.glob("*.index") if path.stat().st_size)
+    data = bytearray(index.read_bytes())
+    data[-8] ^= 1 << 6
+    index.write_bytes(data)
+    (result,), _ = run(source, tmp_path / "to", Salvage(dry_run=True))
+    assert not result.losses

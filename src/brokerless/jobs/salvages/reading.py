@@ -215,8 +215,12 @@ def _indexed_end(files: Files) -> int:
         if file.index is None:
             continue
         index = load_offset_index(file.index, file.base_offset, files.storage_options)
-        if index.is_sound and len(index.offsets):
-            end = max(end, int(index.offsets[-1]) + 1)
+        if not index.is_sound or not len(index.offsets):
+            continue
+        last = int(index.offsets[-1])
+        # A flipped bit may have made it anything; with fewer bytes than offsets before it, nothing is believed.
+        if last - file.base_offset <= index.positions[-1]:
+            end = max(end, last + 1)
     for entry in files.paths[0].producer_snapshots:
         named = names.parse_segment_file(entry.name)
         end = max(end, 0 if named is None else named.offset)

@@ -202,7 +202,6 @@ def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
         (paths(copy), copy, "is within"),
         ([*paths(source), *paths(copy)], tmp_path / "to", "is both in"),
         (paths(copy / "00000000000000000000.log"), tmp_path / "to", "give its directory"),
-        (paths(copy), "s3://bucket/logs", "local"),
     ):
         with pytest.raises(UsageError, match=text):
             plan(partitions, [str(source), str(copy)], to, Conversion())

@@ -99,9 +99,12 @@ def test_a_reader_that_meets_the_end_of_a_commit_looks_again(tmp_path: Path, mon
 def test_what_cannot_be_appended_undoes_all_of_it(tmp_path: Path) -> None:
     new, growing = prepare(tmp_path)
     growing["old", 1] = [write(tmp_path, "old-1", 3, 2)]
+    files = sorted(path for path in tmp_path.rglob("old-*/*"))
     with pytest.raises(UsageError, match=r"old-1: .* offset 3, and the partition ends at 5: .* later offsets, or none"):
         commit_all(tmp_path, (new, growing))
     assert visible(tmp_path) == BEFORE
+    assert sorted(path for path in tmp_path.rglob("old-*/*")) == files
+    assert (tmp_path / names.CLEAN_SHUTDOWN).exists()
     assert not (tmp_path / JOURNAL).exists()
     growing["old", 1] = [write(tmp_path, "old-1", 50, 2)]
     commit_all(tmp_path, (new, growing))

@@ -16,6 +16,7 @@ from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
+from brokerless.log.directory import resolve
 from brokerless.log.journal import (
     Growing,
     Journal,
@@ -28,7 +29,8 @@ from brokerless.log.journal import (
 from brokerless.log.lock import NO_BROKER, Held, mark_taken_away
 from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
 from brokerless.log.opening import DEFAULTS, reopen_log
-from brokerless.log.pieces import append_piece
+from brokerless.log.pieces import append_piece, check_behind
+from brokerless.log.tail import look
 from brokerless.log.writer import unwritable
 
 Place = tuple[str, int]
@@ -111,13 +113,12 @@ def commit_held(
         return
     with ExitStack() as stack:
         journal = Journal(query=query)
-        if growing and at.is_remote:
-            (topic, partition), *_ = growing
-            raise UsageError(
-                f"{at.join(names.partition_directory(topic, partition))}: this partition is there, and what is in an "
-                "object store is not continued; write to another directory, or append to a copy on a disk"
-            )
         if growing:
+            for (topic, partition), pieces in growing.items():
+                check_continued(at, topic, partition)
+                (there,) = resolve(at.join(names.partition_directory(topic, partition))).partitions
+                if there.segments:  # what is refused is refused before anything is changed
+                    check_behind(look(there).end_offset, pieces[0])
             was_clean = stack.enter_context(mark_taken_away(at.local, held))
             journal = _grow_all(at.local, journal, growing, config, was_clean)
         journal = journal.decide(names_of_new)
@@ -246,6 +247,16 @@ def _check_new(directory: Destination, partition: Unfinished) -> None:
         text = "this partition exists already; it is not written to"
         raise UsageError(f"{directory.join(partition.name)}: {text}")
     _check_files(directory, partition)
+
+
+def check_continued(directory: Destination, topic: str, partition: int) -> None:
+    """Raises :class:`UsageError` for a partition that is there, but where none can be continued."""
+    name = names.partition_directory(topic, partition)
+    if directory.is_remote and directory.exists(name):
+        raise UsageError(
+            f"{directory.join(name)}: this partition is there, and what is in an object store is not continued; "
+            "write to another directory, or append to a copy on a disk and send that"
+        )
 
 
 def _check_files(directory: Destination, partition: Unfinished) -> None:

@@ -40,12 +40,8 @@ def append_piece(log: Log, log_directory: Destination, piece: Unfinished, leader
     Raises :class:`UsageError` if the piece was given offsets that the log has already, or cannot give way;
     UnreadableError and RefusedError where it is damaged.
     """
+    check_behind(log.log_end_offset, piece)
     shift = 0 if piece.has_offsets else log.log_end_offset - piece.log_start_offset
-    if piece.log_start_offset + shift < log.log_end_offset:
-        raise UsageError(
-            f"{piece.name}: the first new record has offset {piece.log_start_offset}, and the partition ends at "
-            f"{log.log_end_offset}: what is appended has to come behind that; give later offsets, or none"
-        )
     for name in sorted(name for name, _ in piece.files if name.endswith(".log")):
         path = log_directory.join(piece.directory, name)
         with open_file(path, log_directory.storage_options) as file:
@@ -58,6 +54,15 @@ def append_piece(log: Log, log_directory: Destination, piece: Unfinished, leader
                 whole += end - start
             if whole != file.size:
                 raise UnreadableError(f"{path}: this was damaged since it was written; write it again")
+
+
+def check_behind(end_offset: int, piece: Unfinished) -> None:
+    """Raises :class:`UsageError` if the piece was given offsets that a log has, which ends at ``end_offset``."""
+    if piece.has_offsets and piece.log_start_offset < end_offset:
+        raise UsageError(
+            f"{piece.name}: the first new record has offset {piece.log_start_offset}, and the partition ends at "
+            f"{end_offset}: what is appended has to come behind that; give later offsets, or none"
+        )
 
 
 def _restamp(buffer: NDArray[np.uint8], batches: Batches, start: int, shift: int, leader_epoch: int) -> None:

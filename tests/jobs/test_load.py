@@ -328,9 +328,9 @@ def test_nothing_to_load_writes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_remote_log_directories_are_refused() -> None:
-    with pytest.raises(UsageError, match="local directories"):
-        load([], "s3://bucket/kafka", Placement("t"))
+def test_archives_are_refused() -> None:
+    with pytest.raises(UsageError, match="into an archive"):
+        load([], "zip://kafka::s3://bucket/a.zip", Placement("t"))
 
 
 CHILD = """

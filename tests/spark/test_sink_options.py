@@ -6,6 +6,7 @@ from brokerless.batcher import BatchSettings
 from brokerless.errors import UsageError
 from brokerless.jobs.places import Placement
 from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
 from brokerless.spark.sink_options import SinkOptions, parse_sink_options
 
 
@@ -27,7 +28,7 @@ def test_names_are_kafkas_in_any_case() -> None:
         "checkpointLocation": "/tmp/checkpoint",
     }
     expected = SinkOptions(
-        "/tmp/log",
+        Destination("/tmp/log"),
         Placement("Orders", partitions=12),
         BatchSettings("zstd", -5, 100_000, 2, "LogAppendTime"),
         LogConfig(1 << 20, 60_000, 4096, 0),
@@ -37,7 +38,9 @@ def test_names_are_kafkas_in_any_case() -> None:
 
 
 def test_without_any_they_are_kafkas_defaults() -> None:
-    assert parse_sink_options({"path": "log"}) == SinkOptions("log", Placement(), BatchSettings(), LogConfig())
+    assert parse_sink_options({"path": "log"}) == SinkOptions(
+        Destination("log"), Placement(), BatchSettings(), LogConfig()
+    )
     assert BatchSettings() == BatchSettings("none", None, 16384, 2, "CreateTime")
 
 
@@ -60,7 +63,8 @@ def test_a_version_says_which_message_format(version: str, magic: int) -> None:
     ("option", "value", "message"),
     [
         ("path", "", "no path: give save"),
-        ("path", "s3://bucket/log", "logs are written to local directories"),
+        ("path", "zip://log::s3://bucket/a.zip", "logs cannot be written into an archive"),
+        ("storageOptions", "[1]", "option storageOptions: this is no object of JSON"),
         ("topic", "a b", "'a b' is no name that Kafka would give a topic"),
         ("partition", "-1", "partition: -1 is not from 0"),
         ("partitions", "0", "partitions: 0 is not from 1"),

@@ -44,7 +44,7 @@ _NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to"
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
     add("--format", choices=_FORMATS, help="message format (that of each batch)")
     add("--codec", choices=_CODECS, help="compression.type of the batches (that of each batch; zstd, which the older "
         "formats do not have, becomes gzip)")  # fmt: skip

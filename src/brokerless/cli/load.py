@@ -58,7 +58,7 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
     add("-t", "--topic", metavar="NAME", help=_TOPIC_HELP)
     add("--topic-id", metavar="ID", help=_TOPIC_ID_HELP)
     number = parser.add_mutually_exclusive_group()

@@ -37,7 +37,7 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
     add("--committed-only", action="store_true", help="leave out what is not known to be committed")
     add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
     add("--dry-run", action="store_true", help="do everything but writing, and say what would become of it")

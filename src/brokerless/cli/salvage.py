@@ -36,7 +36,7 @@ EXAMPLES = """\
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--to", required=True, metavar="DIRECTORY", help="the log directory to write to; made if it is not there")
+    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
     add("--carve", action="store_true", help="the paths are files of unknown content, such as images of disks")
     add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
     add("--partial", action="store_true", help="of batches whose checksum is right, but which break off inside, take "

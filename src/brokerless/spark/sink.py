@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import pyarrow as pa
@@ -25,11 +24,11 @@ from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
 from brokerless.jobs.load import Loader
 from brokerless.log import names
-from brokerless.log.assemble import commit_pieces, owner_of, remove_leftovers, topic_id
+from brokerless.log.assemble import commit_pieces, owner_of, prepare, remove_leftovers, topic_id
 from brokerless.log.bulk import PartitionOutput
-from brokerless.log.commit import Unfinished
-from brokerless.log.destination import Destination
-from brokerless.log.lock import lock_directory
+from brokerless.log.commit import Unfinished, check_continued
+from brokerless.log.storage import directory_name
+from brokerless.log.writer import unwritable
 from brokerless.rows import RowError, bounded, normalize
 from brokerless.spark.sink_options import SinkOptions
 
@@ -64,13 +63,18 @@ class Writer(DataSourceArrowWriter):
         commit_written(self.options, messages, self.job, None)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        remove_leftovers(Path(self.options.directory), owner_of(self.job))
+        remove_leftovers(self.options.directory, owner_of(self.job))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """A streaming query's: of each of its batches all is committed once, whatever is repeated after a restart."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        if options.directory.is_remote:
+            raise UsageError(
+                f"{options.directory}: each batch of a stream continues partitions, which takes a log directory of a "
+                "file system; write there, or write each batch elsewhere (foreachBatch)"
+            )
         check(options, schema)
         self.options = options
 
@@ -87,7 +91,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         for query in _queries(messages):
-            remove_leftovers(Path(self.options.directory), owner_of(query))
+            remove_leftovers(self.options.directory, owner_of(query))
 
 
 def _queries(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
@@ -109,13 +113,16 @@ def check(options: SinkOptions, schema: StructType) -> None:
             "there is no column 'partition'; say how many partitions the topic has (option partitions), so that keys "
             "decide as for Kafka's producers, or which one all rows go to (option partition)"
         )
-    directory = Path(options.directory)
-    if directory.exists() and not directory.is_dir():
+    directory = options.directory
+    if not directory.is_remote and directory.local.exists() and not directory.local.is_dir():
         raise UsageError(f"{directory}: this is a file; give a directory")
-    if names.parse_partition_directory(directory.name) and (directory / names.PARTITION_METADATA).exists():
+    if names.parse_partition_directory(directory_name(directory.path)) and directory.exists(names.PARTITION_METADATA):
         raise UsageError(f"{directory}: this is a partition; give the log directory that it is in")
-    if (directory / names.LOCK).exists():
-        with lock_directory(directory, exclusive=False):  # raises if a broker runs there
+    if directory.is_remote:
+        with unwritable(directory):
+            prepare(directory)
+    elif directory.exists(names.LOCK):
+        with directory.hold():  # raises if a broker runs there
             pass
 
 
@@ -123,7 +130,7 @@ def commit_written(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], job: str, batch: int | None
 ) -> None:
     """Commits what tasks wrote, in their order. Raises what :func:`assemble.commit_pieces` raises."""
-    directory = Path(options.directory)
+    directory = options.directory
     pieces = [piece for each in messages if isinstance(each, Written) for piece in each.pieces]
     try:
         if pieces:
@@ -138,10 +145,11 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     become a record, and what :class:`PartitionOutput` raises; then nothing is left."""
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
-    directory, ids = Path(options.directory), dict[str, str]()
+    directory, ids = options.directory, dict[str, str]()
     has_offsets = False
 
     def begin(topic: str, partition: int, first: int) -> PartitionOutput:
+        check_continued(directory, topic, partition)
         if topic not in ids:
             ids[topic] = topic_id(directory, topic) or _id_of(job, topic)
         return PartitionOutput(
@@ -159,7 +167,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     allow_many_files()
     rows = _Remembered(task, options)
     with Loader(
-        Destination(options.directory), options.placement, options.settings, options.config, begin=begin, threads=1,
+        directory, options.placement, options.settings, options.config, begin=begin, threads=1,
         first_partition=task,
     ) as loader:  # fmt: skip
         try:

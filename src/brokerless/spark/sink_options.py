@@ -8,6 +8,7 @@ passed over. Spark makes names lower case.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,22 +21,24 @@ from brokerless.format.compressor import LEVELS
 from brokerless.jobs.places import Placement
 from brokerless.log.bulk import output_directory
 from brokerless.log.config import LogConfig
-from brokerless.log.storage import is_remote
+from brokerless.log.destination import Destination
+from brokerless.log.storage import StorageOptions
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _PLACES = ("topic", "partition", "partitions")
 _LOG = ("segment.bytes", "segment.ms", "segment.index.bytes", "index.interval.bytes")
 _LEVELS = tuple(f"compression.{codec}.level" for codec in LEVELS)
 _BATCHES = ("compression.type", *_LEVELS, "batch.size", "message.timestamp.type", "message.format.version")
-_SPARKS = ("path", "checkpointLocation", "queryName", "includeHeaders")
+_SPARKS = ("path", "checkpointLocation", "queryName", "includeHeaders", "storageOptions")
 """What Spark, or a job that wrote to Kafka before, gives as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where a DataFrame is written, and how. ``directory``: an existing log directory, or one that will be made."""
+    """Where a DataFrame is written, and how. ``directory``: an existing log directory, or one that will be made; a URL
+    goes with the option ``storageOptions``."""
 
-    directory: str
+    directory: Destination
     placement: Placement
     settings: BatchSettings
     config: LogConfig
@@ -50,10 +53,12 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     numbers = {name: _number(name, options.get(name)) for name in ("partition", "partitions", *_LOG, "batch.size")}
     log: dict[str, Any] = {name.replace(".", "_"): value for name in _LOG if (value := numbers[name]) is not None}
     placement = Placement(options.get("topic"), numbers["partition"], numbers["partitions"])
-    if is_remote(path):
-        raise UsageError(f"{path}: logs are written to local directories from Spark; give one, and copy it from there")
+    storage_options = _storage_options(options.get("storageOptions"))
     return SinkOptions(
-        str(output_directory(path)), placement, _settings(options, numbers["batch.size"]), LogConfig(**log)
+        output_directory(path, (), storage_options),
+        placement,
+        _settings(options, numbers["batch.size"]),
+        LogConfig(**log),
     )
 
 
@@ -80,6 +85,16 @@ def _refuse_unknown(option: str, known: Mapping[str, str]) -> None:
     if bare == option:
         ours = ", ".join((*_PLACES, *_LOG, *_BATCHES))
         raise UsageError(f"there is no option {option!r}; there are {ours}")
+
+
+def _storage_options(text: str | None) -> StorageOptions | None:
+    try:
+        value: Any = None if text is None else json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    if value is not None and not isinstance(value, dict):
+        raise UsageError('option storageOptions: this is no object of JSON, such as {"anon": true}')
+    return value
 
 
 def _settings(options: Mapping[str, str], batch_size: int | None) -> BatchSettings:

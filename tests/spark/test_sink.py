@@ -229,7 +229,6 @@ def offsets_or_none(directory: Path) -> list[str]:
         ),
         ("'a' as value, array(1) as headers", {"topic": "t", "partition": 0}, "column 'headers' is of type"),
         ("'a' as value", {"partition": 0}, "there is no column 'topic'; say which topic it is .option topic"),
-        ("'a' as value", {"topic": "t"}, "there is no column 'partition'; say how many partitions the topic has"),
         ("'a' as value", {"topic": "t", "partitons": 3}, "there is no option 'partitons'; is 'partitions' meant?"),
     ],
 )
@@ -295,6 +294,20 @@ def test_a_task_and_a_commit_take_bounded_memory(tmp_path: Path) -> None:
     before, task, commit = map(int, done.stdout.split())
     assert sum(path.stat().st_size for path in tmp_path.glob("*/*.log")) > 500 << 20
     assert max(task, commit) - before < 150, (before, task, commit)
+
+
+def test_values_alone_go_to_one_partition_unless_the_topic_has_several(spark: SparkSession, tmp_path: Path) -> None:
+    values = spark.range(10, numPartitions=3).selectExpr("cast(id as string) as value")
+    save(values, tmp_path / "log", topic="t")
+    save(values, tmp_path / "log", topic="t")
+    (partition,) = brokerless.open(tmp_path / "log").partitions
+    rows = [row for batch in partition.records(["offset", "value"]) for row in batch.to_pylist()]
+    assert (partition.topic, partition.partition) == ("t", 0)
+    assert [row["offset"] for row in rows] == list(range(20))
+    assert [int(row["value"]) for row in rows] == [*range(10), *range(10)]
+    save(values, tmp_path / "log", topic="t", partition=1)
+    with pytest.raises(AnalysisException, match="the topic has several; say how many partitions it has"):
+        save(values, tmp_path / "log", topic="t")
 
 
 def test_arranged_rows_are_of_one_partition_in_one_task(spark: SparkSession) -> None:

@@ -108,10 +108,11 @@ def check(options: SinkOptions, schema: StructType) -> None:
     placement = options.placement
     if placement.topic is None and "topic" not in found.names:
         raise UsageError("there is no column 'topic'; say which topic it is (option topic)")
-    if placement.partition is None and placement.partitions is None and "partition" not in found.names:
+    is_open = placement.partition is None and placement.partitions is None and "partition" not in found.names
+    if is_open and _has_several_partitions(options):
         raise UsageError(
-            "there is no column 'partition'; say how many partitions the topic has (option partitions), so that keys "
-            "decide as for Kafka's producers, or which one all rows go to (option partition)"
+            "there is no column 'partition', and the topic has several; say how many partitions it has (option "
+            "partitions), so that keys decide as for Kafka's producers, or which one all rows go to (option partition)"
         )
     directory = options.directory
     if not directory.is_remote and directory.local.exists() and not directory.local.is_dir():
@@ -124,6 +125,16 @@ def check(options: SinkOptions, schema: StructType) -> None:
     elif directory.exists(names.LOCK):
         with directory.hold():  # raises if a broker runs there
             pass
+
+
+def _has_several_partitions(options: SinkOptions) -> bool:
+    """Whether the topic, or any if it is not known, has more than partition 0, which is taken where nothing is said."""
+    topic = options.placement.topic
+    there = (names.parse_partition_directory(each.name) for each in options.directory.entries())
+    return any(
+        each is not None and each.state == "live" and each.partition > 0 and topic in (None, each.topic)
+        for each in there
+    )
 
 
 def commit_written(
@@ -214,7 +225,7 @@ class _Remembered:
         self._size += batch.nbytes
         while len(self._batches) > 1 and self._size > _REMEMBERED:
             self._size -= self._batches.popleft()[1].nbytes
-        if self._needs_partition and batch.column("partition").null_count:
+        if self._needs_partition and "partition" in batch.schema.names and batch.column("partition").null_count:
             row = int((~arrow.is_valid(batch.column("partition"))).argmax())
             reason = "is null; say how many partitions the topic has (option partitions), and its key decides"
             raise RowError(self._rows + row, "partition", reason)
@@ -225,8 +236,8 @@ class _Remembered:
         for first, batch in self._batches:
             if first <= error.row < first + batch.num_rows:
                 place += _describe(batch, error.row - first)
-        text = f"{place}, column {error.column}: {error.reason}"
-        if error.column == "offset":
+        text = f"{place}, column {error.column}: {error.reason}".replace("(--", "(option ")
+        if error.column == "offset" and "sort by them" in error.reason:
             text += _HINT
         raise RefusedRowError(text) from error
 

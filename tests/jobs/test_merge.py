@@ -162,7 +162,8 @@ def test_kafka_reads_it_and_finds_nothing_wrong(merged: dict[Path, Case], kafka_
     counted = 0
     for lines in read_logs(logs).values():
         assert not list(of_type(lines, "error"))
-        counted += len(list(of_type(lines, "batch")))
+        # Where the last records are lost, an empty batch leads to the end; those of compaction have a producer.
+        counted += sum(each["count"] != 0 or each["producerId"] >= 0 for each in of_type(lines, "batch"))
     assert counted == sum(case.result.batches for case in merged.values())
     kinds = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
     files = [path for directory in merged for path in sorted((directory / "to").glob("*-*/*")) if path.suffix in kinds]

@@ -111,8 +111,3 @@ def test_what_cannot_be_asked_for_is_refused(arguments: Any, reason: str) -> Non
     with pytest.raises(UsageError) as refused:
         Placement(**arguments)
     assert reason in str(refused.value)
-
-
-def test_nothing_is_put_into_krafts_own_log() -> None:
-    with pytest.raises(UsageError, match="a broker does not start with other records in it"):
-        places(Placement("__cluster_metadata"), {"value": [b"v"]})

@@ -233,3 +233,10 @@ def test_old_formats_give_way_where_they_can(tmp_path: Path, magic: int, codec: 
     found = [row for each in partition.records(["offset", "value"]) for row in each.to_pylist()]
     assert [(row["offset"], row["value"]) for row in found] == list(enumerate([b"a", b"b", b"c"] * 2))
     assert [each for each in partition.verify() if each.severity == "error"] == []
+
+
+def test_nothing_is_put_behind_krafts_own_log(tmp_path: Path) -> None:
+    commit_all(tmp_path, ([write(tmp_path, "__cluster_metadata-0", 0, 2)], {}))
+    growing = {("__cluster_metadata", 0): [write(tmp_path, "__cluster_metadata-0", 5, 2)]}
+    with pytest.raises(UsageError, match="a broker does not start with other records in it"):
+        commit_all(tmp_path, ([], growing))

@@ -9,7 +9,7 @@ from brokerless.cli.output import UNUSABLE, Output, progress
 from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_spark, size
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.views.table import format_bytes, format_number, table
+from brokerless.views.table import count_of, format_bytes, format_number, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert import Conversion, Result
@@ -159,7 +159,7 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     before = sum(each.totals.bytes_in for each in written)
     after = sum(each.totals.bytes_out for each in written)
     output.line("")
-    partitions = "1 partition" if len(written) == 1 else f"{len(written):,} partitions"
+    partitions = count_of(len(written), "partition")
     output.line(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 

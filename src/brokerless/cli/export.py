@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from brokerless.cli.output import UNUSABLE, Output, progress
 from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
 from brokerless.log import names
-from brokerless.views.table import format_bytes, format_number, table
+from brokerless.views.table import count_of, format_bytes, format_number, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.export import ExportedPartition
@@ -100,17 +100,13 @@ def _show(output: Output, exported: list[ExportedPartition], unchanged: int, opt
         output.line("")
     records, files = sum(each.records for each in exported), sum(len(each.files) for each in exported)
     if not files:
-        output.line(f"nothing new in {_count(unchanged + len(exported), 'partition')}, so nothing was written")
+        output.line(f"nothing new in {count_of(unchanged + len(exported), 'partition')}, so nothing was written")
         return
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
-    also = f", nothing new in {_count(unchanged, 'partition')}" if unchanged else ""
+    also = f", nothing new in {count_of(unchanged, 'partition')}" if unchanged else ""
     size_text = format_bytes(sum(each.size for each in exported))
-    counts = f"{_count(records, 'record')} of {_count(len(exported), 'partition')} in {_count(files, 'file')}"
+    counts = f"{count_of(records, 'record')} of {count_of(len(exported), 'partition')} in {count_of(files, 'file')}"
     output.line(f"{counts}, {size_text}{also}: {what}")
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
 
 
 def _cells(each: ExportedPartition) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from brokerless.cli.output import Output, progress
 from brokerless.cli.parser import add_manifest, count, size
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.views.table import format_bytes, format_number, table
+from brokerless.views.table import count_of, format_bytes, format_number, table
 
 if TYPE_CHECKING:
     from io import BufferedReader
@@ -143,7 +143,7 @@ def run(options: Namespace) -> int:
     else:
         what = f"written to {options.to}" if rows else "nothing was written"
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
-    output.line(f"{records:,} records in {partitions:,} partition{'s' if partitions != 1 else ''}: {what}")
+    output.line(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
     return output.end()
 
 

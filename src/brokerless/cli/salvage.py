@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
 from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
 from brokerless.errors import UsageError
-from brokerless.views.table import format_bytes
+from brokerless.views.table import count_of, format_bytes
 
 if TYPE_CHECKING:
     from brokerless.jobs.salvage import Result
@@ -132,5 +132,5 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     if partial:
         output.say(f"batches of which only the first records could be saved: {partial:,}")
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
-    partitions = "1 partition" if len(results) == 1 else f"{len(results):,} partitions"
+    partitions = count_of(len(results), "partition")
     output.line(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

@@ -7,6 +7,7 @@ from contextlib import closing
 from brokerless.cli.output import Output, progress
 from brokerless.cli.parser import add_max_batch_bytes, add_spark
 from brokerless.errors import UnreadableError
+from brokerless.views.table import count_of
 
 DESCRIPTION = """\
 Whether all is as it should be: every batch's checksum and structure, and the indexes against the log.
@@ -49,6 +50,6 @@ def run(options: Namespace) -> int:
             else:
                 counts[finding.severity] += 1
                 output.found(finding, options.json)
-    if not options.json:
-        output.line(f"{counts['error']} errors, {counts['warning']} warnings")
+    if not options.json and partitions:
+        output.line(f"{count_of(counts['error'], 'error')}, {count_of(counts['warning'], 'warning')}")
     return output.end()

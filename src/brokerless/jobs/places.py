@@ -15,7 +15,6 @@ from brokerless.rows import LAST_OFFSET, RowError, is_topic
 
 Int64s = NDArray[np.int64]
 
-_CLUSTER_METADATA = "__cluster_metadata"
 _ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
 """``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
 
@@ -87,10 +86,6 @@ class Placer:
         for at, pair in enumerate(found.tolist()):
             place = names[pair >> 32], pair & 0xFFFFFFFF
             if place not in self.codes:
-                if place[0] == _CLUSTER_METADATA:
-                    raise UsageError(
-                        f"{_CLUSTER_METADATA} is KRaft's own log, and a broker does not start with other records in it"
-                    )
                 self.codes[place] = len(self.names)
                 self.names.append(place)
             codes[at] = self.codes[place]

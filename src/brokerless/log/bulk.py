@@ -58,6 +58,8 @@ def output_directory(
     for source in sources:
         if is_remote(source) == is_remote(name) and _is_within(name, source):
             raise UsageError(f"{name} is within {source}, which is read; write to another directory")
+    if not is_remote(name) and Path(name).exists() and not Path(name).is_dir():
+        raise UsageError(f"{name}: this is a file; give a directory")
     return Destination(name, storage_options)
 
 

@@ -116,6 +116,9 @@ def commit_held(
         if growing:
             for (topic, partition), pieces in growing.items():
                 check_continued(at, topic, partition)
+                if topic == "__cluster_metadata":
+                    text = "this is KRaft's own log, and a broker does not start with other records in it"
+                    raise UsageError(f"{at.join(names.partition_directory(topic, partition))}: {text}")
                 (there,) = resolve(at.join(names.partition_directory(topic, partition))).partitions
                 if there.segments:  # what is refused is refused before anything is changed
                     check_behind(look(there).end_offset, pieces[0])

@@ -32,3 +32,8 @@ def format_bytes(size: int) -> str:
 def format_number(value: int | None) -> str:
     """``1,234,567``, or ``-``."""
     return NOTHING if value is None else f"{value:,}"
+
+
+def count_of(number: int, name: str) -> str:
+    """``1 record``, ``1,234 records``."""
+    return f"{number:,} {name}{'' if number == 1 else 's'}"

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,7 +20,7 @@ _as_it_is = convert.run_task
 
 def wait_in_the_middle(task: convert.Task, done: Done) -> convert.Value:
     """Converts a partition, but waits when a part of it was read, until a file is there."""
-    directory = Path(task.directory).parent
+    directory = task.directory.local.parent
 
     def wait(size: int) -> None:
         (directory / f"waiting-{os.getpid()}").touch()

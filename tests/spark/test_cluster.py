@@ -78,6 +78,26 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
     spark_cluster.add_worker("worker-2")
 
 
+def test_frames_and_streams_are_written_although_a_worker_is_killed_in_the_middle(
+    spark_cluster: Cluster, source: Path, tmp_path: Path
+) -> None:
+    spark_cluster.add_worker("worker-3")
+    command = [sys.executable, "-m", "tests.spark.driver_of_frames", spark_cluster.master, str(source), str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, env=spark_cluster.environment, stderr=subprocess.PIPE) as driver:
+        while not list(tmp_path.glob("waiting-*")) and driver.poll() is None:
+            time.sleep(0.02)
+        spark_cluster.kill_worker("worker-3")
+        (tmp_path / "go-on").touch()
+        _, err = driver.communicate()
+    assert driver.returncode == 0, err.decode()[-3000:]
+
+    assert rows(tmp_path / "sink") == rows(source)
+    assert rows(tmp_path / "stream") == rows(source)
+    for name in ("sink", "stream"):
+        assert not [each for each in brokerless.open(tmp_path / name).verify() if each.severity != "info"]
+        assert not list((tmp_path / name).glob("*-delete"))
+
+
 def test_commands_run_on_a_cluster_and_say_the_same(spark_cluster: Cluster, source: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "brokerless", *arguments]

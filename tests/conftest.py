@@ -10,6 +10,7 @@ import pytest
 
 import tests.golden
 from tests.require import require
+from tests.s3 import s3  # noqa: F401 - a fixture, of which there is to be one in a process
 
 if TYPE_CHECKING:
     from tests.kafka.broker import KafkaBroker

@@ -1,7 +1,6 @@
 """An S3 server (moto's) in a process of its own, and its credentials as users give them: in the environment.
 
-Tests that use it are of one ``xdist_group``: ``pytestmark = pytest.mark.xdist_group("s3")``, with
-``from tests.s3 import s3`` for the fixture.
+Tests that use it are of one ``xdist_group``: ``pytestmark = pytest.mark.xdist_group("s3")``.
 """
 
 from __future__ import annotations

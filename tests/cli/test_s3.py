@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Result, Run
 from tests.golden import broker_data
 from tests.jobs.exports import facts, table
-from tests.s3 import S3, s3  # noqa: F401 - a fixture
+from tests.s3 import S3
 
 pytestmark = pytest.mark.xdist_group("s3")
 
@@ -42,7 +42,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url(data: Path, s3: S3) -> str:  # noqa: F811
+def url(data: Path, s3: S3) -> str:
     return s3.upload(data, "data")
 
 
@@ -105,7 +105,7 @@ def test_writing_logs_from_there(command: list[str], run: Run, data: Path, url: 
     assert files(out) == expected
 
 
-def test_loading_from_there(run: Run, data: Path, s3: S3, tmp_path: Path) -> None:  # noqa: F811
+def test_loading_from_there(run: Run, data: Path, s3: S3, tmp_path: Path) -> None:
     source = tmp_path / "in"
     (source / "parquet").mkdir(parents=True)
     lines = run("cat", "--json", data / "segments-0", data / "txn-1")
@@ -128,7 +128,7 @@ def test_loading_from_there(run: Run, data: Path, s3: S3, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("options", [["-t", "segments"], ["-t", "txn", "-t", "damaged", "--by-date"]], ids=" ".join)
 def test_exporting_from_there_and_to_there(
-    options: list[str], run: Run, data: Path, url: str, s3: S3, tmp_path: Path  # noqa: F811
+    options: list[str], run: Run, data: Path, url: str, s3: S3, tmp_path: Path
 ) -> None:  # fmt: skip
     local = run("export", data, "--to", tmp_path / "local", *options, "--isolation", "read_committed")
     assert local.exit_code == ("damaged" in options)
@@ -147,7 +147,7 @@ def test_exporting_from_there_and_to_there(
     assert files(download(s3, target, tmp_path / "again")) == files(fetched)
 
 
-def download(s3: S3, url: str, to: Path) -> Path:  # noqa: F811
+def download(s3: S3, url: str, to: Path) -> Path:
     fs = s3.file_system()
     fs.invalidate_cache()
     inner = url.removeprefix("s3://")
@@ -159,7 +159,7 @@ def download(s3: S3, url: str, to: Path) -> Path:  # noqa: F811
 
 
 def test_an_export_to_there_goes_on_and_makes_an_interrupted_run_good(
-    run: Run, data: Path, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    run: Run, data: Path, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     from brokerless.jobs.exports import commit, manifest
 
@@ -208,7 +208,7 @@ def test_wrong_credentials_and_missing_buckets_are_told_in_a_line(run: Run, url:
 
 
 def test_storage_options_in_python_are_what_fsspec_takes(
-    s3: S3, url: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+    s3: S3, url: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     import brokerless
 

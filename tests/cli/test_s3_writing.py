@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_s3 import data, download, files, url  # noqa: F401 - fixtures
-from tests.s3 import S3, s3  # noqa: F401 - a fixture
+from tests.s3 import S3
 
 import brokerless
 from brokerless.errors import UnwritableError
@@ -69,7 +69,7 @@ def rows(path: Path, count: int) -> Path:
     return path
 
 
-def test_load_writes_there_what_it_writes_on_a_disk(run: Run, s3: S3, tmp_path: Path) -> None:  # noqa: F811
+def test_load_writes_there_what_it_writes_on_a_disk(run: Run, s3: S3, tmp_path: Path) -> None:
     lines = rows(tmp_path / "rows.jsonl", 2000)
     out, target = tmp_path / "out", s3.url("loaded/deep")
     for topic in ("one", "other"):  # the second one joins the first
@@ -126,7 +126,7 @@ def killed_before(change: str, number: int, monkeypatch: pytest.MonkeyPatch) -> 
     [("put_object", 5, False), ("copy_object", 0, True), ("copy_object", 9, True), ("delete_object", 1, True)],
 )
 def test_a_kill_leaves_all_or_nothing_and_the_next_run_makes_it_good(
-    change: str, number: int, is_decided: bool, run: Run, s3: S3, tmp_path: Path,  # noqa: F811
+    change: str, number: int, is_decided: bool, run: Run, s3: S3, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
     """Every single call is in tests/log/test_destination.py."""

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 from tests.golden import broker_data
-from tests.s3 import S3, s3  # noqa: F401 - a fixture
+from tests.s3 import S3
 
 NAMES = ("txn-1", "segments-0")
 
 
 @pytest.fixture(scope="module")
-def url(s3: S3) -> str:  # noqa: F811
+def url(s3: S3) -> str:
     for name in NAMES:
         s3.upload(broker_data("clean") / name, f"spark/{name}")
     return s3.url("spark")
@@ -28,7 +28,7 @@ def load(spark: SparkSession, path: str, table: str, **options: Any) -> DataFram
 
 
 @pytest.mark.parametrize("table", ["records", "batches", "segments", "transactions"])
-def test_each_table_is_the_same(table: str, spark: SparkSession, url: str, s3: S3) -> None:  # noqa: F811
+def test_each_table_is_the_same(table: str, spark: SparkSession, url: str, s3: S3) -> None:
     options: dict[str, Any] = {"includeHeaders": True} if table == "records" else {}
     local = load(spark, str(broker_data("clean")), table, **options)
     remote = load(spark, url, table, storageOptions=json.dumps(s3.storage_options), **options)
@@ -40,7 +40,7 @@ def test_each_table_is_the_same(table: str, spark: SparkSession, url: str, s3: S
     assert sorted(map(str, remote.collect())) == rows
 
 
-def test_offsets_and_isolation(spark: SparkSession, url: str, s3: S3) -> None:  # noqa: F811
+def test_offsets_and_isolation(spark: SparkSession, url: str, s3: S3) -> None:
     storage = json.dumps(s3.storage_options)
 
     def offsets(path: str, **options: Any) -> list[int]:
@@ -55,7 +55,7 @@ def test_offsets_and_isolation(spark: SparkSession, url: str, s3: S3) -> None:  
 
 
 def test_a_job_on_spark_exports_from_there_to_there(
-    spark: SparkSession, url: str, s3: S3, tmp_path: Path  # noqa: F811
+    spark: SparkSession, url: str, s3: S3, tmp_path: Path
 ) -> None:  # fmt: skip
     from brokerless.jobs.export import Export, export, plan
     from brokerless.log.directory import resolve

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from tests.cli.test_s3 import download, files
 from tests.cli.test_s3_writing import comparable
-from tests.s3 import S3, s3  # noqa: F401 - a fixture
+from tests.s3 import S3
 
 import brokerless
 from brokerless.log import names
@@ -20,14 +20,14 @@ def rows(spark: SparkSession, tasks: int, *more: str) -> DataFrame:
     return spark.range(0, 3000, numPartitions=tasks).selectExpr("cast(id % 3 as int) as partition", *more)
 
 
-def save(df: DataFrame, to: str, s3: S3, **options: str) -> None:  # noqa: F811
+def save(df: DataFrame, to: str, s3: S3, **options: str) -> None:
     options = {"topic": "orders", "segment.bytes": "32768", **options}
     df.write.format("brokerless").mode("append").options(**options).option(
         "storageOptions", json.dumps(s3.storage_options)
     ).save(to)
 
 
-def offsets(url: str, s3: S3) -> dict[str, list[int]]:  # noqa: F811
+def offsets(url: str, s3: S3) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for log in brokerless.open(url, storage_options=s3.storage_options).partitions:
         parts = log.records(["offset"])
@@ -36,7 +36,7 @@ def offsets(url: str, s3: S3) -> dict[str, list[int]]:  # noqa: F811
 
 
 def test_what_is_written_there_is_what_is_written_on_a_disk(
-    spark: SparkSession, s3: S3, tmp_path: Path  # noqa: F811
+    spark: SparkSession, s3: S3, tmp_path: Path
 ) -> None:  # fmt: skip
     # Each task has rows of all partitions, which are put together; a second write adds a topic in one piece each.
     many = rows(spark, 2, "cast(id as string) as key", "repeat(cast(id as string), 20) as value",
@@ -56,7 +56,7 @@ def test_what_is_written_there_is_what_is_written_on_a_disk(
     assert files(download(s3, target, tmp_path / "again")) == files(fetched)
 
 
-def test_a_write_that_fails_leaves_nothing(spark: SparkSession, s3: S3) -> None:  # noqa: F811
+def test_a_write_that_fails_leaves_nothing(spark: SparkSession, s3: S3) -> None:
     target = s3.url("failed-sink")
     failing = rows(spark, 2, "if(id = 2999, cast(raise_error('no') as string), 'x') as value")
     with pytest.raises(Exception, match="no"):
@@ -69,13 +69,13 @@ def test_a_write_that_fails_leaves_nothing(spark: SparkSession, s3: S3) -> None:
     assert fs.find(f"{s3.bucket}/failed-sink") == []
 
 
-def test_streams_are_refused(spark: SparkSession, s3: S3, tmp_path: Path) -> None:  # noqa: F811
+def test_streams_are_refused(spark: SparkSession, s3: S3, tmp_path: Path) -> None:
     stream = spark.readStream.format("rate").load().selectExpr("cast(value as string) as value")
     writer = stream.writeStream.format("brokerless").options(topic="t", partition=0)
     with pytest.raises(Exception, match="each batch of a stream continues partitions"):
         writer.option("checkpointLocation", str(tmp_path)).start(s3.url("stream")).awaitTermination(60)
 
 
-def test_a_bucket_that_is_not_there_is_told_before_anything_is_read(spark: SparkSession, s3: S3) -> None:  # noqa: F811
+def test_a_bucket_that_is_not_there_is_told_before_anything_is_read(spark: SparkSession, s3: S3) -> None:
     with pytest.raises((AnalysisException, PythonException), match=f"s3://nobody/out/{names.COMMIT_LOCK}: "):
         save(rows(spark, 1, "'x' as value"), "s3://nobody/out", s3)

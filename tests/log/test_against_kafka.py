@@ -212,7 +212,7 @@ def scripts(directory: Path) -> Iterator[Script]:
 def test_whatever_is_done_to_a_log_leaves_the_files_that_kafka_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("brokerless.log.writer.now_ms", lambda: 0)
+    monkeypatch.setattr("brokerless.clock.now", lambda: 0)
     done = list(scripts(tmp_path))
     for script in done:
         script.run()

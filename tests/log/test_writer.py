@@ -225,7 +225,7 @@ def test_a_segment_is_rolled_when_timestamps_are_too_far_from_its_first_batch(tm
 
 def test_a_segment_without_timestamps_is_rolled_by_its_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0]
-    monkeypatch.setattr("brokerless.log.segment_writer._now", lambda: clock[0])
+    monkeypatch.setattr("brokerless.clock.now", lambda: clock[0])
     with open_log(tmp_path, "orders", 0, LogConfig(segment_ms=10)) as log:
         for offset, now in enumerate([0, 10, 11, 21, 22]):
             clock[0] = now

@@ -83,7 +83,7 @@ def _audit(
     audits: list[PartitionAudit] = []
     partitions = [each.paths for each in chosen]
     limit = options.max_batch_bytes or DEFAULT_LIMIT
-    total = sum(segment.log.size or 0 for each in partitions for segment in each.segments)
+    total = sum(each.size for each in partitions)
     with (
         progress("bytes", total) as done,
         closing(audit_partitions(partitions, notes, limit, spark=options.spark, done=done, say=output.say)) as results,

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from brokerless import clock
 from brokerless.cli.output import Output, progress
 from brokerless.cli.parser import add_max_batch_bytes, count
 from brokerless.cli.ranges import TIME_HELP, parse_offsets, parse_time
@@ -111,7 +111,7 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Callable[
     """How a partition's records are read."""
     from brokerless.views.tail import tail
 
-    now = int(time.time() * 1000)
+    now = clock.now()
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
     start_time, end_time = (None if each is None else parse_time(each, now) for each in (options.start, options.end))
     if start_time is not None and end_time is not None and start_time > end_time:

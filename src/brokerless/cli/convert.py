@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import UNUSABLE, Output, progress
-from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_spark, size
+from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table
@@ -52,7 +52,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--level", type=int, metavar="N", help=help_of_level)
     help_of_size = "pack records into batches as a producer with this batch.size does (batches stay as they are)"
     add("--batch-size", type=size, metavar="SIZE", help=help_of_size)
-    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    add_segment_bytes(parser)
     levels = ("read_uncommitted", "read_committed")
     add("--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided "
         "transactions")  # fmt: skip
@@ -66,22 +66,17 @@ def run(options: Namespace) -> int:
     from brokerless.format.compression import DEFAULT_LIMIT
     from brokerless.format.convert import Target
     from brokerless.jobs.convert import Conversion, convert, plan
-    from brokerless.log.config import LogConfig
 
     asked = (options.format, options.codec, options.batch_size, options.segment_bytes)
     if all(each is None for each in asked):
         raise UsageError("there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes")
     magic = None if options.format is None else _FORMATS.index(options.format)
     target = Target(magic, options.codec, options.level, options.batch_size)
-    config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+    config = log_config(options)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     conversion = Conversion(target, config, options.isolation, limit, options.dry_run)
     output = Output()
-    partitions = [
-        each.paths
-        for log in output.open(options.paths, options.include)
-        for each in output.chosen(log, options.topic, options.partition)
-    ]
+    partitions = output.partitions(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()

@@ -60,11 +60,7 @@ def run(options: Namespace) -> int:
         options.dry_run,
     )
     output = Output()
-    partitions = [
-        each.paths
-        for log in output.open(options.paths, options.include)
-        for each in output.chosen(log, options.topic, options.partition)
-    ]
+    partitions = output.partitions(options)
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()

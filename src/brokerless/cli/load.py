@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output, progress
-from brokerless.cli.parser import add_manifest, count, size
+from brokerless.cli.parser import add_manifest, add_segment_bytes, count, size
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
@@ -73,7 +73,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     add("--format", choices=_FORMATS, default="v2", help="message format (v2)")
     add("--batch-size", type=size, metavar="SIZE", help="batch.size of the producer (16KiB)")
-    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    add_segment_bytes(parser)
     add("--index-interval-bytes", type=size, metavar="SIZE", help="index.interval.bytes (4KiB)")
     help_of_type = "message.timestamp.type, where no column says it (CreateTime)"
     add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)

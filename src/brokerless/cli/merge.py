@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
-from brokerless.cli.parser import add_max_batch_bytes, size
+from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, log_config
 from brokerless.errors import UnreadableError
 from brokerless.views.table import count_of, format_bytes
 
@@ -39,7 +39,7 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
     add("--committed-only", action="store_true", help="leave out what is not known to be committed")
-    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    add_segment_bytes(parser)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would become of it")
     add_max_batch_bytes(parser)
 
@@ -47,7 +47,6 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.compression import DEFAULT_LIMIT
     from brokerless.jobs.merge import Merge, merge, plan
-    from brokerless.log.config import LogConfig
     from brokerless.views.merge import row
 
     output = Output()
@@ -60,7 +59,7 @@ def run(options: Namespace) -> int:
     def is_chosen(partition: PartitionPath) -> bool:
         return partition.path in chosen
 
-    config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+    config = log_config(options)
     how = Merge(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.committed_only)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
     results: list[Result] = []

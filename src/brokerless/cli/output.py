@@ -12,6 +12,9 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.printable import readable, show_name
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from brokerless.log.directory import PartitionPath
     from brokerless.log.names import PartitionState
     from brokerless.logs import Log, Partition
 
@@ -90,6 +93,14 @@ class Output:
                 self.unreadable(error)
             else:
                 yield log
+
+    def partitions(self, options: Namespace) -> list[PartitionPath]:
+        """All partitions that a command line asks for, of all of its paths."""
+        return [
+            each.paths
+            for log in self.open(options.paths, options.include)
+            for each in self.chosen(log, options.topic, options.partition)
+        ]
 
     def chosen(self, log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:
         """The partitions of a log that are asked for; a topic or number that none of them has is told."""

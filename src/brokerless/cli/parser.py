@@ -6,7 +6,10 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from brokerless.log.config import LogConfig
 
 STATES = ("future", "delete", "stray")
 """What a partition's directory can be but live, by its name."""
@@ -92,6 +95,18 @@ def add_max_batch_bytes(parser: ArgumentParser) -> None:
         help="what one batch may inflate to, as 500MB or 1GiB (128MiB); a larger one is damage, so that a small file "
         "cannot fill the memory",
     )
+
+
+def add_segment_bytes(parser: ArgumentParser) -> None:
+    """The option of those commands that write logs."""
+    parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+
+
+def log_config(options: Namespace) -> LogConfig:
+    """The topic settings of a command with :func:`add_segment_bytes`."""
+    from brokerless.log.config import LogConfig
+
+    return LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
 
 
 def add_spark(parser: ArgumentParser) -> None:

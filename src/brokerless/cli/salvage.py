@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
-from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
+from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
 from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes
 
@@ -38,7 +38,7 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
     add("--carve", action="store_true", help="the paths are files of unknown content, such as images of disks")
-    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+    add_segment_bytes(parser)
     add("--partial", action="store_true", help="of batches whose checksum is right, but which break off inside, take "
         "the records before (v2)")  # fmt: skip
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be lost")
@@ -49,7 +49,6 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.compression import DEFAULT_LIMIT
     from brokerless.jobs.salvage import Salvage, plan, salvage
-    from brokerless.log.config import LogConfig
     from brokerless.views.salvage import row
 
     if options.carve:
@@ -64,7 +63,7 @@ def run(options: Namespace) -> int:
     def is_chosen(partition: PartitionPath) -> bool:
         return partition.path in chosen
 
-    config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+    config = log_config(options)
     how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[Result] = []
@@ -86,14 +85,13 @@ def _carve(options: Namespace) -> int:
     from brokerless.format.compression import DEFAULT_LIMIT
     from brokerless.jobs.salvages.carve import Carved, Carving, carve, check
     from brokerless.log.bulk import output_directory
-    from brokerless.log.config import LogConfig
     from brokerless.log.storage import open_file
     from brokerless.views.salvage import carved_lines, carved_row
 
     if options.topic or options.partition or options.include or options.partial:
         raise UsageError("--carve reads bytes: it knows no topics, partitions or states, and only whole batches")
     output = Output()
-    config = LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+    config = log_config(options)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     to = output_directory(options.to, options.paths)
     carvings = [Carving(path, to, config, limit, options.dry_run) for path in options.paths]

@@ -33,12 +33,8 @@ def run(options: Namespace) -> int:
 
     output = Output()
     counts: Counter[str] = Counter()
-    partitions = [
-        each.paths
-        for log in output.open(options.paths, options.include)
-        for each in output.chosen(log, options.topic, options.partition)
-    ]
-    total = sum(segment.log.size or 0 for each in partitions for segment in each.segments)
+    partitions = output.partitions(options)
+    total = sum(each.size for each in partitions)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     with (
         progress("bytes", total) as done,

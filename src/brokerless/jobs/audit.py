@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from time import time
 
 import numpy as np
 
+from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.internals.records import TOPICS
@@ -83,7 +83,7 @@ def audit_partition(
 
     Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
     """
-    follower = _Follower.of(partition, lines, now_ms or int(time() * 1000), storage_options)
+    follower = _Follower.of(partition, lines, now_ms or clock.now(), storage_options)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
     for finding in _findings(partition, follower, lines, limit, storage_options, done):
@@ -125,7 +125,7 @@ class Task:
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(segment.log.size or 0 for segment in self.partition.segments)
+        return self.partition.size
 
 
 def audit_partitions(
@@ -141,7 +141,7 @@ def audit_partitions(
 ) -> Generator[PartitionAudit | UnreadableError]:
     """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.job.run` takes them."""
-    now_ms = int(time() * 1000)
+    now_ms = clock.now()
     tasks = [Task(each, notes.of(each), now_ms, limit, storage_options) for each in partitions]
     name = "brokerless audit"
     results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
@@ -222,7 +222,7 @@ class _Follower:
             Gaps(is_compacted=names.CLEANER_CHECKPOINT in lines),
             Timestamps(now_ms),
             Transactions(partition.producer_snapshots, storage_options),
-            Summary(sum(segment.log.size or 0 for segment in partition.segments)),
+            Summary(partition.size),
         )
 
     def watch(self, chunk: Chunk, path: str) -> Iterator[Finding]:

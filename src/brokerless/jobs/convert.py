@@ -22,7 +22,7 @@ from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
-from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
 from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, full_path, note_directory, note_file
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
@@ -84,7 +84,7 @@ class Task:
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(segment.log.size or 0 for segment in self.source.segments)
+        return self.source.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def convert(
     if not tasks:
         return
     dry_run = tasks[0].conversion.dry_run
-    order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
+    order = longest_first(tasks)
     with ExitStack() as stack:
         job = None if manifest is None else full_path(manifest.path)
         owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory, job))

@@ -104,6 +104,11 @@ def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str =
         yield context
 
 
+def longest_first(tasks: Sequence[Sized]) -> list[int]:
+    """The tasks' numbers in the order to run them: the longest is not to begin last."""
+    return sorted(range(len(tasks)), key=lambda index: -tasks[index].size)
+
+
 def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:
     """Values in the order of their tasks; those that come early wait."""
     early: dict[int, ValueT] = {}

@@ -10,7 +10,6 @@ take their names; before that, an error leaves nothing.
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless import arrow
+from brokerless import arrow, clock
 from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, encode, observe
 from brokerless.errors import UsageError
 from brokerless.format.encode import Encoder, Ratio
@@ -159,7 +158,7 @@ class Loader:
         self._begin_output = begin
         self._start_offset = placement.start_offset
         self._own_timestamp = placement.timestamp
-        self._timestamp = int(time.time() * 1000) if placement.timestamp is None else placement.timestamp
+        self._timestamp = clock.now() if placement.timestamp is None else placement.timestamp
         self._topic_id = placement.topic_id
         self._topic_ids: dict[str, str] = {}
         self._ratios: dict[str, Ratio] = {}

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import time
 
 import numpy as np
 
+from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.audits.notes import Lines
 from brokerless.jobs.verify import find_next_batch
@@ -26,8 +26,6 @@ from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.recovery import RecoveryPlan, plan_recovery
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.storage import File, open_file
-
-_METADATA_TOPIC = "__cluster_metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +104,9 @@ def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = No
     checkpoints = Checkpoints(
         _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
     )
-    if partition.topic == _METADATA_TOPIC:  # KRaft takes its own log for not flushed, whatever is noted
+    if partition.topic == names.CLUSTER_METADATA:  # KRaft takes its own log for not flushed, whatever is noted
         checkpoints, clean = Checkpoints(), False
-    now_ms = int(time() * 1000) if now_ms is None else now_ms
+    now_ms = clock.now() if now_ms is None else now_ms
     try:
         plan = plan_recovery(partition.path, LogConfig(), checkpoints, now_ms, clean=clean, trusting=True)
     except UnreadableError as error:

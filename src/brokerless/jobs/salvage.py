@@ -15,7 +15,7 @@ from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.convert import topic_id_of
-from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
 from brokerless.jobs.salvages.losses import Loss
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log, noted_epochs
 from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
@@ -153,7 +153,7 @@ def salvage(
     """
     if not tasks:
         return
-    order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)  # the longest is not to begin last
+    order = longest_first(tasks)
     with ExitStack() as stack:
         dry_run = tasks[0].salvage.dry_run
         owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))

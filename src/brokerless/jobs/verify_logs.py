@@ -35,7 +35,7 @@ class SegmentTask:
 
     @property
     def size(self) -> int:
-        return self.segment.log.size or 0
+        return self.segment.size
 
     @property
     def is_first(self) -> bool:
@@ -67,7 +67,7 @@ class RestTask:
     @property
     def size(self) -> int:
         """About what reading only headers comes to."""
-        return sum(segment.log.size or 0 for segment in self.partition.segments) // 16
+        return self.partition.size // 16
 
 
 def verify(

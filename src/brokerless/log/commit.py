@@ -116,11 +116,8 @@ def commit_held(
         if growing:
             for (topic, partition), pieces in growing.items():
                 check_continued(at, topic, partition)
-                if topic == "__cluster_metadata":
-                    text = "this is KRaft's own log, and a broker does not start with other records in it"
-                    raise UsageError(f"{at.join(names.partition_directory(topic, partition))}: {text}")
                 (there,) = resolve(at.join(names.partition_directory(topic, partition))).partitions
-                if there.segments:  # what is refused is refused before anything is changed
+                if there.segments and pieces[0].has_offsets:  # refused before anything is changed
                     check_behind(look(there).end_offset, pieces[0])
             was_clean = stack.enter_context(mark_taken_away(at.local, held))
             journal = _grow_all(at.local, journal, growing, config, was_clean)
@@ -255,7 +252,12 @@ def _check_new(directory: Destination, partition: Unfinished) -> None:
 def check_continued(directory: Destination, topic: str, partition: int) -> None:
     """Raises :class:`UsageError` for a partition that is there, but where none can be continued."""
     name = names.partition_directory(topic, partition)
-    if directory.is_remote and directory.exists(name):
+    if not directory.exists(name):
+        return
+    if topic == names.CLUSTER_METADATA:
+        text = "this is KRaft's own log, and a broker does not start with other records in it"
+        raise UsageError(f"{directory.join(name)}: {text}")
+    if directory.is_remote:
         raise UsageError(
             f"{directory.join(name)}: this partition is there, and what is in an object store is not continued; "
             "write to another directory, or append to a copy on a disk and send that"

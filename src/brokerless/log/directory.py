@@ -47,6 +47,11 @@ class SegmentPaths:
     transaction_index: Entry | None = None
     producer_snapshot: Entry | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of its log."""
+        return self.log.size or 0
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionPath:
@@ -70,6 +75,11 @@ class PartitionPath:
     leftovers: tuple[Entry, ...] = ()
     foreign: tuple[Entry, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes of its segments' logs."""
+        return sum(segment.size for segment in self.segments)
 
 
 @dataclass(frozen=True, slots=True)

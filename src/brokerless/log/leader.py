@@ -7,11 +7,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless import clock
 from brokerless.format.append import append
 from brokerless.format.appending import AppendConfig, Appended, Refusal
 from brokerless.format.batches import read_headers, walk
 from brokerless.log.producer_checks import Duplicate, Origin, check_append
-from brokerless.log.writer import LogWriter, now_ms
+from brokerless.log.writer import LogWriter
 
 
 def append_as_leader(
@@ -28,7 +29,7 @@ def append_as_leader(
     A :class:`Duplicate` was appended before: nothing is written, and its offsets are those that it got then. Raises
     :class:`RefusedError` where a follower would refuse as well (a batch larger than a segment), and UnwritableError.
     """
-    at_ms = now_ms() if at_ms is None else at_ms
+    at_ms = clock.now() if at_ms is None else at_ms
     appended = append(buffer, config, log.log_end_offset, partition_leader_epoch, at_ms, origin)
     if isinstance(appended, Refusal):
         return appended

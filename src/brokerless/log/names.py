@@ -32,6 +32,8 @@ QUORUM_STATE = "quorum-state"
 PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE})
 """What a partition's directory holds beside its segments; ``quorum-state`` only in ``__cluster_metadata-0``."""
 
+CLUSTER_METADATA = "__cluster_metadata"
+"""The topic of KRaft's own log."""
 META_PROPERTIES = "meta.properties"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"

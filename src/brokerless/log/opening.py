@@ -5,9 +5,11 @@ Sources: ``LogManager.loadLog``, ``LogLoader.load``, ``UnifiedLog`` (4.1.1).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.atomic import sync_directory, write_file
@@ -15,12 +17,12 @@ from brokerless.log.checkpoint_writers import partition_metadata, random_id
 from brokerless.log.config import LogConfig
 from brokerless.log.index_writers import SegmentState
 from brokerless.log.lock import Held, lock_directory, only_writer, spoil
-from brokerless.log.offset_checkpoints import read_checkpoints, write_checkpoints
+from brokerless.log.offset_checkpoints import Checkpoints, read_checkpoints, write_checkpoints
 from brokerless.log.producer_loading import Producers, load_producers, no_producers
 from brokerless.log.producers import ProducerState, snapshots_out_of_range, stray_snapshots
 from brokerless.log.recovery import RecoveryPlan, apply_recovery, plan_recovery
 from brokerless.log.segment_files import list_files
-from brokerless.log.writer import Contents, LogWriter, now_ms, unwritable
+from brokerless.log.writer import Contents, LogWriter, unwritable
 
 DEFAULTS = LogConfig()
 
@@ -59,12 +61,8 @@ def open_log(
             contents = begin(path, start_offset, topic_id)
             sync_directory(log_directory)
         closing = stack.pop_all()
-        return LogWriter(
-            path,
-            config,
-            contents,
-            lambda checkpoints: write_checkpoints(log_directory, {(topic, partition): checkpoints}),
-            lambda is_sound: _release(closing, held, is_sound),
+        return _writer(
+            log_directory, (topic, partition), config, contents, lambda is_sound: _release(closing, held, is_sound)
         )
 
 
@@ -78,20 +76,23 @@ def reopen_log(log_directory: Path, topic: str, partition: int, config: LogConfi
         stack.enter_context(only_writer(path))
         contents = _recover(log_directory, topic, partition, config, None, was_clean)
         closing = stack.pop_all()
-        return LogWriter(
-            path,
-            config,
-            contents,
-            lambda checkpoints: write_checkpoints(log_directory, {(topic, partition): checkpoints}),
-            lambda _: closing.close(),
-        )
+        return _writer(log_directory, (topic, partition), config, contents, lambda _: closing.close())
+
+
+def _writer(
+    log_directory: Path, place: tuple[str, int], config: LogConfig, contents: Contents, close: Callable[[bool], None]
+) -> LogWriter:
+    def note(checkpoints: Checkpoints) -> None:
+        write_checkpoints(log_directory, {place: checkpoints})
+
+    return LogWriter(log_directory / names.partition_directory(*place), config, contents, note, close)
 
 
 def _recover(
     log_directory: Path, topic: str, partition: int, config: LogConfig, at_ms: int | None, was_clean: bool
 ) -> Contents:
     checkpoints = read_checkpoints(log_directory, topic, partition)
-    at_ms = now_ms() if at_ms is None else at_ms
+    at_ms = clock.now() if at_ms is None else at_ms
     path = log_directory / names.partition_directory(topic, partition)
     plan = plan_recovery(path, config, checkpoints, at_ms, clean=was_clean)
     apply_recovery(plan)

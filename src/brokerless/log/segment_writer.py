@@ -8,13 +8,13 @@ what was to be written, as after a crash, and recovery cuts that off.
 from __future__ import annotations
 
 import os
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless import clock
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.log import names
@@ -35,7 +35,7 @@ class SegmentWriter:
         """Opens the segment's files, or makes them, and cuts them to what ``state`` says is in them. The transaction
         index keeps its first ``transactions`` entries; all of them if that is None."""
         self._directory = directory
-        self._created = _now()
+        self._created = clock.now()
         self._placement = Placement(state, limits_of(config))
         offsets_size = state.offset_entries * layouts.OFFSET_INDEX_ENTRY.itemsize
         times_size = state.time_entries * layouts.TIME_INDEX_ENTRY.itemsize
@@ -84,7 +84,7 @@ class SegmentWriter:
 
         ``batches`` lie one behind the other in ``buffer``.
         """
-        placed = self._placement.place(batches, row, _now() - self._created)
+        placed = self._placement.place(batches, row, clock.now() - self._created)
         if placed.end > row:
             _write(self._log, buffer[int(batches.positions[row]) : int(batches.ends[placed.end - 1])])
             _write(self._offsets, placed.offset_index)
@@ -118,7 +118,3 @@ def _write(descriptor: int, data: NDArray[np.uint8] | bytes) -> None:
     view = memoryview(data.data if isinstance(data, np.ndarray) else data)
     while len(view):
         view = view[os.write(descriptor, view[:_MOST_AT_ONCE]) :]
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -7,7 +7,6 @@ it, then what says that both are there. Everything appended counts as replicated
 from __future__ import annotations
 
 import operator
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless import clock
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.format import layouts
 from brokerless.log import names
@@ -323,7 +323,7 @@ class LogWriter:
         for offset in snapshots_out_of_range(offsets, self._log_start_offset, self._log_end_offset):
             self._drop_snapshot(offset)
         limits = self._log_start_offset, self._log_end_offset
-        self._producers = load_producers(list_files(self._directory), self._segments, *limits, now_ms())
+        self._producers = load_producers(list_files(self._directory), self._segments, *limits, clock.now())
         for offset in self._producers.corrupt:
             self._drop_snapshot(offset)
         self._write_snapshots()
@@ -343,7 +343,7 @@ class LogWriter:
 
     def _describe(self) -> list[Segment]:
         state = self._active.state
-        timestamp = state.max_timestamp if state.max_timestamp >= 0 else now_ms()
+        timestamp = state.max_timestamp if state.max_timestamp >= 0 else clock.now()
         closed = describe_for_retention(list_files(self._directory), self._segments[:-1])
         return [*closed, Segment(state.base_offset, state.size, timestamp)]
 
@@ -390,7 +390,3 @@ def unwritable(path: object) -> Generator[None]:
         yield
     except OSError as error:
         raise UnwritableError(f"{error.filename or path}: {error.strerror or error}") from error
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -231,7 +231,7 @@ class Follower:
             if not before or after > begin:
                 return
             size = before.get(base, 0)
-            if base not in before or (after in before and (segment.log.size or 0) > (size or 0)):
+            if base not in before or (after in before and segment.size > (size or 0)):
                 self._lose(f"{segment.log.path}: this came into the log after what follows it was read")
 
     def _spans(

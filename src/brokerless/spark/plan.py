@@ -159,12 +159,12 @@ def _there(offset: int, partition: Partition, options: Options) -> int:
 def _split_bytes(options: Options, partitions: list[Partition]) -> int:
     if options.min_partitions is None:
         return options.split_bytes
-    total = sum(segment.log.size or 0 for each in partitions for segment in each.segment_paths)
+    total = sum(segment.size for each in partitions for segment in each.segment_paths)
     return max(1, min(options.split_bytes, -(-total // options.min_partitions)))
 
 
 def _whole(partition: Partition) -> Split:
-    cost = sum(segment.log.size or 0 for segment in partition.segment_paths)
+    cost = sum(segment.size for segment in partition.segment_paths)
     return Split(partition.topic, partition.partition, None, partition.paths, cost=cost)
 
 
@@ -198,7 +198,7 @@ def _splits(
             segment,
             bounds=wanted,
             transactions=own,
-            cost=segment.log.size or 0,
+            cost=segment.size,
             findings=tuple(each for each in found if each.file == segment.log.path),
         )
         if options.table == "segments":

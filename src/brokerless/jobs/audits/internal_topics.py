@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from brokerless.errors import Finding
+from brokerless.internals.records import CLUSTER_METADATA, TRANSACTION_STATE
 from brokerless.jobs.audits.transactions import OpenTransaction
 
 Rows = list[dict[str, Any]]
@@ -19,8 +20,6 @@ Place = tuple[str, int]
 
 TABLES = ("offsets", "transactionalIds", "topics", "partitions")
 """The tables of :mod:`brokerless.internals` that are asked."""
-
-_CLUSTER_METADATA, _TRANSACTION_STATE = "__cluster_metadata", "__transaction_state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,10 @@ def check_internal_topics(
 
 
 def _transactions(tables: Mapping[str, Rows], replicas: Mapping[Place, Replica]) -> Iterator[Finding]:
-    states = [place for place in replicas if place[0] == _TRANSACTION_STATE]
+    states = [place for place in replicas if place[0] == TRANSACTION_STATE]
     if not states:
         return
-    wanted = {row["topic"]: row["partitions"] for row in tables["topics"]}.get(_TRANSACTION_STATE)
+    wanted = {row["topic"]: row["partitions"] for row in tables["topics"]}.get(TRANSACTION_STATE)
     is_whole = wanted == len(states)
     by_producer = {row["producerId"]: row for row in tables["transactionalIds"]}
     for place, replica in replicas.items():
@@ -99,7 +98,7 @@ def _directories(
     topics = {topic_id: name for name, topic_id in ids.items()}
     rows = {(row["topic"], row["partition"]): row for row in tables["partitions"]}
     for place, replica in replicas.items():
-        if place[0] == _CLUSTER_METADATA or replica.topic_id is None:
+        if place[0] == CLUSTER_METADATA or replica.topic_id is None:
             continue
         if replica.topic_id not in topics:
             text = "the cluster's metadata has no topic with the ID that is noted here: a broker takes this for stray"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import column_of_numbers, numbers
 from brokerless.jobs.exports import target
 from brokerless.jobs.exports.manifest import file_name
+from brokerless.log.destination import writing
 from brokerless.log.storage import StorageOptions, join
 from brokerless.schemas import RECORDS
 
@@ -150,7 +151,7 @@ class _Parquet:
             self._file = target.NewFile(layout.directory, self.name, layout.storage_options)
             self._sink = pa.PythonFile(self._file.sink, mode="w")
         self._path = self.name if self._file is None else self._file.path
-        with target.writing(self._path):
+        with writing(self._path):
             self._writer = pq.ParquetWriter(self._sink, SCHEMA, compression=layout.codec)
 
     @property
@@ -159,13 +160,13 @@ class _Parquet:
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
         table = pa.Table.from_batches(batches, SCHEMA)
-        with target.writing(self._path):
+        with writing(self._path):
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._records += table.num_rows
         self._last_offset = int(numbers(batches[-1].column("offset"), np.int64)[-1])
 
     def finish(self) -> Written:
-        with target.writing(self._path):
+        with writing(self._path):
             self._writer.close()
         size = self.size
         if self._file is not None:

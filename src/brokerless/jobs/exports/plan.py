@@ -199,7 +199,7 @@ def _tasks(
     is_live = not storage.is_remote(source.path) and is_locked(Path(storage.local(source.path)).resolve().parent)
     pieces = list(_pieces(source, start, end, _TASK_BYTES if export.isolation == "read_uncommitted" else None))
     for number, (piece, begin, stop) in enumerate(pieces):
-        size = sum(segment.log.size or 0 for segment in piece.segments) - _skipped(piece, begin, storage_options)
+        size = sum(segment.size for segment in piece.segments) - _skipped(piece, begin, storage_options)
         is_last = number == len(pieces) - 1
         yield make(piece, start=begin, end=stop, is_last=is_last, is_live=is_live and is_last, size=size)
 
@@ -212,7 +212,7 @@ def _pieces(source: PartitionPath, start: int, end: int, size: int | None) -> It
     group, held = list[int](), 0
     for number, (segment, after) in enumerate(chosen):
         group.append(number)
-        held += segment.log.size or 0
+        held += segment.size
         is_last = number == len(chosen) - 1
         if is_last or (size is not None and held >= size):
             own = tuple(chosen[each][0] for each in group)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from brokerless.errors import UnwritableError, UsageError
+from brokerless.errors import UsageError
 from brokerless.log import names, storage
 from brokerless.log.atomic import rename, sync_directory, write_file
+from brokerless.log.destination import writing
 from brokerless.log.storage import StorageOptions
 
 UNFINISHED = "_unfinished"
@@ -37,7 +38,7 @@ class NewFile:
         with writing(self.path):
             if self.is_remote:
                 self.unfinished = self.path
-                fs, inner = _file_system(self.path, storage_options)
+                fs, inner = storage.file_system(self.path, storage_options)
                 self.sink: Any = fs.open(inner, "wb", autocommit=False, block_size=_BLOCK)
             else:
                 beside = Path(storage.local(directory)) / UNFINISHED
@@ -82,7 +83,7 @@ def write(path: str, data: bytes, storage_options: StorageOptions | None) -> Non
     """Makes ``data`` the whole content of a small file, at once."""
     with writing(path):
         if storage.is_remote(path):
-            fs, inner = _file_system(path, storage_options)
+            fs, inner = storage.file_system(path, storage_options)
             fs.pipe_file(inner, data)
         else:
             local = Path(storage.local(path))
@@ -94,7 +95,7 @@ def remove(path: str, storage_options: StorageOptions | None) -> None:
     """Removes a file that may have gone already."""
     with writing(path), suppress(FileNotFoundError):
         if storage.is_remote(path):
-            fs, inner = _file_system(path, storage_options)
+            fs, inner = storage.file_system(path, storage_options)
             fs.rm_file(inner)
         else:
             Path(storage.local(path)).unlink()
@@ -112,7 +113,7 @@ def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
         root = Path(storage.local(directory))
         return sorted(str(each.relative_to(root)) for each in root.rglob("*") if each.is_file())
     with writing(directory):
-        fs, inner = _file_system(directory, storage_options)
+        fs, inner = storage.file_system(directory, storage_options)
         fs.invalidate_cache()
         prefix = f"{str(inner).rstrip('/')}/"
         found = (str(each) for each in fs.find(inner))
@@ -147,29 +148,3 @@ def only_export(path: str) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-@contextmanager
-def writing(path: str) -> Generator[None]:
-    """Turns what a storage raises into one error that says which path it was."""
-    try:
-        yield
-    except (OSError, ValueError, ImportError) as error:
-        raise UnwritableError(f"{path}: {_reason(error)}") from error
-    except Exception as error:
-        if not storage.is_remote(path):
-            raise
-        raise UnwritableError(f"{path}: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
-
-
-def _file_system(path: str, storage_options: StorageOptions | None) -> tuple[Any, Any]:
-    import fsspec.core  # pyright: ignore[reportMissingTypeStubs]
-
-    core: Any = fsspec.core
-    return core.url_to_fs(path, **(storage_options or {}))

@@ -137,7 +137,7 @@ def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator
     for each in paths:
         for segment in each.segments:
             index = None if segment.offset_index is None else segment.offset_index.path
-            yield Source(segment.log.path, segment.base_offset, segment.log.size or 0, index)
+            yield Source(segment.log.path, segment.base_offset, segment.size, index)
     for each in paths:
         for entry in each.leftovers:
             named = names.parse_segment_file(entry.name)

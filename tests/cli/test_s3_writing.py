@@ -64,6 +64,17 @@ def test_commands_write_there_what_they_write_on_a_disk(
     assert files(download(s3, target, tmp_path / "again")) == files(fetched)
 
 
+def test_salvage_writes_tables_there_as_on_a_disk(run: Run, data: Path, s3: S3, tmp_path: Path) -> None:  # noqa: F811
+    command = ["salvage", "--as", "parquet", "-t", "segments", "-t", "damaged", data, "--to"]
+    target = s3.url("tables")
+    local, remote = run(*command, tmp_path / "out"), run(*command, target)
+    assert remote.out.decode().replace(target, str(tmp_path / "out")) == local.out.decode()
+    written = files(tmp_path / "out")
+    assert files(download(s3, target, tmp_path / "fetched")) == written
+    assert any(name.endswith(".parquet") for name in written)
+    assert "is in it already" in run(*command, target).err
+
+
 def rows(path: Path, count: int) -> Path:
     path.write_text("".join(f'{{"key": "k{row % 7}", "value": "{row:0100}"}}\n' for row in range(count)))
     return path

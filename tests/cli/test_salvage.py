@@ -76,6 +76,25 @@ def test_an_image_of_a_disk_is_carved(run: Run, tmp_path: Path) -> None:
     assert line["target"] == str(tmp_path / "json" / "carved-0")
 
 
+def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, disk: Path, tmp_path: Path) -> None:
+    logs, tables = run("salvage", disk, "--to", tmp_path / "to"), tmp_path / "tables"
+    shutil.move(tmp_path / "to", tmp_path / "logs")
+    result = run("salvage", disk, "--to", tmp_path / "to", "--as", "parquet")
+    assert (result.exit_code, result.lines, result.err) == (logs.exit_code, logs.lines, logs.err)
+    shutil.move(tmp_path / "to", tables)
+    assert run("load", tables, "--to", tmp_path / "loaded").exit_code == 0
+    read = [run("cat", tmp_path / each, "--json").json for each in ("logs", "loaded")]
+    facts = [[(row["topic"], row["partition"], row["offset"], row["value"]) for row in rows] for rows in read]
+    assert facts[0] == facts[1] != []
+    damaged, sound = run("salvage", disk, "--to", tmp_path / "json", "--as", "parquet", "--json").json
+    assert damaged["target"] == sound["target"] == str(tmp_path / "json")
+    assert all((tmp_path / "json" / file).stat().st_size for each in (damaged, sound) for file in each["files"])
+    assert "is in it already" in run("salvage", disk, "--to", tables, "--as", "parquet").err
+    image = sorted((DATA / "segments-0").glob("*.log"))[0]
+    (carved,) = run("salvage", "--carve", image, "--to", tmp_path / "carved", "--as", "parquet", "--json").json
+    assert carved["files"] == ["topic=carved/partition-0-00000000000000000000.parquet"]
+
+
 def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) -> None:
     image = tmp_path / "disk.img"
     image.write_bytes(bytes(10_000))
@@ -92,6 +111,7 @@ def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) ->
         ((DATA, "-t", "no-such"), "no partition is as asked for"),
         (("--carve", DATA), "this is a directory"),
         (("--carve", DATA / "meta.properties", "-t", "txn"), "--carve reads bytes"),
+        ((DATA, "--as", "parquet", "--segment-bytes", "1GB"), "there are no segments with --as parquet"),
     ],
 )
 def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:

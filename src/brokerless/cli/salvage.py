@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
-What is sound of damaged partitions, as clean partitions of a new log directory that a broker can serve; and what is
-lost: which offsets, how many bytes, from when to when, and why.
+What is sound of damaged partitions, as clean partitions of a new log directory that a broker can serve, or as tables;
+and what is lost: which offsets, how many bytes, from when to when, and why.
 
 Every batch is taken that is whole, has the right checksum and decodes, also behind damage. Offsets never change, and
 what is missing stays a hole. What is there twice is taken once. Nothing is written to what is read.
+
+With --as parquet, the records that a consumer would get become Parquet files, as brokerless export writes them:
+DIRECTORY/topic=NAME/*.parquet.
 
 With --include delete, log files that wait for their deletion (*.deleted, and directories *-delete) are read as well.
 
@@ -30,6 +33,7 @@ EXAMPLES = """\
   brokerless salvage /mnt/broken --to saved --dry-run
   brokerless salvage /mnt/broken --to saved
   brokerless salvage /mnt/broken --to saved --include delete,stray --json
+  brokerless salvage /mnt/broken --to tables --as parquet
   brokerless salvage --carve disk.img --to carved
 """
 
@@ -38,6 +42,8 @@ def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
     add("--carve", action="store_true", help="the paths are files of unknown content, such as images of disks")
+    add("--as", dest="form", choices=("segments", "parquet"), default="segments", help="what is written: a log that a "
+        "broker can serve (segments), or Parquet files")  # fmt: skip
     add_segment_bytes(parser)
     add("--partial", action="store_true", help="of batches whose checksum is right, but which break off inside, take "
         "the records before (v2)")  # fmt: skip
@@ -51,6 +57,9 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.salvage import Salvage, plan, salvage
     from brokerless.views.salvage import row
 
+    parquet = options.form == "parquet"
+    if parquet and options.segment_bytes is not None:
+        raise UsageError("--segment-bytes: there are no segments with --as parquet")
     if options.carve:
         return _carve(options)
     output = Output()
@@ -64,7 +73,7 @@ def run(options: Namespace) -> int:
         return partition.path in chosen
 
     config = log_config(options)
-    how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial)
+    how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial, parquet)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[Result] = []
     with progress("bytes", sum(task.size for task in tasks) * (1 if options.dry_run else 2)) as done:
@@ -94,7 +103,8 @@ def _carve(options: Namespace) -> int:
     config = log_config(options)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     to = output_directory(options.to, options.paths)
-    carvings = [Carving(path, to, config, limit, options.dry_run) for path in options.paths]
+    parquet = options.form == "parquet"
+    carvings = [Carving(path, to, config, limit, options.dry_run, parquet=parquet) for path in options.paths]
     total = 0
     for each in carvings:
         with open_file(each.path) as file:

@@ -1,4 +1,5 @@
-"""Salvage: what is sound of damaged partitions, as clean partitions of a new log directory, and what is missing.
+"""Salvage: what is sound of damaged partitions, as clean partitions of a new log directory or as tables, and what is
+missing.
 
 Every batch that is whole, has the right checksum and decodes is taken, wherever it is in the files of a partition;
 offsets never change, and what is missing stays a hole. Nothing is written to what is read.
@@ -7,17 +8,22 @@ offsets never change, and what is missing stays a hole. Nothing is written to wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.convert import topic_id_of
+from brokerless.jobs.exports.files import Written
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
 from brokerless.jobs.salvages.losses import Loss
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log, noted_epochs
+from brokerless.jobs.salvages.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
@@ -34,12 +40,14 @@ from brokerless.log.storage import StorageOptions
 @dataclass(frozen=True, slots=True)
 class Salvage:
     """How all partitions are salvaged. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done
-    but writing. ``partial``: of v2 batches whose checksum is right, but which break off inside, the records before."""
+    but writing. ``partial``: of v2 batches whose checksum is right, but which break off inside, the records before.
+    ``parquet``: tables are written, as an export writes them, and no log."""
 
     config: LogConfig = field(default_factory=LogConfig)
     limit: int = DEFAULT_LIMIT
     dry_run: bool = False
     partial: bool = False
+    parquet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class Task:
     topic: str
     partition: int
     directory: Destination
-    topic_id: str
+    topic_id: str | None
     salvage: Salvage
     owner: str = ""
     """In the names of directories that this job has not finished."""
@@ -89,6 +97,8 @@ class Result:
     misplaced: int
     partial: int = 0
     """Batches of which only some records were saved."""
+    files: tuple[str, ...] = ()
+    """The Parquet files, if these were asked for, within the target directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +107,7 @@ class Value:
 
     result: Result
     findings: tuple[Finding, ...]
-    unfinished: Unfinished | None
+    unfinished: Unfinished | tuple[Written, ...] | None
 
 
 def plan(
@@ -114,7 +124,7 @@ def plan(
     name is not known, or ``directory`` is in what is read.
     """
     to = output_directory(directory, [log.path for log in logs])
-    if not salvage.dry_run:
+    if not (salvage.dry_run or salvage.parquet):
         settle(to)
     tasks: list[Task] = []
     topic_ids: dict[str, str] = {}
@@ -127,13 +137,19 @@ def plan(
             if other is not None:
                 raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
             known = (topic_id_of(each, storage_options) for each in paths)
-            topic_id = next(filter(None, known), None) or topic_ids.get(topic) or random_id()
-            topic_ids[topic] = topic_id
+            topic_id = next(filter(None, known), None) or topic_ids.get(topic)
+            if topic_id is None and not salvage.parquet:
+                topic_id = random_id()
+            if topic_id is not None:
+                topic_ids[topic] = topic_id
             source = describe_files(paths, notes, include, storage_options)
             task = Task(source, topic, partition, to, topic_id, salvage)
-            if to.exists(task.name):
+            if not salvage.parquet and to.exists(task.name):
                 raise UsageError(f"{to.join(task.name)}: this partition exists already; write to another directory")
             tasks.append(task)
+    if salvage.parquet:
+        for topic, partitions in _partitions(tasks).items():
+            check_tables(to, topic, partitions, topic_ids.get(topic))
     return tasks
 
 
@@ -155,13 +171,16 @@ def salvage(
         return
     order = longest_first(tasks)
     with ExitStack() as stack:
-        dry_run = tasks[0].salvage.dry_run
-        owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))
+        how, owner, tables = tasks[0].salvage, "", None
+        if how.parquet and not how.dry_run:
+            tables = stack.enter_context(_tables(tasks))
+        elif not how.dry_run:
+            owner = stack.enter_context(outputs_of_job(tasks[0].directory))
         ordered = [replace(tasks[index], owner=owner) for index in order]
         name = "brokerless salvage"
         values = run(run_task, ordered, spark=spark, done=done, say=say, name=name, processes=processes)
         stack.enter_context(closing(values))
-        yield from in_order((order[at], _commit(value, report)) for at, value in values)
+        yield from in_order((order[at], _commit(value, report, tables)) for at, value in values)
 
 
 def run_task(task: Task, done: Done) -> Value:
@@ -172,11 +191,8 @@ def run_task(task: Task, done: Done) -> Value:
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run:
-        place = Place(task.directory, task.topic, task.partition, how.config, task.topic_id, task.owner)
         contents = Contents(saved, [file.path for file in task.source.files], found.begin, found.start, found.end)
-        epochs = noted_epochs(task.source, found.end)
-        options = task.source.storage_options
-        taken, unfinished = write_unfinished(place, contents, epochs, findings.append, done, how.limit, options)
+        taken, unfinished = _write(task, contents, findings.append, done)
         regions = [*regions, *found.unsaved(saved, taken)]
         saved = saved[taken]
     result = Result(
@@ -196,12 +212,47 @@ def run_task(task: Task, done: Done) -> Value:
     return Value(result, tuple(findings), unfinished)
 
 
-def _commit(value: Value, report: Report) -> Result:
+def _write(
+    task: Task, contents: Contents, report: Report, done: Done
+) -> tuple[NDArray[np.bool_], Unfinished | tuple[Written, ...]]:
+    how, options = task.salvage, task.source.storage_options
+    if how.parquet:
+        return write_table(_table(task), contents, how.config, report, done, how.limit, options)
+    place = Place(task.directory, task.topic, task.partition, how.config, task.topic_id or random_id(), task.owner)
+    epochs = noted_epochs(task.source, contents.end)
+    return write_unfinished(place, contents, epochs, report, done, how.limit, options)
+
+
+def _table(task: Task) -> Table:
+    return Table(task.directory, task.topic, task.partition)
+
+
+@contextmanager
+def _tables(tasks: Sequence[Task]) -> Generator[Tables]:
+    topic_ids = {task.topic: task.topic_id for task in tasks if task.topic_id is not None}
+    with tables_of_job(tasks[0].directory) as tables:
+        for topic, partitions in _partitions(tasks).items():
+            tables.begin(topic, partitions, topic_ids.get(topic))
+        yield tables
+
+
+def _partitions(tasks: Sequence[Task]) -> dict[str, list[int]]:
+    """The partitions of each topic."""
+    found: dict[str, list[int]] = {}
+    for task in tasks:
+        found.setdefault(task.topic, []).append(task.partition)
+    return found
+
+
+def _commit(value: Value, report: Report, tables: Tables | None) -> Result:
     for finding in value.findings:
         report(finding)
-    if value.unfinished is not None:
-        commit(value.result.task.directory, [value.unfinished])
-    return value.result
+    result = value.result
+    if isinstance(value.unfinished, Unfinished):
+        commit(result.task.directory, [value.unfinished])
+    elif value.unfinished is not None and tables is not None:
+        return replace(result, files=tables.commit(_table(result.task), value.unfinished, result.end_offset))
+    return result
 
 
 def _by_partition(log: LogDirectory, chosen: Callable[[PartitionPath], bool]) -> list[list[PartitionPath]]:

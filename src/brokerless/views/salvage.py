@@ -8,6 +8,7 @@ from typing import Any
 from brokerless.jobs.salvage import Result
 from brokerless.jobs.salvages.carve import TOPIC, Carved
 from brokerless.jobs.salvages.losses import NOT_THERE, Loss
+from brokerless.log.destination import Destination
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times
 
@@ -32,7 +33,7 @@ def row(result: Result) -> dict[str, Any]:
         "topic": task.topic,
         "partition": task.partition,
         "sources": [each.path for each in task.paths],
-        "target": None if task.salvage.dry_run else task.directory.join(task.name),
+        **_written(task.salvage.dry_run, task.salvage.parquet, task.directory, task.name, result.files),
         "startOffset": result.start_offset,
         "endOffset": result.end_offset,
         "batches": result.batches,
@@ -69,7 +70,7 @@ def carved_row(carved: Carved) -> dict[str, Any]:
         "topic": TOPIC,
         "partition": carved.partition,
         "source": carving.path,
-        "target": None if carving.dry_run else carving.directory.join(f"{TOPIC}-{carved.partition}"),
+        **_written(carving.dry_run, carving.parquet, carving.directory, f"{TOPIC}-{carved.partition}", carved.files),
         "firstOffset": carved.first_offset,
         "lastOffset": carved.last_offset,
         "leaderEpoch": carved.leader_epoch,
@@ -99,6 +100,13 @@ def carved_lines(found: Sequence[Carved]) -> Iterator[str]:
         for each, *times in zip(found, starts, ends, strict=True)
     ]
     return table(_CARVED, cells, right=(*_CARVED[2:6], *_CARVED[8:]))
+
+
+def _written(dry_run: bool, parquet: bool, to: Destination, name: str, files: Sequence[str]) -> dict[str, Any]:
+    """The partition's directory, or the files of its table."""
+    if parquet:
+        return {"target": None if dry_run else to.path, "files": list(files)}
+    return {"target": None if dry_run else to.join(name)}
 
 
 def _cells(each: Result) -> list[str]:

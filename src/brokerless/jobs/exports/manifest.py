@@ -107,6 +107,13 @@ def save(manifest: Manifest, directory: str, storage_options: StorageOptions | N
     target.write(path, json.dumps(value).encode() + b"\n", storage_options)
 
 
+def forget(manifest: Manifest, directory: str, storage_options: StorageOptions | None) -> None:
+    """Takes the manifest of a topic away of which nothing was exported. Raises :class:`UnwritableError`."""
+    own = topic_directory(directory, manifest.topic)
+    target.remove(storage.join(own, NAME), storage_options)
+    target.remove_if_empty(own)
+
+
 def clean(directory: str, manifest: Manifest, partitions: set[int], storage_options: StorageOptions | None) -> None:
     """Takes away what an interrupted run left of some partitions: it will be written again."""
     own = topic_directory(directory, manifest.topic)

@@ -107,6 +107,13 @@ def remove_unfinished(directory: str) -> None:
         shutil.rmtree(Path(storage.local(directory)) / UNFINISHED, ignore_errors=True)
 
 
+def remove_if_empty(directory: str) -> None:
+    """Removes a local directory in which nothing is; object stores have none."""
+    if not storage.is_remote(directory):
+        with suppress(OSError):
+            Path(storage.local(directory)).rmdir()
+
+
 def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
     """The paths of all files in a directory and below, relative to it, sorted; none if it is not there."""
     if not storage.is_remote(directory):

@@ -1,4 +1,5 @@
-"""Carving: batches out of any bytes, such as the image of a disk, as partitions ``carved-0``, ``carved-1``, ...
+"""Carving: batches out of any bytes, such as the image of a disk, as partitions ``carved-0``, ``carved-1``, ... of a
+log directory, or as tables.
 
 Nothing in a batch says which partition it is of. What is side by side with growing offsets is taken for one log; a run
 that begins at the offset where exactly one earlier run of the same file ended, in the same leader epoch, for its
@@ -8,6 +9,7 @@ continuation. What is not certain stays apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -17,7 +19,8 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
-from brokerless.jobs.salvages.writing import write_batches
+from brokerless.jobs.salvages.tables import Table, Tables, check_tables, tables_of_job, write_table
+from brokerless.jobs.salvages.writing import Contents, write_batches
 from brokerless.log.bulk import PartitionOutput
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
@@ -30,7 +33,8 @@ TOPIC = "carved"
 @dataclass(frozen=True, slots=True)
 class Carving:
     """What is carved out of ``path`` and written to ``directory``, as :func:`output_directory` gives it. ``limit``:
-    bytes that one batch may inflate to; ``dry_run``: everything is done but writing."""
+    bytes that one batch may inflate to; ``dry_run``: everything is done but writing; ``parquet``: tables are written,
+    as an export writes them, and no logs."""
 
     path: str
     directory: Destination
@@ -38,6 +42,7 @@ class Carving:
     limit: int = DEFAULT_LIMIT
     dry_run: bool = False
     storage_options: StorageOptions | None = None
+    parquet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +61,17 @@ class Carved:
     bytes: int
     min_timestamp: int
     max_timestamp: int
+    files: tuple[str, ...] = ()
+    """The Parquet files, if these were asked for, within the target directory."""
 
 
 def check(carvings: Sequence[Carving]) -> None:
     """Raises :class:`UsageError` if their directory has carved partitions already."""
     for each in carvings:
         name = f"{TOPIC}-0"
-        if each.directory.exists(name):
+        if each.parquet:
+            check_tables(each.directory, TOPIC, (0,))
+        elif each.directory.exists(name):
             raise UsageError(f"{each.directory.join(name)}: this partition exists already; write elsewhere")
 
 
@@ -81,13 +90,22 @@ def carve(
     order = np.argsort(groups, kind="stable")
     borders = np.searchsorted(groups[order], np.arange(groups.max(initial=-1) + 2)).tolist()
     partition = first
-    for start, end in pairwise(borders):
-        rows = order[start:end]
-        if not carving.dry_run:
-            rows = rows[_write(carving, partition, sound[rows], report)]
-        if len(rows):
-            yield _described(carving, partition, sound[rows], runs[rows])
-            partition += 1
+    with ExitStack() as stack:
+        tables = None
+        if carving.parquet and not carving.dry_run and len(sound):
+            tables = stack.enter_context(tables_of_job(carving.directory))
+            tables.begin(TOPIC, range(first, first + len(borders) - 1))
+        for start, end in pairwise(borders):
+            rows = order[start:end]
+            files: tuple[str, ...] = ()
+            if tables is not None:
+                taken, files = _write_table(carving, partition, sound[rows], report, tables)
+                rows = rows[taken]
+            elif not carving.dry_run:
+                rows = rows[_write(carving, partition, sound[rows], report)]
+            if len(rows):
+                yield _described(carving, partition, sound[rows], runs[rows], files)
+                partition += 1
 
 
 def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -133,7 +151,20 @@ def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: 
     return taken
 
 
-def _described(carving: Carving, partition: int, batches: NDArray[np.void], runs: NDArray[np.int64]) -> Carved:
+def _write_table(
+    carving: Carving, partition: int, batches: NDArray[np.void], report: Report, tables: Tables
+) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+    first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
+    contents = Contents(batches, [carving.path], first, first, end)
+    table = Table(carving.directory, TOPIC, partition)
+    how = carving.config, report, lambda _: None, carving.limit, carving.storage_options
+    taken, written = write_table(table, contents, *how)
+    return taken, tables.commit(table, written, end) if taken.any() else ()
+
+
+def _described(
+    carving: Carving, partition: int, batches: NDArray[np.void], runs: NDArray[np.int64], files: tuple[str, ...]
+) -> Carved:
     begins = np.flatnonzero(np.append(True, runs[1:] != runs[:-1]))
     ends = np.append(begins[1:], len(batches)) - 1
     stops = batches["position"] + batches["size"]
@@ -149,4 +180,5 @@ def _described(carving: Carving, partition: int, batches: NDArray[np.void], runs
         int(batches["size"].sum()),
         int(batches["base_timestamp"].min()),
         int(batches["max_timestamp"].max()),
+        files,
     )

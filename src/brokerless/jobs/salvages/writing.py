@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +97,14 @@ def write_unfinished(
         return taken, output.finish()
 
 
+class Output(Protocol):
+    def append(self, buffer: NDArray[np.uint8], /) -> object:
+        """Takes batches, in the order of their offsets; raises :class:`RefusedError` as a log does."""
+        ...
+
+
 def write_batches(
-    output: PartitionOutput,
+    output: Output,
     saved: NDArray[np.void],
     paths: Sequence[str],
     report: Report,

@@ -1,0 +1,184 @@
+"""Sound batches -> Parquet files, as ``brokerless export`` writes them (:mod:`brokerless.jobs.exports`).
+
+The same batches are taken as a log would take, one piece after the other, and no log is written meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format.decode import Decoded, Decoder
+from brokerless.jobs.exports import manifest, target
+from brokerless.jobs.exports.files import SCHEMA, Files, Layout, Written, published
+from brokerless.jobs.exports.manifest import Exported, Manifest
+from brokerless.jobs.exports.plan import FILE_BYTES
+from brokerless.jobs.salvages.writing import Contents, write_batches
+from brokerless.log import names
+from brokerless.log.appending import checked
+from brokerless.log.config import LogConfig
+from brokerless.log.destination import Destination
+from brokerless.log.partition import Piece
+from brokerless.log.producers import ProducerState
+from brokerless.log.segment import Report
+from brokerless.log.storage import StorageOptions
+from brokerless.tables import record_batches
+
+CODEC = "zstd"
+_ANY_OFFSET = 1 << 62
+"""Up to where a run may leave files when it is killed: it does not know yet where the log ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where the files of a partition go: ``directory`` is that of all topics."""
+
+    directory: Destination
+    topic: str
+    partition: int
+
+    @property
+    def layout(self) -> Layout:
+        path = manifest.topic_directory(self.directory.path, self.topic)
+        return Layout(path, self.partition, False, CODEC, FILE_BYTES, self.directory.storage_options)
+
+
+def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> Manifest:
+    """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
+    they are of another export; UnreadableError where that cannot be told."""
+    target.check_target(to.path, to.storage_options)
+    before = manifest.load(to.path, topic, to.storage_options)
+    if before is None:
+        return Manifest(topic, topic_id, by_date=False, isolation="read_uncommitted")
+    where = manifest.topic_directory(to.path, topic)
+    for partition in partitions:
+        exported = before.partitions.get(partition)
+        if exported is not None and not _is_unfinished(exported):
+            name = names.partition_directory(topic, partition)
+            raise UsageError(f"{where}: {name} is in it already; write to another directory")
+    if before.by_date or before.isolation != "read_uncommitted" or _differ(before.topic_id, topic_id):
+        raise UsageError(f"{where}: this is an export of another kind or topic; write to another directory")
+    return before
+
+
+def write_table(
+    table: Table,
+    contents: Contents,
+    config: LogConfig,
+    report: Report,
+    done: Callable[[int], object],
+    limit: int,
+    storage_options: StorageOptions | None = None,
+) -> tuple[NDArray[np.bool_], tuple[Written, ...]]:
+    """Writes the records of batches that a consumer of their log would get, control records left out, and says which
+    batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
+    ``limit``: as a log has them. Raises :class:`UnwritableError`."""
+    output = _Output(table, contents, config, limit)
+    try:
+        taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
+        return taken, output.finish()
+    except BaseException:
+        output.abandon()
+        raise
+
+
+class _Output:
+    """Takes what :class:`brokerless.log.bulk.PartitionOutput` takes, and makes files of it."""
+
+    def __init__(self, table: Table, contents: Contents, config: LogConfig, limit: int) -> None:
+        self._table = table
+        self._start, self._end, self._config = contents.start, contents.begin, config
+        self._producers = ProducerState(contents.begin)
+        self._decoder = Decoder(limit=limit)
+        self._files = Files(table.layout)
+
+    def append(self, buffer: NDArray[np.uint8]) -> None:
+        """Raises :class:`RefusedError` as :meth:`LogWriter.append`."""
+        batches = checked(buffer, self._end, self._config, self._producers)
+        if not len(batches):
+            return
+        self._producers.update(batches, buffer)
+        self._producers.end_offset = self._end = int(batches.last_offset[-1]) + 1
+        for decoded in self._decoder.decode(buffer, batches.take(~batches.is_control)):
+            self._add(decoded)
+
+    def finish(self) -> tuple[Written, ...]:
+        rest = self._decoder.flush()
+        if rest is not None:
+            self._add(rest)
+        return self._files.finish()
+
+    def abandon(self) -> None:
+        self._files.abandon()
+
+    def _add(self, decoded: Decoded) -> None:
+        rows = decoded.columns.offset[: decoded.columns.rows] >= self._start
+        piece = Piece(self._table.topic, decoded, None if rows.all() else rows)
+        for batch in record_batches(iter((piece,)), self._table.topic, self._table.partition, SCHEMA):
+            self._files.add(batch)
+
+
+class Tables:
+    """The tables of a directory while they are written; made by :func:`tables_of_job`."""
+
+    def __init__(self, directory: Destination) -> None:
+        self._to = directory
+        self._manifests: dict[str, Manifest] = {}
+        self._open: dict[str, set[int]] = {}
+
+    def begin(self, topic: str, partitions: Collection[int], topic_id: str | None = None) -> None:
+        """Notes what is about to be written, so that what a killed run leaves of it is known, and takes away what was
+        left of it. Raises as :func:`check_tables`."""
+        own = check_tables(self._to, topic, partitions, topic_id)
+        for partition in partitions:
+            own = own.with_partition(partition, Exported(0, _ANY_OFFSET))
+        self._open.setdefault(topic, set()).update(partitions)
+        manifest.clean(self._to.path, own, set(partitions), self._to.storage_options)
+        self._manifests[topic] = own
+        manifest.save(own, self._to.path, self._to.storage_options)
+
+    def commit(self, table: Table, written: Sequence[Written], end: int) -> tuple[str, ...]:
+        """A partition's files, up to the offset ``end``, get their names; gives these, within the directory. Until the
+        job ends, they count as what it was about to write: one that is killed is done again."""
+        for each in written:
+            published(each, table.layout)
+        own = self._manifests[table.topic]
+        self._manifests[table.topic] = own.with_partition(table.partition, Exported(end))
+        self._open[table.topic].discard(table.partition)
+        return tuple(f"topic={table.topic}/{each.name}" for each in written)
+
+    def end(self) -> None:
+        """Notes what was committed, and takes away what was not."""
+        to = self._to
+        for topic, partitions in self._open.items():
+            own = self._manifests[topic]
+            manifest.clean(to.path, own, partitions, to.storage_options)
+            left = {number: each for number, each in own.partitions.items() if number not in partitions}
+            if left:
+                manifest.save(replace(own, partitions=left), to.path, to.storage_options)
+            else:
+                manifest.forget(own, to.path, to.storage_options)
+
+
+@contextmanager
+def tables_of_job(directory: Destination) -> Generator[Tables]:
+    """Nobody else writes tables there meanwhile; what was not committed is removed at the end. Raises
+    :class:`UsageError` if somebody does, and UnwritableError."""
+    with ExitStack() as stack:
+        stack.enter_context(target.only_export(directory.path))
+        tables = Tables(directory)
+        stack.callback(tables.end)
+        yield tables
+
+
+def _is_unfinished(exported: Exported) -> bool:
+    return exported.until == _ANY_OFFSET and not exported.next_offset
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other

@@ -155,10 +155,7 @@ class Batcher:
             self._check_offsets(arrow.numbers(offset, np.int64), numbers)
             self.next_offset = offset[count - 1].as_py() + 1
         else:
-            if count > LAST_OFFSET + 1 - self.next_offset:
-                raise UsageError(
-                    f"{count} records from offset {self.next_offset} on have no offsets: 2^63 - 2 is the last"
-                )
+            check_room(count, self.next_offset)
             offset = arrow.column_of_numbers(pa.int64(), np.arange(self.next_offset, self.next_offset + count))
             self.next_offset += count
         magic = self.settings.message_format
@@ -188,9 +185,7 @@ class Batcher:
             if at == 0 and not self.records:
                 reason = f"is {offsets[0]}, below the start offset {self.next_offset}"
             else:
-                reason = (
-                    f"is {offsets[at]} and follows {before[at]} in its partition; offsets have to rise, so sort by them"
-                )
+                reason = does_not_rise(int(offsets[at]), int(before[at]))
             raise RowError(int(numbers[at]), "offset", reason)
 
     def _cut(self, batch: pa.RecordBatch, is_last: bool) -> Iterator[Cut]:
@@ -213,6 +208,17 @@ class Batcher:
         if first < batch.num_rows:
             # Copied, so that a few rows do not keep all others in memory.
             self._left = batch.take(arrow.column_of_numbers(pa.int64(), np.arange(first, batch.num_rows)))
+
+
+def check_room(count: int, next_offset: int) -> None:
+    """Raises :class:`UsageError` where so many records cannot have offsets from ``next_offset`` on."""
+    if count > LAST_OFFSET + 1 - next_offset:
+        raise UsageError(f"{count} records from offset {next_offset} on have no offsets: 2^63 - 2 is the last")
+
+
+def does_not_rise(offset: int, before: int) -> str:
+    """What is said of a row's offset that is not above the one before."""
+    return f"is {offset} and follows {before} in its partition; offsets have to rise, so sort by them"
 
 
 def _breaks(types: NDArray[np.int8], timestamps: Int64s) -> NDArray[np.bool_] | None:

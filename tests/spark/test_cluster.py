@@ -108,3 +108,21 @@ def test_commands_run_on_a_cluster_and_say_the_same(spark_cluster: Cluster, sour
 
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
     assert here.stdout.count("\n") > 3
+
+    lines = run("cat", str(source), "--json").stdout.splitlines(keepends=True)
+    files = [tmp_path / f"{number}.jsonl" for number in range(3)]
+    for number, file in enumerate(files):
+        file.write_text("".join(lines[len(lines) * number // 3 : len(lines) * (number + 1) // 3]))
+    told: list[list[dict[str, Any]]] = []
+    for to, master in (("here", "none"), ("there", spark_cluster.master)):
+        arguments = ["load", *map(str, files), "--to", str(tmp_path / to), "--manifest", str(tmp_path / f"{to}.jsonl")]
+        done = run(*arguments, "--spark", master, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        told.append([{**json.loads(line), "sizeInBytes": 0} for line in done.stdout.splitlines()])
+        assert run(*arguments).stdout == "nothing is left to do\n"
+        noted = json.loads((tmp_path / f"{to}.jsonl").read_text().splitlines()[1])["outputs"]
+        assert {each["path"]: each["sha256"] for each in noted} == {
+            str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in (tmp_path / to).glob("*-*/*")
+        }
+    assert told[0] == told[1]
+    assert rows(tmp_path / "there") == rows(tmp_path / "here") == rows(source)

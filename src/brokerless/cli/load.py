@@ -3,12 +3,12 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output, progress
-from brokerless.cli.parser import add_manifest, add_segment_bytes, count, size
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size
+from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ EXAMPLES = """\
   brokerless load spark-output/ --to restored
   brokerless cat /backup/orders-0 --json | brokerless load - --to restored --codec lz4
   brokerless load events.jsonl --to restored --topic events --start-offset 1000 --dry-run
+  brokerless load /lake/orders --to /restored --partitions 12 --spark spark://host:7077
 """
 _PATHS_HELP = (
     "a Parquet file, a file of JSON Lines, or a directory of such files, local or a URL; - for JSON Lines from stdin"
@@ -83,17 +84,18 @@ def add_options(parser: ArgumentParser) -> None:
     add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
     add_manifest(parser)
+    add_spark(parser)
 
 
 def run(options: Namespace) -> int:
     from brokerless.batcher import BATCH_SIZE, BatchSettings
     from brokerless.jobs.inputs import Inputs
-    from brokerless.jobs.load import Placement, load
+    from brokerless.jobs.load import Placement, allow_many_files
+    from brokerless.jobs.load_files import load_files
     from brokerless.log.config import LogConfig
-    from brokerless.rows import RowError
 
     output = Output()
-    _allow_many_files()
+    allow_many_files()
     sizes = {"segment_bytes": options.segment_bytes, "index_interval_bytes": options.index_interval_bytes}
     config = LogConfig(**{name: value for name, value in sizes.items() if value is not None})
     settings = BatchSettings(
@@ -112,23 +114,25 @@ def run(options: Namespace) -> int:
         options.topic_id,
     )
     inputs = Inputs(options.paths, options.bytes, cast("BufferedReader | None", getattr(sys.stdin, "buffer", None)))
-    with _noted(options, inputs, (placement, settings, config)) as before_commit, progress("records") as done:
+    with (
+        _noted(options, inputs, (placement, settings, config)) as before_commit,
+        progress("bytes", inputs.size) as done,
+    ):
         if before_commit is None:
             output.line("nothing is left to do")
             return output.end()
-        try:
-            loaded = load(
-                inputs,
-                options.to,
-                placement,
-                settings,
-                config,
-                dry_run=options.dry_run,
-                done=done,
-                before_commit=before_commit,
-            )
-        except RowError as error:
-            raise UnreadableError(f"{inputs.place(error.row)}, {error.column}: {error.reason}") from error
+        loaded = load_files(
+            inputs,
+            options.to,
+            placement,
+            settings,
+            config,
+            spark=options.spark,
+            dry_run=options.dry_run,
+            done=done,
+            say=output.say,
+            before_commit=before_commit,
+        )
     if loaded.control_records:
         output.say(f"{loaded.control_records} control records were left out")
     if options.json:
@@ -171,15 +175,6 @@ def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generato
             manifest.add(TaskNote(_TASK, tuple(map(note_file, entries)), tuple(written), result))
 
         yield None if manifest.is_done(_TASK, entries) else before_commit
-
-
-def _allow_many_files() -> None:
-    """As many as the system lets this process have: each partition that is written takes a few."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _cells(each: LoadedPartition) -> list[str]:

@@ -28,13 +28,15 @@ _EXPORTED = re.compile(r"partition-([0-9]{1,10})-([0-9]{20})\.parquet")
 @dataclass(frozen=True, slots=True)
 class Source:
     """Files that are read as one, by offset; nearly always one, and then ``name`` is its path. ``starts``: the first
-    offset of each, if there are several. ``topic`` and ``partition`` are what the path says."""
+    offset of each, if there are several. ``topic`` and ``partition`` are what the path says. ``size``: their bytes,
+    None if they were not listed."""
 
     name: str
     files: tuple[str, ...]
     starts: tuple[int, ...] = ()
     topic: str | None = None
     partition: int | None = None
+    size: int | None = None
 
 
 def find_sources(path: str, suffixes: tuple[str, ...]) -> list[Source]:
@@ -91,7 +93,7 @@ def _find(path: str, suffixes: tuple[str, ...], parent: Source) -> Iterator[Sour
     for each in entries:
         if not each.is_directory:
             if each.name.endswith(suffixes):
-                yield Source(each.path, (each.path,), (), parent.topic, parent.partition)
+                yield Source(each.path, (each.path,), (), parent.topic, parent.partition, each.size)
             continue
         column = _COLUMN.fullmatch(each.name)
         if column is None or column[1] not in _KNOWN:
@@ -121,7 +123,8 @@ def _put_together(found: list[Source]) -> Iterator[Source]:
         files = tuple(each.files[0] for each in own)
         starts = tuple(place(each)[2] for each in own)
         name = f"{files[0]} and {len(files) - 1} more files of {topic}-{partition}"
-        yield Source(name, files, starts, own[0].topic, own[0].partition)
+        size = sum(each.size or 0 for each in own)
+        yield Source(name, files, starts, own[0].topic, own[0].partition, size)
 
 
 def _advance(current: list[tuple[Iterator[pa.RecordBatch], pa.RecordBatch]], rest: Iterator[pa.RecordBatch]) -> None:

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,9 @@ import numpy as np
 from brokerless.arrow import numbers
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.hive import Source, find_sources, merge, with_path
+from brokerless.jobs.job import Done, ignore
 from brokerless.log import storage
-from brokerless.rows import IGNORED, normalize
+from brokerless.rows import IGNORED, RowError, normalize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,11 +42,17 @@ class Inputs:
     """Record batches of files, one after the other; :meth:`place` says where a row of them is.
 
     ``paths``: files, or directories of them such as Spark or an export writes, local or URLs; ``-`` is ``stdin`` (JSON
-    Lines).
+    Lines). ``done`` is called with the bytes that were read since the last call, about.
     """
 
-    def __init__(self, paths: Sequence[str], mode: BytesMode = "auto", stdin: io.BufferedReader | None = None) -> None:
-        self._sources = [each for path in paths for each in ([Source(path, (path,))] if path == STDIN else _find(path))]
+    def __init__(
+        self,
+        paths: Sequence[str | Source],
+        mode: BytesMode = "auto",
+        stdin: io.BufferedReader | None = None,
+    ) -> None:
+        self.done: Done = ignore
+        self._sources = [each for path in paths for each in _find(path)]
         self._mode: BytesMode = mode
         self._stdin = stdin
         self._starts: list[int] = []
@@ -56,6 +64,30 @@ class Inputs:
         """All files that are read, in this order; :data:`STDIN` among them if it is."""
         return [file for source in self._sources for file in source.files]
 
+    @property
+    def size(self) -> int | None:
+        """Bytes to read; None if some come from stdin. Raises :class:`UnreadableError`."""
+        if STDIN in self.files:
+            return None
+        self._sources = [replace(each, size=_size(each)) for each in self._sources]
+        return sum(map(_size, self._sources))
+
+    def split(self, most: int) -> list[tuple[Inputs, int]]:
+        """The same as several, about so many at most, in their order and about equally large, which can be sent to
+        other processes; and the bytes of each. No file is in more than one of them."""
+        total, before = self.size or 0, 0
+        groups: list[list[Source]] = []
+        for each in self._sources:
+            if len(self._sources) <= most or before * most >= len(groups) * total:
+                groups.append([])
+            groups[-1].append(each)
+            before += _size(each)
+        return [(Inputs(each, self._mode), sum(map(_size, each))) for each in groups]
+
+    def refusal(self, error: RowError) -> UnreadableError:
+        """The same error, with the place of the row."""
+        return refused(error, self.place(error.row))
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Reads ahead in a thread. Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the
         place."""
@@ -63,7 +95,7 @@ class Inputs:
             if source.name == STDIN:
                 yield from self._read_stdin()
             elif len(source.files) > 1:
-                opens = [partial(_exported, path) for path in source.files]
+                opens = [partial(_exported, path, self.done) for path in source.files]
                 batches = (with_path(batch, source) for batch in merge(source.starts, opens))
                 yield from _ahead(self._count(source.name, batches, is_lines=False))
             else:
@@ -86,7 +118,7 @@ class Inputs:
             raise UnreadableError(f"{path}: this Parquet file cannot be read: it is empty")
         if start[:2] == _GZIP_MAGIC:
             raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
-        batches = _parquet(path, file) if is_parquet else self._lines(path, _Stream(file))
+        batches = _parquet(path, file, self.done) if is_parquet else self._lines(path, _Stream(file, self.done))
         return self._count(path, batches, is_lines=not is_parquet)
 
     def place(self, row: int) -> str:
@@ -145,8 +177,9 @@ def _interruptible(stdin: io.BufferedReader) -> io.BufferedReader:
 class _Stream(io.RawIOBase):
     """A file of :mod:`storage` as Python's libraries want to have it."""
 
-    def __init__(self, file: storage.File) -> None:
+    def __init__(self, file: storage.File, done: Done = ignore) -> None:
         self._file = file
+        self._done = done
         self._at = 0
 
     def readable(self) -> bool:
@@ -166,22 +199,39 @@ class _Stream(io.RawIOBase):
         found = self._file.read(self._at, max(0, self._file.size - self._at) if size < 0 else size)
         self._file.release(self._at, len(found))
         self._at += len(found)
+        self._done(len(found))
         return found.tobytes()
 
 
-def _find(path: str) -> list[Source]:
+def refused(error: RowError, place: str) -> UnreadableError:
+    """What is said of a row that cannot become a record, with its place in a file."""
+    return UnreadableError(f"{place}, {error.column}: {error.reason}")
+
+
+def _find(path: str | Source) -> list[Source]:
+    if isinstance(path, Source):
+        return [path]
+    if path == STDIN:
+        return [Source(path, (path,))]
     if storage.is_directory(path):
         return find_sources(path, SUFFIXES)
     return [Source(each, (each,)) for each in storage.expand(path)]
 
 
-def _exported(path: str) -> Iterator[pa.RecordBatch]:
+def _size(source: Source) -> int:
+    if source.size is not None:
+        return source.size
+    with storage.open_file(source.name) as file:
+        return file.size
+
+
+def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
     """One of several files that are read at once, in small pieces, with rising offsets."""
     import pyarrow as pa
 
     last = -1
     with storage.open_file(path) as file:
-        for batch in _parquet(path, file, is_one=False):
+        for batch in _parquet(path, file, done, is_one=False):
             if "offset" not in batch.schema.names or batch.schema.field("offset").type != pa.int64():
                 raise UnreadableError(f"{path}: this is named as a file of an export, but has no offsets")
             offsets = np.concatenate([[last], numbers(batch.column("offset"), np.int64)])
@@ -191,7 +241,7 @@ def _exported(path: str) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def _parquet(path: str, file: storage.File, *, is_one: bool = True) -> Iterator[pa.RecordBatch]:
+def _parquet(path: str, file: storage.File, done: Done, *, is_one: bool = True) -> Iterator[pa.RecordBatch]:
     """The columns of a record of a Parquet file; of one of several, in small batches that are all of one type."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -210,7 +260,9 @@ def _parquet(path: str, file: storage.File, *, is_one: bool = True) -> Iterator[
         with closing(pq.ParquetFile(source, **options)) as parquet:
             names = [name for name in schema.names if name not in IGNORED]
             rows = max(1, min(_ROWS, (_BYTES if is_one else _BYTES_OF_SEVERAL) // max(widest, 1)))
-            yield from parquet.iter_batches(rows, columns=names, use_threads=False)
+            for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
+                yield batch
+                done(file.size * batch.num_rows // metadata.num_rows)
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:

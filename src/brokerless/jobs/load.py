@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Self
@@ -28,7 +28,7 @@ from brokerless.errors import UsageError
 from brokerless.format.encode import Encoder, Ratio
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
-from brokerless.log.assemble import prepare, topic_id
+from brokerless.log.assemble import id_of, owner_of, prepare, topic_id
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.commit import Unfinished, commit, discard
@@ -45,8 +45,8 @@ _GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
 """Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
 _WAITING = 4
 """Pieces of a few batches that are encoded at once; always as many, so that output does not depend on the machine."""
-Begin = Callable[[str, int, int], PartitionOutput]
-"""Opens the output of a partition: topic, partition, and its first offset."""
+Check = Callable[[Destination, str, int], object]
+"""Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
 BeforeCommit = Callable[["Loaded", Sequence[Unfinished]], object]
 _ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 
@@ -120,6 +120,7 @@ class _Open:
     batcher: Batcher
     output: PartitionOutput | None
     first_offset: int
+    first_row: int
     size: int = 0
 
 
@@ -133,6 +134,16 @@ class _Group:
     size: int = 0
 
 
+def check_new(directory: Destination, topic: str, partition: int) -> None:
+    """Raises :class:`UsageError` where a partition could not be written: it is there, or a broker runs there."""
+    name = checked_name(topic, partition)
+    if directory.exists(name):
+        raise UsageError(f"{directory.join(name)}: this partition exists already; it is not written to")
+    if directory.exists(names.LOCK):
+        with directory.hold():
+            pass
+
+
 class Loader:
     """Partitions that are being written; leaving it without :meth:`commit` leaves nothing."""
 
@@ -143,28 +154,35 @@ class Loader:
         settings: BatchSettings,
         config: LogConfig | None = None,
         dry_run: bool = False,
-        begin: Begin | None = None,
         *,
+        job: str | None = None,
+        check: Check = check_new,
+        now: int | None = None,
         threads: int | None = None,
-        first_partition: int = 0,
+        without_key: int = 0,
     ) -> None:
-        """``begin``: opens the output of a partition, a new one by default. ``threads``: how many encode, as many as
-        there are processors by default. ``first_partition``: of :class:`Placer`."""
+        """``job``: of which job this is a task; then what it writes of a partition is a piece, as others may write of
+        it as well. ``check``: which partitions it may write. ``now`` (ms): of records without a timestamp, where none
+        is given for them. ``threads``: how many encode, as many as there are processors by default. ``without_key``:
+        of :class:`Placer`."""
         self._directory = directory
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run
-        self._placer = Placer(placement, settings.batch_size, first_partition)
-        self._begin_output = begin
+        self._placer = Placer(placement, settings.batch_size, without_key)
+        self._job = job
+        self._check = check
         self._start_offset = placement.start_offset
         self._own_timestamp = placement.timestamp
-        self._timestamp = clock.now() if placement.timestamp is None else placement.timestamp
+        given = (placement.timestamp, now, clock.now())
+        self._timestamp = next(each for each in given if each is not None)
         self._topic_id = placement.topic_id
         self._topic_ids: dict[str, str] = {}
         self._ratios: dict[str, Ratio] = {}
         self._open: dict[int, _Open] = {}
         self._group = _Group()
-        self._columns: list[str] | None = None
+        self.columns: list[str] | None = None
+        self.first_row = 0
         self._rows = 0
         self._control_records = 0
         self._stack = ExitStack()
@@ -179,24 +197,15 @@ class Loader:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes rows in; what makes full batches is written, some of it later."""
-        first_row = self._rows
-        rows = normalize(batch, first_row, self._own_timestamp)
-        self._rows += rows.num_rows
-        numbers = np.arange(first_row, self._rows)
-        if "isControl" in rows.schema.names:
-            is_control = arrow.flags(rows.column("isControl")).view(np.bool_)
-            if is_control.any():
-                rows = rows.filter(arrow.column_of_flags(~is_control))
-                numbers = numbers[~is_control]
-                self._control_records += int(is_control.sum())
+        rows, numbers = records_of(batch, self._rows, self._own_timestamp)
+        self._rows += batch.num_rows
+        self._control_records += batch.num_rows - rows.num_rows
         if not rows.num_rows:
             return
         names = [name for name in _ROWS if name in rows.schema.names]
-        if self._columns is None:
-            self._columns = names
-        elif self._columns != names:
-            other = next(name for name in _ROWS if (name in names) != (name in self._columns))
-            raise RowError(int(numbers[0]), other, "is there in some parts of the input and not in others")
+        if self.columns is None:
+            self.columns, self.first_row = names, int(numbers[0])
+        check_same(self.columns, names, int(numbers[0]))
         group = self._group
         group.places.append(self._placer.place(rows, numbers))
         group.rows.append(rows.select(names))
@@ -225,7 +234,7 @@ class Loader:
     def commit(self, before: BeforeCommit = lambda *_: None) -> Loaded:
         """Writes what is left, syncs all partitions, calls ``before``, and then gives them their names."""
         partitions = self.finish()
-        loaded = Loaded(tuple(self._loaded()), self._rows, self._control_records)
+        loaded = self.loaded()
         try:
             if partitions:
                 before(loaded, partitions)
@@ -235,13 +244,24 @@ class Loader:
             raise
         return loaded
 
-    def _loaded(self) -> Iterator[LoadedPartition]:
-        for (topic, partition), code in sorted(self._placer.codes.items()):
-            each = self._open[code]
-            yield LoadedPartition(
+    def loaded(self) -> Loaded:
+        """What was written, or would have been; after :meth:`finish`."""
+        partitions = (
+            LoadedPartition(
                 topic, partition, each.batcher.records, each.size, each.first_offset,
                 each.batcher.next_offset - 1,
-            )  # fmt: skip
+            )
+            for topic, partition, each in self._sorted()
+        )  # fmt: skip
+        return Loaded(tuple(partitions), self._rows, self._control_records)
+
+    def first_rows(self) -> list[int]:
+        """The number of each partition's first row, in the order of :meth:`loaded`."""
+        return [each.first_row for _, _, each in self._sorted()]
+
+    def _sorted(self) -> Iterator[tuple[str, int, _Open]]:
+        for (topic, partition), code in sorted(self._placer.codes.items()):
+            yield topic, partition, self._open[code]
 
     def _write_group(self) -> None:
         group, self._group = self._group, _Group()
@@ -261,38 +281,45 @@ class Loader:
 
     def _write(self, place: int, rows: pa.RecordBatch, numbers: Int64s) -> None:
         if place not in self._open:
-            self._open[place] = self._begin(*self._placer.names[place], rows)
+            self._open[place] = self._begin(*self._placer.names[place], rows, int(numbers[0]))
         each = self._open[place]
         self._append(each, each.batcher.add(rows, numbers))
 
-    def _begin(self, topic: str, partition: int, rows: pa.RecordBatch) -> _Open:
-        """``rows``: its first ones."""
-        first = rows.column("offset")[0].as_py() if "offset" in rows.schema.names else self._start_offset
+    def _begin(self, topic: str, partition: int, rows: pa.RecordBatch, first_row: int) -> _Open:
+        """``rows``: its first ones, from number ``first_row`` on."""
+        has_offsets = "offset" in rows.schema.names
+        first = rows.column("offset")[0].as_py() if has_offsets else self._start_offset
         ratio = self._ratios.setdefault(topic, Ratio())
         batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
-        if self._begin_output is None and topic not in self._topic_ids:
+        if topic not in self._topic_ids:
             self._topic_ids[topic] = self._choose_id(topic)
+        if self._dry_run or self._job is not None:
+            self._check(self._directory, topic, partition)
         if self._dry_run:
-            check_new(self._directory, topic, partition)
-            return _Open(batcher, None, first)
+            return _Open(batcher, None, first, first_row)
         with unwritable(self._directory):
-            if self._begin_output is not None:
+            if self._job is not None:
                 self._directory.make()
             elif not self._open:
                 prepare(self._directory)
-        if self._begin_output is not None:
-            output = self._begin_output(topic, partition, first)
-        else:
-            output = PartitionOutput(
-                self._directory, topic, partition, self._config, start_offset=first, topic_id=self._topic_ids[topic]
-            )
-        return _Open(batcher, self._stack.enter_context(output), first)
+        output = PartitionOutput(
+            self._directory,
+            topic,
+            partition,
+            self._config,
+            start_offset=first,
+            topic_id=self._topic_ids[topic],
+            owner="" if self._job is None else owner_of(self._job),
+            has_offsets=has_offsets,
+            as_piece=self._job is not None,
+        )
+        return _Open(batcher, self._stack.enter_context(output), first, first_row)
 
     def _choose_id(self, topic: str) -> str:
         there, asked = topic_id(self._directory, topic), self._topic_id
         if asked is not None and there not in (None, asked):
             raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
-        return asked or there or random_id()
+        return asked or there or (random_id() if self._job is None else id_of(self._job, topic))
 
     def _append(self, each: _Open, cuts: Iterator[Cut]) -> None:
         for cut in cuts:
@@ -337,11 +364,30 @@ class Encoders:
         self._pool.shutdown(cancel_futures=True)
 
 
-def check_new(directory: Destination, topic: str, partition: int) -> None:
-    """Raises :class:`UsageError` where a partition could not be written: it is there, or a broker runs there."""
-    name = checked_name(topic, partition)
-    if directory.exists(name):
-        raise UsageError(f"{directory.join(name)}: this partition exists already; it is not written to")
-    if directory.exists(names.LOCK):
-        with directory.hold():
-            pass
+def records_of(batch: pa.RecordBatch, first_row: int, timestamp: int | None) -> tuple[pa.RecordBatch, Int64s]:
+    """The rows that are written, as :func:`rows.normalize` gives them, so without control records; and the number of
+    each in the input, where ``first_row`` is that of the first one in ``batch``."""
+    rows = normalize(batch, first_row, timestamp)
+    numbers = np.arange(first_row, first_row + rows.num_rows)
+    if "isControl" not in rows.schema.names:
+        return rows, numbers
+    is_record = ~arrow.flags(rows.column("isControl")).view(np.bool_)
+    if not is_record.all():
+        rows, numbers = rows.filter(arrow.column_of_flags(is_record)), numbers[is_record]
+    return rows, numbers
+
+
+def check_same(columns: Sequence[str], others: Sequence[str], row: int) -> None:
+    """Raises :class:`RowError` for the row from which on there are other columns than before."""
+    for name in _ROWS:
+        if (name in columns) != (name in others):
+            raise RowError(row, name, "is there in some parts of the input and not in others")
+
+
+def allow_many_files() -> None:
+    """As many as the system lets this process have: each partition that is written takes a few."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

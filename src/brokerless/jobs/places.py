@@ -63,14 +63,14 @@ class Placement:
 class Placer:
     """Finds the partition of each row, and numbers the partitions that it meets."""
 
-    def __init__(self, placement: Placement, sticky_bytes: int, first: int = 0) -> None:
-        """``first``: the partition that records without a key get first, modulo the number of partitions."""
+    def __init__(self, placement: Placement, sticky_bytes: int, without_key: int = 0) -> None:
+        """``without_key``: how many bytes the values of records without a key had so far."""
         self.codes: dict[tuple[str, int], int] = {}
         self.names: list[tuple[str, int]] = []
         """Topic and partition, by their number."""
         self._placement = placement
         self._sticky_bytes = sticky_bytes
-        self._without_key = first * sticky_bytes
+        self.without_key = without_key
 
     def place(self, rows: pa.RecordBatch, numbers: Int64s) -> NDArray[np.int32]:
         """The number of each row's partition, int32, shape ``(len(rows),)``. ``rows``: as :func:`rows.normalize` gives
@@ -136,6 +136,6 @@ class Placer:
         without = np.flatnonzero(partitions < 0)
         if len(without):
             sizes = np.diff(arrow.ends(rows.column("value"))).astype(np.int64)[without]
-            partitions[without] = sticky_partition(sizes, self._without_key, self._sticky_bytes, count)
-            self._without_key += int(sizes.sum())
+            partitions[without] = sticky_partition(sizes, self.without_key, self._sticky_bytes, count)
+            self.without_key += int(sizes.sum())
         return partitions

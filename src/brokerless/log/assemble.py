@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import uuid
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -31,12 +32,16 @@ def commit_pieces(
     config: LogConfig = DEFAULTS,
     query: tuple[str, int] | None = None,
     hint: str = "",
+    *,
+    only_new: bool = False,
+    before_commit: Callable[[Sequence[Unfinished]], object] = lambda _: None,
 ) -> bool:
     """Commits all pieces at once. A partition that is there is continued; one that is not gets its name, if it is one
     piece, and is put together from its pieces otherwise: by their offsets where they have any, else in this order.
 
     ``query``: of which streaming query this is which batch; False if that was committed before, and nothing is done.
-    ``hint``: what to do about pieces that reach into each other.
+    ``hint``: what to do about pieces that reach into each other. ``only_new``: a partition that is there is refused.
+    ``before_commit`` is called with the new partitions as they will be.
 
     Raises :class:`UsageError` where pieces do not fit behind each other or behind what is there, and for what
     :func:`brokerless.log.commit.commit` raises it; UnwritableError. Then nothing of them is visible, and they are still
@@ -56,12 +61,13 @@ def commit_pieces(
         growing: dict[tuple[str, int], list[Unfinished]] = {}
         try:
             for parts in _by_partition(pieces, hint):
-                if directory.exists(parts[0].name):
+                if not only_new and directory.exists(parts[0].name):
                     growing[parts[0].topic, parts[0].partition] = parts
                 elif len(parts) == 1:
                     new.append(parts[0])
                 else:
                     made.append(_put_together(directory, parts, config))
+            before_commit([*new, *made])
             commit_held(directory, held, [*new, *made], growing, config, query)
         except BaseException:
             discard(directory, made)
@@ -73,6 +79,14 @@ def commit_pieces(
 def owner_of(job: str) -> str:
     """What all directories that a job has not finished have in their names (:func:`bulk.unfinished_name`)."""
     return hashlib.sha256(job.encode()).hexdigest()[:_OWNER]
+
+
+def id_of(job: str, topic: str) -> str:
+    """An ID for a topic: the same for all tasks of a job, without asking each other (``org.apache.kafka.common.Uuid``:
+    16 bytes)."""
+    made = uuid.UUID(bytes=hashlib.sha256(f"{job} {topic}".encode()).digest()[:16], version=4)
+    text = base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
+    return "A" + text[1:] if text.startswith("-") else text  # Kafka gives none that looks like an option
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def _with_partitions(df: DataFrame, placement: Placement) -> DataFrame:
         from brokerless.rows import normalize
 
         context = TaskContext.get()
-        placer = Placer(placement, BATCH_SIZE, 0 if context is None else context.partitionId())
+        placer = Placer(placement, BATCH_SIZE, 0 if context is None else context.partitionId() * BATCH_SIZE)
         row = 0
         for batch in batches:
             columns = [name for name in ("key", "value", "partition") if name in batch.schema.names]

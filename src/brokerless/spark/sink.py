@@ -6,12 +6,9 @@ them at once, or none (``log/assemble.py``). What tasks left that failed or ran 
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import uuid
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -22,10 +19,9 @@ from pyspark.sql.types import StructType
 
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
-from brokerless.jobs.load import Loader
+from brokerless.jobs.load import Loader, allow_many_files
 from brokerless.log import names
-from brokerless.log.assemble import commit_pieces, owner_of, prepare, remove_leftovers, topic_id
-from brokerless.log.bulk import PartitionOutput
+from brokerless.log.assemble import commit_pieces, owner_of, prepare, remove_leftovers
 from brokerless.log.commit import Unfinished, check_continued
 from brokerless.log.storage import directory_name
 from brokerless.log.writer import unwritable
@@ -156,34 +152,15 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     become a record, and what :class:`PartitionOutput` raises; then nothing is left."""
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
-    directory, ids = options.directory, dict[str, str]()
-    has_offsets = False
-
-    def begin(topic: str, partition: int, first: int) -> PartitionOutput:
-        check_continued(directory, topic, partition)
-        if topic not in ids:
-            ids[topic] = topic_id(directory, topic) or _id_of(job, topic)
-        return PartitionOutput(
-            directory,
-            topic,
-            partition,
-            options.config,
-            start_offset=first,
-            topic_id=ids[topic],
-            owner=owner_of(job),
-            has_offsets=has_offsets,
-            as_piece=True,
-        )
-
+    settings = options.settings
     allow_many_files()
     rows = _Remembered(task, options)
     with Loader(
-        directory, options.placement, options.settings, options.config, begin=begin, threads=1,
-        first_partition=task,
+        options.directory, options.placement, settings, options.config, job=job, check=check_continued, threads=1,
+        without_key=task * settings.batch_size,
     ) as loader:  # fmt: skip
         try:
             for batch in batches:
-                has_offsets = "offset" in batch.schema.names
                 for part in bounded(batch):
                     rows.check(part)
                     loader.add(part)
@@ -192,22 +169,6 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
             rows.refuse(error)
         except RefusedError as error:  # all that a log refuses of batches that were made for it
             raise UsageError(f"task {task}: {error}; give a larger segment.bytes, or a smaller batch.size") from error
-
-
-def _id_of(job: str, topic: str) -> str:
-    """The same for all tasks of a job, without asking each other (``org.apache.kafka.common.Uuid``: 16 bytes)."""
-    made = uuid.UUID(bytes=hashlib.sha256(f"{job} {topic}".encode()).digest()[:16], version=4)
-    text = base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
-    return "A" + text[1:] if text.startswith("-") else text  # Kafka gives none that looks like an option
-
-
-def allow_many_files() -> None:
-    """As many as the system lets this process have: each partition that is written takes a few."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _Remembered:

@@ -142,7 +142,7 @@ def _rows(path: Path, rows: list[dict[str, Any]]) -> str:
 
 REFUSED: dict[str, tuple[list[list[dict[str, Any]]], str]] = {
     "the first of several": (
-        [[{"value": "a"}], [{"value": "a", "timestamp": -5}, {"value": "a"}], [{"value": "a", "timestamp": -7}]],
+        [[{"value": "a", "timestamp": number} for number in each] for each in ([1, 2], [-5, 6], [-7])],
         "1.jsonl, line 1, timestamp: is -5 ms, and Kafka has none before 1970",
     ),
     "an order": (

@@ -36,7 +36,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.opening import checked_name
 from brokerless.log.storage import StorageOptions
-from brokerless.log.writer import unwritable
+from brokerless.log.writer import Appended, unwritable
 from brokerless.rows import RowError, bounded, normalize
 
 Int64s = NDArray[np.int64]
@@ -188,11 +188,15 @@ class Loader:
         self._stack = ExitStack()
         self._encoders = self._stack.enter_context(Encoders(settings, threads))
         self._waiting: deque[tuple[_Open, Future[Encoded]]] = deque()
+        self._writing: deque[Future[Appended]] = deque()
+        # One thread: writing into the page cache takes as long as encoding, and batches have to come in their order.
+        self._writer = ThreadPoolExecutor(1, "brokerless-write")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._writer.shutdown(cancel_futures=True)  # before what it writes to is taken away
         self._stack.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -221,6 +225,7 @@ class Loader:
             self._append(each, each.batcher.finish())
         while self._waiting:
             self._write_oldest()
+        self._wait_for_writes(0)
         partitions: list[Unfinished] = []
         try:
             for each in self._open.values():
@@ -332,8 +337,13 @@ class Loader:
         encoded = future.result()
         observe(each.batcher.ratio, encoded, self._settings)
         if each.output is not None:
-            each.output.append(encoded.buffer, computed=True)
+            self._writing.append(self._writer.submit(each.output.append, encoded.buffer, computed=True))
+            self._wait_for_writes(_WAITING)
         each.size += len(encoded.buffer)
+
+    def _wait_for_writes(self, left: int) -> None:
+        while len(self._writing) > left:
+            self._writing.popleft().result()
 
 
 class Encoders:

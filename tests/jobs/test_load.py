@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import errno
 import functools
+import itertools
 import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,7 @@ from hypothesis import strategies as st
 
 import brokerless
 from brokerless.batcher import BatchSettings
-from brokerless.errors import UsageError
+from brokerless.errors import UnwritableError, UsageError
 from brokerless.jobs.load import Placement, load
 from brokerless.log.config import LogConfig
 from brokerless.rows import RowError
@@ -294,6 +297,24 @@ def test_after_an_error_nothing_is_left(kind: str, error: str, tmp_path: Path) -
     with pytest.raises((RowError, KeyboardInterrupt), match=error):
         load(broken(kind), str(tmp_path), Placement("t"))
     assert [path for path in tmp_path.iterdir() if path.name != ".lock"] == []
+
+
+@pytest.mark.parametrize("failing", [1, 2, 5])
+def test_a_disk_that_is_full_ends_it_and_nothing_is_left(
+    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, calls = os.write, itertools.count(1)
+
+    def fail_once(descriptor: int, data: bytes) -> int:
+        if threading.current_thread() is not threading.main_thread() and next(calls) == failing:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", fail_once)
+    with pytest.raises(UnwritableError, match="No space left on device"):
+        load([batch_of(rows())], str(tmp_path), settings=BatchSettings(batch_size=500))
+    assert next(calls) > failing
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_existing_partitions_are_refused_and_not_changed(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import time
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +17,13 @@ from tests.jobs.works import Endless, Task, Waiting, go_on, kill_itself, refuse_
 import brokerless
 from brokerless.errors import JobError, UsageError
 from brokerless.jobs.job import in_order, run
+from brokerless.jobs.merge import Merge, merge
+from brokerless.jobs.merge import plan as plan_merge
+from brokerless.jobs.salvage import Salvage, salvage
+from brokerless.jobs.salvage import plan as plan_salvage
+from brokerless.log.directory import resolve
+from brokerless.views.merge import row as merge_row
+from brokerless.views.salvage import row as salvage_row
 
 
 def test_values_and_bytes_are_those_of_one_process(spark: SparkSession) -> None:
@@ -79,6 +88,33 @@ def test_python_verifies_and_converts_on_a_session(spark: SparkSession, tmp_path
     assert there.totals == here.totals
     for path in (tmp_path / "here" / "edges-0").iterdir():
         assert path.read_bytes() == (tmp_path / "there" / "edges-0" / path.name).read_bytes()
+
+
+def test_partitions_are_salvaged_and_merged_on_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    disks = [tmp_path / "disk", tmp_path / "another"]
+    for disk in disks:
+        for name in ("segments-0", "txn-0", "txn-1"):
+            shutil.copytree(broker_data("clean") / name, disk / name)
+        max((disk / "txn-1").glob("*.log")).write_bytes(b"lost")
+    min((disks[0] / "segments-0").glob("*.log")).unlink()
+
+    logs = list(map(resolve, map(str, disks)))
+    for where, session in (("here", "none"), ("there", spark)):
+        to = tmp_path / where
+        saved = plan_salvage(logs[:1], to / "tables", Salvage(parquet=True))
+        told = [salvage_row(each) for each in salvage(saved, print, spark=session)]
+        merged = [merge_row(each) for each in merge(plan_merge(logs, to / "logs", Merge()), print, spark=session)]
+        (to / "told").write_text(json.dumps([told, merged]).replace(str(to), "to"))
+    here, there = (
+        {
+            path.relative_to(tmp_path / each): path.read_bytes()
+            for path in (tmp_path / each).rglob("*")
+            if path.is_file()
+        }
+        for each in ("here", "there")
+    )
+    assert here == there
+    assert len([path for path in here if path.suffix in (".parquet", ".log")]) > 5
 
 
 def test_a_master_beside_a_session_is_refused(spark: SparkSession) -> None:

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
-from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, log_config
+from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
 from brokerless.errors import UnreadableError
 from brokerless.views.table import count_of, format_bytes
 
@@ -32,6 +32,7 @@ EXAMPLES = """\
   brokerless merge /disks/broker-1 /disks/broker-2 /disks/broker-3 --to merged --dry-run
   brokerless merge /disks/broker-1 /disks/broker-2 /disks/broker-3 --to merged
   brokerless merge /disks/*/orders-0 --to merged --committed-only --json
+  brokerless merge /disks/* --to /nfs/merged --spark spark://host:7077
 """
 
 
@@ -41,6 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--committed-only", action="store_true", help="leave out what is not known to be committed")
     add_segment_bytes(parser)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would become of it")
+    add_spark(parser)
     add_max_batch_bytes(parser)
 
 
@@ -63,8 +65,9 @@ def run(options: Namespace) -> int:
     how = Merge(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.committed_only)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
     results: list[Result] = []
-    with progress("bytes", sum(task.size for task in tasks)) as done:
-        for result in merge(tasks, lambda finding: output.say(str(finding)), done):
+    written = 0 if options.dry_run else sum(max(copy.size for copy in task.copies) for task in tasks)
+    with progress("bytes", sum(task.size for task in tasks) + written) as done:
+        for result in merge(tasks, lambda finding: output.say(str(finding)), done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:
                 output.objects([row(result)])

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import Notes, load_notes
 from brokerless.jobs.convert import topic_id_of
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
 from brokerless.jobs.merges.agreement import Agreement, Copy, agree, rank
 from brokerless.jobs.merges.copies import begin_of, end_of, read_copies, tell_batches
 from brokerless.jobs.merges.filling import Filled, differing, fill
@@ -30,12 +32,13 @@ from brokerless.jobs.merges.outcome import (
 )
 from brokerless.jobs.salvages.losses import Loss
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log
-from brokerless.jobs.salvages.writing import Contents, Place, write_partition
+from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
 from brokerless.log import names
+from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_meta_properties
-from brokerless.log.commit import settle
+from brokerless.log.commit import Unfinished, commit, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -66,6 +69,8 @@ class Task:
     topic_id: str
     merge: Merge
     storage_options: StorageOptions | None = None
+    owner: str = ""
+    """In the names of directories that this job has not finished."""
 
     @property
     def name(self) -> str:
@@ -85,11 +90,11 @@ class Task:
 @dataclass(frozen=True, slots=True)
 class Result:
     """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but ``pieces``,
-    ``divergences`` and ``losses`` are by copy. ``agreements``: how far each has the history that counts, which is that
-    of ``leading``; ``damaged``: its bytes in no sound batch; ``differing``: its batches whose contents are others,
-    though offsets and epochs are the same. ``committed``: the offset before which all is known to be committed, None if
-    nothing is known; the history that counts goes on to ``reach``, and what is between the two is in the log unless
-    ``committed_only`` was asked for."""
+    ``divergences`` and ``losses`` are by copy; ``copies`` without their batches and losses. ``agreements``: how far
+    each has the history that counts, which is that of ``leading``; ``damaged``: its bytes in no sound batch;
+    ``differing``: its batches whose contents are others, though offsets and epochs are the same. ``committed``: the
+    offset before which all is known to be committed, None if nothing is known; the history that counts goes on to
+    ``reach``, and what is between the two is in the log unless ``committed_only`` was asked for."""
 
     task: Task
     start_offset: int
@@ -148,15 +153,52 @@ def plan(
     return tasks
 
 
-def merge(tasks: Sequence[Task], report: Report, done: Callable[[int], object] = lambda _: None) -> Iterator[Result]:
-    """Runs tasks one by one. ``report`` is called with what is odd or left out, ``done`` with the bytes that were read
-    (and again with those that were written)."""
-    for task in tasks:
-        yield run(task, report, done)
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a task hands to the driver: what is to be told, and what was written, if anything was."""
+
+    result: Result
+    findings: tuple[Finding, ...]
+    unfinished: Unfinished | None
 
 
-def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: None) -> Result:
-    """Merges one partition."""
+def merge(
+    tasks: Sequence[Task],
+    report: Report,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Iterator[Result]:
+    """Runs tasks, and commits each partition when it is written; the results come in the order of the tasks.
+
+    ``report`` is called with what is odd or left out, ``done`` with the bytes that were read (and again with those that
+    were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.job.run` takes them.
+    """
+    if not tasks:
+        return
+    order = longest_first(tasks)
+    with ExitStack() as stack:
+        owner = "" if tasks[0].merge.dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))
+        ordered = [replace(tasks[index], owner=owner) for index in order]
+        values = run(run_task, ordered, spark=spark, done=done, say=say, name="brokerless merge", processes=processes)
+        stack.enter_context(closing(values))
+        yield from in_order((order[at], _commit(value, report)) for at, value in values)
+
+
+def _commit(value: Value, report: Report) -> Result:
+    for finding in value.findings:
+        report(finding)
+    if value.unfinished is not None:
+        commit(value.result.task.directory, [value.unfinished])
+    return value.result
+
+
+def run_task(task: Task, done: Done) -> Value:
+    """Merges one partition, under a name that readers pass over."""
+    findings: list[Finding] = []
+    report = findings.append
     how = task.merge
     founds = without_moved([find_log(files, how.limit, False, report, done) for files in task.copies])
     paths = [file.path for files in task.copies for file in files.files]
@@ -173,13 +215,14 @@ def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: No
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
     _tell(task, copies, agreements, filled, paths, report)
+    unfinished = None
     if not how.dry_run:
-        filled = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
+        filled, unfinished = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
     differ = [differing(copy, each.until, filled.batches) for copy, each in zip(copies, agreements, strict=True)]
     for copy, rows in zip(copies, differ, strict=True):
         text = "another copy, which was taken, has other contents at these offsets in the same leader epoch"
         tell_batches(copy, rows[:1].tolist(), paths, "replicas-differ", text, report)
-    return Result(
+    result = Result(
         task,
         start,
         end,
@@ -187,7 +230,7 @@ def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: No
         int(filled.batches["records"].sum()),
         int(filled.batches["size"].sum()),
         order[0],
-        tuple(copies),
+        tuple(replace(copy, batches=copy.batches[:0].copy(), losses=()) for copy in copies),
         tuple(agreements),
         tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
         tuple(map(len, differ)),
@@ -197,6 +240,7 @@ def run(task: Task, report: Report, done: Callable[[int], object] = lambda _: No
         committed,
         reach,
     )
+    return Value(result, tuple(findings), unfinished)
 
 
 def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
@@ -237,18 +281,19 @@ def _write(
     limits: tuple[int, int, int],
     noted: Epochs,
     report: Report,
-    done: Callable[[int], object],
-) -> Filled:
+    done: Done,
+) -> tuple[Filled, Unfinished]:
     """Writes the merged log; what it does not take is missing then."""
     begin, start, end = limits
-    place = Place(task.directory, task.topic, task.partition, task.merge.config, task.topic_id)
+    place = Place(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
     contents = Contents(filled.batches, paths, begin, start, end)
     epochs = truncate_from_end(noted, end)
-    taken = write_partition(place, contents, epochs, report, done, task.merge.limit, task.storage_options)
+    limit, options = task.merge.limit, task.storage_options
+    taken, unfinished = write_unfinished(place, contents, epochs, report, done, limit, options)
     refused = filled.batches[~taken]
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
     holes = tuple(sorted((*filled.holes, *spans)))
-    return replace(filled, batches=filled.batches[taken], givers=filled.givers[taken], holes=holes)
+    return replace(filled, batches=filled.batches[taken], givers=filled.givers[taken], holes=holes), unfinished
 
 
 def _tell(

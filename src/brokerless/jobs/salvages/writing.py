@@ -16,7 +16,7 @@ from brokerless.format.batches import read_headers
 from brokerless.format.encode import Encoder
 from brokerless.jobs.salvages.sound import decode_batch
 from brokerless.log.bulk import PartitionOutput
-from brokerless.log.commit import Unfinished, commit, discard
+from brokerless.log.commit import Unfinished
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.epochs import Epochs
@@ -52,26 +52,6 @@ class Contents:
     end: int
 
 
-def write_partition(
-    place: Place,
-    contents: Contents,
-    epochs: Epochs,
-    report: Report,
-    done: Callable[[int], object],
-    limit: int,
-    storage_options: StorageOptions | None = None,
-) -> NDArray[np.bool_]:
-    """Writes a partition, and says which of the batches the log took. ``epochs``: the first offset of each leader
-    epoch; those of the batches if there are none. Raises what :class:`PartitionOutput` does."""
-    taken, unfinished = write_unfinished(place, contents, epochs, report, done, limit, storage_options)
-    try:
-        commit(place.directory, [unfinished])
-    except BaseException:
-        discard(place.directory, [unfinished])
-        raise
-    return taken
-
-
 def write_unfinished(
     place: Place,
     contents: Contents,
@@ -81,7 +61,9 @@ def write_unfinished(
     limit: int,
     storage_options: StorageOptions | None = None,
 ) -> tuple[NDArray[np.bool_], Unfinished]:
-    """The same without giving the partition its name, which is left to whoever has the result."""
+    """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
+    result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. Raises what
+    :class:`PartitionOutput` does."""
     place.directory.make()
     with PartitionOutput(
         place.directory,

@@ -20,6 +20,7 @@ from benchmarks.measure import Pass, Workload, python, warm_process
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame
 
 TOPIC = "events"
 BATCH_SIZE = 64 << 10
@@ -40,6 +41,7 @@ def workloads(records: int) -> Iterator[Workload]:
     yield against_producer("load-synced", "load_arrow_synced", records)
     yield against_producer("load-parquet", "load_parquet", records)
     yield against_producer("sink", "sink_parquet", records)
+    yield beside_handing_over(records)
 
 
 def against_producer(name: str, function: str, records: int) -> Workload:
@@ -61,6 +63,23 @@ def against_producer(name: str, function: str, records: int) -> Workload:
                 yield lambda: settled(run)
 
     return Workload(name, "records/s", ours, f"kafka-java producer {NEWEST}", theirs, runs=3, cores=2)
+
+
+def beside_handing_over(records: int) -> Workload:
+    """What of the sink's time is Spark's own: reading the same rows, and giving them to Python."""
+
+    @contextlib.contextmanager
+    def ours() -> Iterator[Callable[[], Pass]]:
+        with (
+            tempfile.TemporaryDirectory(dir=data.CACHE) as scratch,
+            warm_process(python(f"{__name__}:sink_parquet", str(data.tables(records)), f"{scratch}/log")) as run,
+        ):
+            yield lambda: settled(run, Path(scratch) / "log")
+
+    def theirs() -> contextlib.AbstractContextManager[Callable[[], Pass]]:
+        return warm_process(python(f"{__name__}:hand_over_parquet", str(data.tables(records))))
+
+    return Workload("sink-handover", "records/s", ours, "mapInArrow, rows dropped", theirs, runs=3, cores=2)
 
 
 def settled(run: Callable[[], Pass], written: Path | None = None) -> Pass:
@@ -103,6 +122,25 @@ def load_parquet(path: str, directory: str) -> int:
 
 def sink_parquet(path: str, directory: str) -> int:
     """Spark reads Parquet in two tasks, and each writes a partition; all is synced, and the driver gives the names."""
+    options = {"topic": f"{TOPIC}-{next(numbers)}", "batch.size": BATCH_SIZE}
+    rows, count = frame(path)
+    rows.write.format("brokerless").mode("append").options(**options).save(directory)
+    return count
+
+
+def hand_over_parquet(path: str) -> int:
+    """The same rows to Python, which drops them."""
+
+    def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield from ()
+
+    rows, count = frame(path)
+    rows.mapInArrow(drop, "nothing int").collect()
+    return count
+
+
+def frame(path: str) -> tuple[DataFrame, int]:
     import pyarrow.parquet as pq
     from pyspark.sql import functions as f
 
@@ -113,9 +151,7 @@ def sink_parquet(path: str, directory: str) -> int:
     spark.conf.set("spark.sql.files.maxPartitionBytes", source.stat().st_size // TASKS + (1 << 20))
     spark.conf.set("spark.sql.files.openCostInBytes", 0)
     rows = spark.read.parquet(str(source)).withColumn("partition", f.spark_partition_id())
-    options = {"topic": f"{TOPIC}-{next(numbers)}", "batch.size": BATCH_SIZE}
-    rows.write.format("brokerless").mode("append").options(**options).save(directory)
-    return pq.read_metadata(source).num_rows
+    return rows, pq.read_metadata(source).num_rows
 
 
 def written(batches: Iterable[pa.RecordBatch], directory: str) -> int:

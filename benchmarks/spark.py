@@ -118,6 +118,8 @@ def session(connector: bool = False) -> SparkSession:
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
+        # Else Spark adds up the sizes of a batch's columns before each row that it gives to Python (docs/cookbook.md).
+        "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
     }
     if connector:
         settings["spark.jars.packages"] = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{CONNECTOR}"

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
 from brokerless.jobs.load import load
 from brokerless.jobs.places import Placement
 from brokerless.log import names
+from brokerless.log.assemble import commit_pieces, prepare
+from brokerless.log.bulk import PartitionOutput
+from brokerless.log.commit import Unfinished, discard, settle
+from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
+from brokerless.log.journal import last_batch
+
+pytestmark = pytest.mark.usefixtures("no_sync")
 
 CHANGES = [(MemoryFileSystem, "pipe_file"), (MemoryFileSystem, "cp_file"), (MemoryFileSystem, "rm_file"),
            (MemoryFile, "commit")]  # fmt: skip
@@ -113,6 +121,98 @@ def test_a_kill_at_any_change_leaves_all_or_nothing_and_the_next_writer_settles_
         # Nothing is left, and a broker that gets all this has nothing to recover.
         assert contents(store) == expected, (number, done)
     assert min(counts.values()) > 10
+
+
+URL = "memory://bucket/logs"
+SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
+QUERY = ("a-query", 7)
+
+
+def piece(partition: str, first: int, count: int, *, has_offsets: bool = False) -> Unfinished:
+    topic, _, number = partition.partition("-")
+    with PartitionOutput(
+        URL, topic, int(number), SMALL, start_offset=first, topic_id=TOPIC_ID, has_offsets=has_offsets, as_piece=True
+    ) as output:
+        output.append(batches(*(batch(first + offset) for offset in range(count))))
+        return output.finish()
+
+
+def append() -> bool:
+    """Pieces behind two partitions, and a new one; whether that worked."""
+    try:
+        prepare(Destination(URL))
+        pieces = [
+            piece("old-0", 0, 4),
+            piece("old-1", 40, 2, has_offsets=True),
+            piece("old-0", 0, 3),
+            piece("new-0", 0, 2),
+        ]
+        commit_pieces(URL, pieces, SMALL, QUERY)
+        discard(URL, pieces)
+    except BrokerlessError:
+        return False
+    return True
+
+
+APPENDED = {"new-0": [0, 1], "old-0": [*range(22)], "old-1": [*range(15), 40, 41]}
+
+
+def test_partitions_there_go_on_wherever_a_writer_is_killed(
+    store: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert write("old")
+    before, template = visible(), dict(MemoryFileSystem.store)
+    assert append()
+    expected = contents(store)
+    assert visible() == APPENDED
+    assert last_batch(Destination(URL), QUERY[0]) == QUERY[1]
+    assert append()
+    assert contents(store) == expected, "the batch of a query is written once"
+    number, seen = 0, {"before": 0, "after": 0}
+    is_done = False
+    while not is_done:
+        MemoryFileSystem.store.clear()
+        MemoryFileSystem.store.update(template)
+        with killed_after(number, monkeypatch) as done:
+            is_done = append()
+        assert visible() in (before, APPENDED), (number, done)
+        journal = MemoryFileSystem.store.get(f"/bucket/logs/{names.COMMIT_JOURNAL}")
+        is_decided = visible() == APPENDED or (journal is not None and b'"is_decided": true' in journal.getvalue())
+        seen["after" if is_decided else "before"] += 1
+        for killed in range(number % 4):  # who settles it is killed as well
+            with killed_after(3 * killed, monkeypatch), suppress(BrokerlessError):
+                settle(Destination(URL))
+            assert visible() in (before, APPENDED), (number, done)
+        settle(Destination(URL))
+        assert visible() == (APPENDED if is_decided else before), (number, done)
+        assert [each for each in brokerless.open(URL).verify() if each.severity != "info"] == []
+        assert append()
+        assert visible() == APPENDED
+        assert contents(store) == expected, (number, done)
+        number += 1
+    assert min(seen.values()) > 5
+
+
+def test_what_does_not_fit_behind_a_log_changes_nothing(store: MemoryFileSystem) -> None:
+    assert write("old")
+    before = contents(store)
+    pieces = [piece("old-0", 0, 4), piece("old-1", 3, 2, has_offsets=True)]
+    with pytest.raises(UsageError, match=r"old-1: .* offset 3, and the partition ends at 15"):
+        commit_pieces(URL, pieces, SMALL)
+    discard(URL, pieces)
+    assert contents(store) == before
+
+
+def test_what_a_stop_cut_short_is_recovered_before_it_goes_on(store: MemoryFileSystem) -> None:
+    """As a copy of a running broker's directory may be: no mark of a clean stop, and half a batch at the end."""
+    assert write("old")
+    store.rm_file(f"/bucket/logs/{names.CLEAN_SHUTDOWN}")
+    log = "/bucket/logs/old-0/00000000000000000000.log"
+    store.pipe_file(log, store.cat_file(log) + bytes(batch(15))[:40])
+    assert append()
+    assert visible() == APPENDED
+    assert [finding for finding in brokerless.open(URL).verify() if finding.severity != "info"] == []
+    assert not store.exists(f"/bucket/logs/{names.CLEAN_SHUTDOWN}")
 
 
 def test_what_waits_for_its_deletion_but_is_not_ours_stays(store: MemoryFileSystem) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log import names
 from brokerless.log.config import LogConfig
+from brokerless.log.continuing import grow_remote, undo_remote
 from brokerless.log.destination import Destination
 from brokerless.log.directory import resolve
 from brokerless.log.journal import (
@@ -116,11 +117,15 @@ def commit_held(
         if growing:
             for (topic, partition), pieces in growing.items():
                 check_continued(at, topic, partition)
-                (there,) = resolve(at.join(names.partition_directory(topic, partition))).partitions
+                path, options = at.join(names.partition_directory(topic, partition)), at.storage_options
+                (there,) = resolve(path, storage_options=options).partitions
                 if there.segments and pieces[0].has_offsets:  # refused before anything is changed
-                    check_behind(look(there).end_offset, pieces[0])
-            was_clean = stack.enter_context(mark_taken_away(at.local, held))
-            journal = _grow_all(at.local, journal, growing, config, was_clean)
+                    check_behind(look(there, storage_options=options).end_offset, pieces[0])
+            if at.is_remote:
+                journal = grow_remote(at, journal, growing, config)
+            else:
+                was_clean = stack.enter_context(mark_taken_away(at.local, held))
+                journal = _grow_all(at.local, journal, growing, config, was_clean)
         journal = journal.decide(names_of_new)
         write_journal(at, journal)
         _complete(at, journal)
@@ -144,6 +149,8 @@ def settle_held(directory: Path | Destination, held: Held) -> None:
     journal = load_journal(at.join(names.COMMIT_JOURNAL), at.storage_options)
     if journal.is_decided:
         _complete(at, journal)
+    elif at.is_remote:
+        undo_remote(at, journal)
     else:
         with mark_taken_away(at.local, held) as was_clean:
             _undo(at.local, journal, was_clean)
@@ -250,18 +257,13 @@ def _check_new(directory: Destination, partition: Unfinished) -> None:
 
 
 def check_continued(directory: Destination, topic: str, partition: int) -> None:
-    """Raises :class:`UsageError` for a partition that is there, but where none can be continued."""
+    """Raises :class:`UsageError` for a partition that is there, but cannot be continued."""
     name = names.partition_directory(topic, partition)
     if not directory.exists(name):
         return
     if topic == names.CLUSTER_METADATA:
         text = "this is KRaft's own log, and a broker does not start with other records in it"
         raise UsageError(f"{directory.join(name)}: {text}")
-    if directory.is_remote:
-        raise UsageError(
-            f"{directory.join(name)}: this partition is there, and what is in an object store is not continued; "
-            "write to another directory, or append to a copy on a disk and send that"
-        )
 
 
 def _check_files(directory: Destination, partition: Unfinished) -> None:

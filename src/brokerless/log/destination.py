@@ -135,6 +135,12 @@ class Destination:
                     sink.discard()
                 raise
 
+    def fetch(self, name: str, inner: str, path: Path) -> None:
+        """Copies a file in one of its directories to ``path``, on this machine. Raises UnreadableError, and OSError."""
+        with storage.open_file(self.join(name, inner), self.storage_options) as file, path.open("wb") as copy:
+            for position in range(0, file.size, _BLOCK):
+                copy.write(file.read(position, min(_BLOCK, file.size - position)).data)
+
     def make(self) -> None:
         """Makes it if it is not there; object stores need no directories."""
         if not self.is_remote:

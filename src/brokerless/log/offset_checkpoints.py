@@ -32,11 +32,10 @@ class Checkpoints:
     high_watermark: int | None = None
 
 
-def read_checkpoints(log_directory: Path, topic: str, partition: int) -> Checkpoints:
+def read_checkpoints(log_directory: Path | Destination, topic: str, partition: int) -> Checkpoints:
     """The lines of one partition. A file that Kafka could not read either counts as one without lines."""
-    return Checkpoints(
-        *(_load(log_directory / name).get((topic, partition)) for name in _FILES),
-    )
+    at = Destination.of(log_directory)
+    return Checkpoints(*(_load(at, name).get((topic, partition)) for name in _FILES))
 
 
 def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], Checkpoints]) -> None:
@@ -68,8 +67,8 @@ def _only_merging(log_directory: Destination) -> Generator[None]:
 _FILES = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT)
 
 
-def _load(path: Path) -> dict[tuple[str, int], int]:
-    return load_offset_checkpoint(str(path)).offsets if path.exists() else {}
+def _load(at: Destination, name: str) -> dict[tuple[str, int], int]:
+    return load_offset_checkpoint(at.join(name), at.storage_options).offsets if at.exists(name) else {}
 
 
 def _merge(log_directory: Destination, name: str, changes: Mapping[tuple[str, int], int | None]) -> None:

@@ -49,6 +49,9 @@ class Writer(DataSourceArrowWriter):
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
         check(options, schema)
+        with unwritable(options.directory):
+            if options.directory.is_remote:
+                prepare(options.directory)
         self.options = options
         self.job = uuid.uuid4().hex
 
@@ -66,12 +69,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """A streaming query's: of each of its batches all is committed once, whatever is repeated after a restart."""
 
     def __init__(self, options: SinkOptions, schema: StructType) -> None:
-        if options.directory.is_remote:
-            raise UsageError(
-                f"{options.directory}: each batch of a stream continues partitions, which takes a log directory of a "
-                "file system; write there, or write each batch elsewhere (foreachBatch)"
-            )
-        check(options, schema)
+        check(options, schema)  # Spark makes one to commit as well, when what tasks have written is there
         self.options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -115,10 +113,7 @@ def check(options: SinkOptions, schema: StructType) -> None:
         raise UsageError(f"{directory}: this is a file; give a directory")
     if names.parse_partition_directory(directory_name(directory.path)) and directory.exists(names.PARTITION_METADATA):
         raise UsageError(f"{directory}: this is a partition; give the log directory that it is in")
-    if directory.is_remote:
-        with unwritable(directory):
-            prepare(directory)
-    elif directory.exists(names.LOCK):
+    if not directory.is_remote and directory.exists(names.LOCK):
         with directory.hold():  # raises if a broker runs there
             pass
 

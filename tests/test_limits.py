@@ -24,7 +24,7 @@ from tests.require import require
 NAME = f"{0:020}.log"
 
 CHILD = """
-import json, sys
+import json, sys, tempfile
 import brokerless
 
 def peak():
@@ -43,11 +43,27 @@ def measure(how, path):
         rows = log.segments(on_damage=told.append).num_rows
     elif how == "transactions":
         rows = log.transactions().num_rows
+    elif how == "carve":
+        rows = carved(path, told)
     else:
         told.extend(log.verify())
         rows = 0
     kinds = [finding.kind for finding in told if finding.severity == "error"]
     print(json.dumps({"path": path, "how": how, "rows": rows, "errors": kinds, "peak": peak()}), flush=True)
+
+def carved(path, told):
+    # Into segments and into tables; what is found is the same.
+    from brokerless.jobs.salvages.carve import Carving, carve
+    from brokerless.log.bulk import output_directory
+    from brokerless.log.config import LogConfig
+
+    rows = set()
+    for form in ("segments", "parquet"):
+        with tempfile.TemporaryDirectory() as to:
+            carving = Carving(path, output_directory(to), LogConfig(), parquet=form == "parquet")
+            rows.add(sum(each.records for each in carve(carving, 0, told.append)))
+    (count,) = rows
+    return count
 
 for path in sys.argv[2:]:
     for how in sys.argv[1].split(","):
@@ -203,3 +219,39 @@ def test_a_segment_of_a_gibibyte_is_read_in_bounded_memory(tmp_path: Path) -> No
     assert of_each(found, "batches", "rows") == {"large": count}
     assert all(line["errors"] == [] for line in found.values())
     assert_peaks(found, 400)
+
+
+def false_batches(size: int) -> bytes:
+    """Headers that make sense, one behind the other, each of which claims all that follows."""
+    header = np.frombuffer(write_batch(b"", count=1)[:61], np.uint8)
+    headers = np.tile(header, (size // len(header), 1))
+    left = headers.size - len(header) * np.arange(len(headers)) - 12
+    headers[:, 8:12] = left.astype(">i4").view(np.uint8).reshape(-1, 4)
+    return headers.tobytes()
+
+
+def test_bytes_of_unknown_content_are_carved_in_bounded_memory(tmp_path: Path) -> None:
+    chance = np.random.default_rng(3)
+    good = write_batch(SMALLEST, base_offset=1)
+    one_by_one = np.tile(np.frombuffer(write_batch(b"", count=1), np.uint8), 200_000)
+    contents = {
+        "chance": [chance.bytes(1 << 20) * 64] * 9,
+        "false batches": [false_batches(64 << 20)],
+        "batches with wrong checksums": [one_by_one.tobytes()],
+        "bombs": [part for bomb in bombs().values() for part in (bomb, chance.bytes(1 << 20))],
+    }
+    paths: list[Path] = []
+    for name, parts in contents.items():
+        paths.append(write(tmp_path / name, parts[0]))
+        with paths[-1].open("ab") as file:
+            file.writelines([*parts[1:], good, chance.bytes(100_000)])
+    assert paths[0].stat().st_size > 512 << 20
+    try:
+        found = measure(paths[:-1], ["carve"]) | measure(paths[-1:], ["carve"])
+    finally:
+        paths[0].unlink()
+    rows = of_each(found, "carve", "rows")
+    assert rows == {**dict.fromkeys(contents, 1), "bombs": 2_000_003}
+    # Batches have no limit of headers, but rows have one.
+    assert of_each(found, "carve", "errors")["bombs"] == ["limit-exceeded"]
+    assert_peaks(found, 512)

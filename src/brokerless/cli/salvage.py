@@ -77,9 +77,7 @@ def run(options: Namespace) -> int:
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[Result] = []
     with progress("bytes", sum(task.size for task in tasks) * (1 if options.dry_run else 2)) as done:
-        for result in salvage(
-            tasks, lambda finding: output.say(str(finding)), done, spark=options.spark, say=output.say
-        ):
+        for result in salvage(tasks, output.damage, done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:
                 output.objects([row(result)])
@@ -113,7 +111,7 @@ def _carve(options: Namespace) -> int:
     found: list[Carved] = []
     with progress("bytes", total) as done:
         for each in carvings:
-            for carved in carve(each, len(found), lambda finding: output.say(str(finding)), done):
+            for carved in carve(each, len(found), output.damage, done):
                 found.append(carved)
                 if options.json:
                     output.objects([carved_row(carved)])

@@ -30,8 +30,9 @@ from brokerless.jobs.merges.outcome import (
     losses,
     pieces,
 )
-from brokerless.jobs.salvages.losses import Loss
+from brokerless.jobs.salvages.losses import Loss, summed
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log
+from brokerless.jobs.salvages.regions import Told
 from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
@@ -197,8 +198,7 @@ def _commit(value: Value, report: Report) -> Result:
 
 def run_task(task: Task, done: Done) -> Value:
     """Merges one partition, under a name that readers pass over."""
-    findings: list[Finding] = []
-    report = findings.append
+    report = Told()
     how = task.merge
     founds = without_moved([find_log(files, how.limit, False, report, done) for files in task.copies])
     paths = [file.path for files in task.copies for file in files.files]
@@ -236,11 +236,11 @@ def run_task(task: Task, done: Done) -> Value:
         tuple(map(len, differ)),
         pieces(filled),
         divergences(copies, agreements),
-        tuple(losses(filled, copies, agreements, order[0], start, end)),
+        summed(losses(filled, copies, agreements, order[0], start, end)),
         committed,
         reach,
     )
-    return Value(result, tuple(findings), unfinished)
+    return Value(result, report.findings(task.name), unfinished)
 
 
 def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:

@@ -21,8 +21,9 @@ from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.convert import topic_id_of
 from brokerless.jobs.exports.files import Written
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
-from brokerless.jobs.salvages.losses import Loss
+from brokerless.jobs.salvages.losses import Loss, summed
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log, noted_epochs
+from brokerless.jobs.salvages.regions import Told
 from brokerless.jobs.salvages.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
 from brokerless.log import names
@@ -186,14 +187,14 @@ def salvage(
 def run_task(task: Task, done: Done) -> Value:
     """Saves one partition, under a name that readers pass over."""
     how = task.salvage
-    findings: list[Finding] = []
-    found = find_log(task.source, how.limit, how.partial, findings.append, done)
+    told = Told()
+    found = find_log(task.source, how.limit, how.partial, told, done)
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run:
         contents = Contents(saved, [file.path for file in task.source.files], found.begin, found.start, found.end)
-        taken, unfinished = _write(task, contents, findings.append, done)
-        regions = [*regions, *found.unsaved(saved, taken)]
+        taken, unfinished = _write(task, contents, told, done)
+        regions = found.with_unsaved(saved, taken)
         saved = saved[taken]
     result = Result(
         task,
@@ -202,14 +203,14 @@ def run_task(task: Task, done: Done) -> Value:
         len(saved),
         int(saved["records"].sum()),
         int(saved["size"].sum()),
-        tuple(found.losses(saved, regions)),
+        summed(found.losses(saved, regions)),
         sum(region.size for region, _ in regions if not region.is_empty),
         len(found.choice.repeated),
         len(found.choice.overlapping),
         len(found.choice.misplaced),
         int(saved["partial"].sum()),
     )
-    return Value(result, tuple(findings), unfinished)
+    return Value(result, told.findings(task.paths[0].path), unfinished)
 
 
 def _write(

@@ -9,12 +9,13 @@ from brokerless.jobs.salvage import Result
 from brokerless.jobs.salvages.carve import TOPIC, Carved
 from brokerless.jobs.salvages.losses import NOT_THERE, Loss
 from brokerless.log.destination import Destination
-from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.table import NOTHING, count_of, format_bytes, format_number, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "offsets", "batches", "records", "size", "lost offsets", "damaged")
 _LOSSES = ("partition", "lost offsets", "count", "bytes", "after", "before", "cause")
 _CARVED = ("partition", "offsets", "epoch", "batches", "records", "size", "from", "to", "position", "pieces")
+_MOST_LINES = 200
 _CAUSES = {
     NOT_THERE: "no file has them: a segment or its end is missing",
     "checksum-mismatch": "checksum does not match",
@@ -53,14 +54,18 @@ def partition_lines(results: Sequence[Result]) -> Iterator[str]:
 
 
 def loss_lines(losses: Sequence[tuple[str, Loss]]) -> Iterator[str]:
-    """A table of losses, each with its partition's name, if there are any."""
-    after = format_times([loss.after for _, loss in losses], "s")
-    before = format_times([loss.before for _, loss in losses], "s")
+    """A table of losses, each with its partition's name, if there are any; of very many, the first."""
+    shown, rest = losses[:_MOST_LINES], [loss for _, loss in losses[_MOST_LINES:]]
+    after = format_times([loss.after for _, loss in shown], "s")
+    before = format_times([loss.before for _, loss in shown], "s")
     cells = [
         [name, _range(loss), _count(loss), format_bytes(loss.bytes), *times, _cause(loss)]
-        for (name, loss), *times in zip(losses, after, before, strict=True)
+        for (name, loss), *times in zip(shown, after, before, strict=True)
     ]
-    return table(_LOSSES, cells, right=("count", "bytes")) if cells else iter(())
+    yield from table(_LOSSES, cells, right=("count", "bytes")) if cells else iter(())
+    if rest:
+        holes, offsets = sum(loss.holes for loss in rest), sum(loss.offsets or 0 for loss in rest)
+        yield f"and {count_of(holes, 'more hole')} with {count_of(offsets, 'offset')}; --json tells more of them"
 
 
 def carved_row(carved: Carved) -> dict[str, Any]:
@@ -137,6 +142,7 @@ def loss_row(loss: Loss) -> dict[str, Any]:
         "firstOffset": loss.first_offset,
         "lastOffset": loss.last_offset,
         "offsets": loss.offsets,
+        "holes": loss.holes,
         "isUpperBound": loss.upper_bound,
         "bytes": loss.bytes,
         "timestampAfter": loss.after,
@@ -150,6 +156,8 @@ def loss_row(loss: Loss) -> dict[str, Any]:
                 "kind": region.kind,
                 "message": region.message,
                 "claimedOffset": region.offset,
+                "places": region.places,
+                "damagedBytes": region.size,
             }
             for region in loss.regions
         ],

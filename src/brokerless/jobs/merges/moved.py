@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from brokerless.jobs.salvages.losses import TO_THE_END, are_side_by_side
 from brokerless.jobs.salvages.reading import Found
-from brokerless.jobs.salvages.sound import Region
+from brokerless.jobs.salvages.regions import Region
 
 _BITS = 2
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from brokerless.jobs.merges.agreement import Agreement, Copy
 from brokerless.jobs.merges.filling import Filled, Span
 from brokerless.jobs.salvages.losses import TO_THE_END, Loss
-from brokerless.jobs.salvages.sound import Region
+from brokerless.jobs.salvages.regions import Region
 
 
 @dataclass(frozen=True, slots=True)

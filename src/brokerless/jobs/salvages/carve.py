@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
-from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
+from brokerless.jobs.salvages.regions import Region
+from brokerless.jobs.salvages.sound import SOUND, find_sound
 from brokerless.jobs.salvages.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.jobs.salvages.writing import Contents, write_batches
 from brokerless.log.bulk import PartitionOutput

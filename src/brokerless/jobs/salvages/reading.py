@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.audits.notes import Notes
 from brokerless.jobs.salvages.choice import Choice, choose
 from brokerless.jobs.salvages.losses import TO_THE_END, Loss, are_side_by_side, find_losses
-from brokerless.jobs.salvages.sound import SOUND, Region, find_sound
+from brokerless.jobs.salvages.regions import Bounded, Placed, Region, bounded_regions
+from brokerless.jobs.salvages.sound import SOUND, find_sound
 from brokerless.log import names
 from brokerless.log.checkpoints import load_leader_epochs
 from brokerless.log.directory import PartitionPath
@@ -21,8 +22,8 @@ from brokerless.log.indexes import load_offset_index
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions, open_file
 
-Regions = list[tuple[Region, int]]
-"""What is not sound, each with the offset before which it was in its file, or ``TO_THE_END``."""
+Regions = list[Placed]
+"""What is not sound; behind the last sound batch, it was before ``TO_THE_END``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +74,18 @@ class Found:
         gaps = are_side_by_side(saved)[1:] & (saved["first"][1:] > saved["last"][:-1] + 1)
         return self.files.is_compacted or bool(self.sound["compacted"].any() or gaps.any())
 
-    def losses(self, saved: NDArray[np.void], regions: Regions) -> list[Loss]:
+    def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
         """What is missing if these batches are saved."""
         end = max(self.end, _indexed_end(self.files))
         return find_losses(saved, regions, self.start, end, self.is_compacted(saved))
 
-    def unsaved(self, saved: NDArray[np.void], taken: NDArray[np.bool_]) -> Regions:
-        """Those that could not be written after all, as regions."""
-        return [(_as_region(self.files, saved, row), _following(saved, row)) for row in np.flatnonzero(~taken).tolist()]
+    def with_unsaved(self, saved: NDArray[np.void], taken: NDArray[np.bool_]) -> Regions:
+        """The regions, and those batches that could not be written after all."""
+        regions = bounded_regions()
+        regions.add(self.regions)
+        rows = np.flatnonzero(~taken).tolist()
+        regions.add((_as_region(self.files, saved, row), _following(saved, row)) for row in rows)
+        return regions.items
 
 
 def describe_files(
@@ -111,7 +116,7 @@ def find_log(files: Files, limit: int, partial: bool, report: Report, done: Call
     choice = choose(sound, bases, files.noted_end)
     _tell(files, sound, choice, report)
     saved = sound[choice.taken]
-    regions += [(_as_region(files, sound, row), _following(sound, row)) for row in choice.misplaced.tolist()]
+    regions.add((_as_region(files, sound, row), _following(sound, row)) for row in choice.misplaced.tolist())
     first_base = int(bases.min()) if len(bases) else 0
     begin = min(first_base, int(saved["first"][0])) if len(saved) else first_base
     live = [each.base_offset for each in files.paths[0].segments]
@@ -119,7 +124,7 @@ def find_log(files: Files, limit: int, partial: bool, report: Report, done: Call
     start = max(begin, files.noted_start or 0)
     # What was deleted is to be seen if it was asked for.
     start = start if begin == min(live, default=begin) and start <= end else begin
-    return Found(files, sound, choice, saved, regions, begin, start, end)
+    return Found(files, sound, choice, saved, regions.items, begin, start, end)
 
 
 def noted_epochs(files: Files, end: int) -> Epochs:
@@ -147,22 +152,23 @@ def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator
 
 def _read(
     files: Files, limit: int, partial: bool, report: Report, done: Callable[[int], object]
-) -> tuple[NDArray[np.void], Regions]:
+) -> tuple[NDArray[np.void], Bounded[Placed]]:
     """All sound batches, by file and position; and what else is in the files."""
     sound: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
-    regions: Regions = []
+    regions = bounded_regions()
     bases = sorted({file.base_offset for file in files.files})
     for number, source in enumerate(files.files):
-        waiting: list[Region] = []
+        waiting = bounded_regions()  # of which is not known yet before which offset they were
         following = next((base for base in bases if base > source.base_offset), TO_THE_END)
         try:
             with open_file(source.path, files.storage_options) as file:
                 for found in find_sound(file, limit, partial):
                     if isinstance(found, Region):
-                        waiting.append(found if found.after is not None else _from(found, source.base_offset))
+                        waiting.add([_from(found, source.base_offset)])
                         continue
                     found["file"] = number
-                    regions += [(region, int(found["first"][0])) for region in waiting]
+                    before = int(found["first"][0])
+                    regions.add((region, before) for region, _ in waiting.items)
                     waiting.clear()
                     sound.append(found)
                     done(int(found["size"].sum()))
@@ -170,14 +176,15 @@ def _read(
             reason = str(error).removeprefix(f"{source.path}: ")
             report(Finding("error", "unreadable-file", source.path, None, source.base_offset, reason))
             after = source.base_offset
-            waiting.append(Region(source.path, 0, source.size, "unreadable-file", reason, after, after))
-        regions += [(region, following) for region in waiting]
+            region = Region(source.path, 0, source.size, "unreadable-file", reason, after, after)
+            waiting.add([(region, after)])
+        regions.add((region, following) for region, _ in waiting.items)
     return np.concatenate(sound), regions
 
 
-def _from(region: Region, base_offset: int) -> Region:
-    kind, text = region.kind, region.message
-    return Region(region.file, region.position, region.end, kind, text, base_offset, region.offset)
+def _from(region: Region, base_offset: int) -> Placed:
+    after = base_offset if region.after is None else region.after
+    return (region if region.after is not None else replace(region, after=after)), after
 
 
 def _as_region(files: Files, batches: NDArray[np.void], row: int) -> Region:

@@ -8,7 +8,6 @@ read is ever in memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoder, look_into_wrappers
 from brokerless.format.parts import joined
 from brokerless.format.search import find_batch
+from brokerless.jobs.salvages.regions import Region
 from brokerless.log.segment import Chunk, is_zero, scan
 from brokerless.log.storage import File
 
@@ -55,29 +55,6 @@ _FOUND = 64 << 20
 """Bytes of the largest batch that is found in the middle of a file that is not local, or no segment by its size."""
 _WINDOW = 64 << 20
 """Bytes that are searched at once; the batch that is found may go on far behind them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Bytes ``[position, end)`` of a file that are in no sound batch. ``kind`` and ``message`` say why as a finding
-    does; ``after`` is the offset behind the sound batch before it, if any, and ``offset`` what its header claims."""
-
-    file: str
-    position: int
-    end: int
-    kind: str
-    message: str
-    after: int | None = None
-    offset: int | None = None
-
-    @property
-    def size(self) -> int:
-        return self.end - self.position
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there was never anything: zero bytes, as a file has that was preallocated."""
-        return self.kind in ("zero-tail", "trailing-zeros")
 
 
 def find_sound(file: File, limit: int = DEFAULT_LIMIT, partial: bool = False) -> Iterator[NDArray[np.void] | Region]:

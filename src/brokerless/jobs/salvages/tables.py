@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import UsageError
+from brokerless.errors import Finding, UsageError
 from brokerless.format.decode import Decoded, Decoder
 from brokerless.jobs.exports import manifest, target
 from brokerless.jobs.exports.files import SCHEMA, Files, Layout, Written, published
@@ -78,7 +78,7 @@ def write_table(
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which
     batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
     ``limit``: as a log has them. Raises :class:`UnwritableError`."""
-    output = _Output(table, contents, config, limit)
+    output = _Output(table, contents, config, limit, report)
     try:
         taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
         return taken, output.finish()
@@ -90,8 +90,8 @@ def write_table(
 class _Output:
     """Takes what :class:`brokerless.log.bulk.PartitionOutput` takes, and makes files of it."""
 
-    def __init__(self, table: Table, contents: Contents, config: LogConfig, limit: int) -> None:
-        self._table = table
+    def __init__(self, table: Table, contents: Contents, config: LogConfig, limit: int, report: Report) -> None:
+        self._table, self._report = table, report
         self._start, self._end, self._config = contents.start, contents.begin, config
         self._producers = ProducerState(contents.begin)
         self._decoder = Decoder(limit=limit)
@@ -117,6 +117,10 @@ class _Output:
         self._files.abandon()
 
     def _add(self, decoded: Decoded) -> None:
+        for each in decoded.damages:  # what is sound may still have more headers than there is room for
+            path = manifest.topic_directory(self._table.directory.path, self._table.topic)
+            text = f"left out of the table of partition {self._table.partition}: {each.message}"
+            self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
         rows = decoded.columns.offset[: decoded.columns.rows] >= self._start
         piece = Piece(self._table.topic, decoded, None if rows.all() else rows)
         for batch in record_batches(iter((piece,)), self._table.topic, self._table.partition, SCHEMA):

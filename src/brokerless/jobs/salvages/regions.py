@@ -1,0 +1,120 @@
+"""What is damaged in files, and what is said of it, in bounded memory: places that are too many are told together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from brokerless.errors import Finding, Severity
+
+MOST = 5_000
+"""What is told one by one; neighbours become one where there is more than twice as much."""
+MOST_TOLD = 1_000
+"""Findings of a kind that are told one by one."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Bytes ``[position, end)`` of a file that are in no sound batch. ``kind`` and ``message`` say why as a finding
+    does; ``after`` is the offset behind the sound batch before it, if any, and ``offset`` what its header claims.
+
+    Of several ``places`` it is the first one's, and ``damaged`` are their bytes: there is something sound between."""
+
+    file: str
+    position: int
+    end: int
+    kind: str
+    message: str
+    after: int | None = None
+    offset: int | None = None
+    places: int = 1
+    damaged: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that are in no sound batch."""
+        return self.end - self.position if self.damaged is None else self.damaged
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there was never anything: zero bytes, as a file has that was preallocated."""
+        return self.kind in ("zero-tail", "trailing-zeros")
+
+
+Placed = tuple[Region, int]
+"""A region with the offset before which it was in its file."""
+
+
+class Bounded(Generic[T]):
+    """A list that is bounded: if there is too much, neighbours of one kind become one, of equally many each."""
+
+    def __init__(
+        self, together: Callable[[T, T], T], kind: Callable[[T], Hashable], weight: Callable[[T], int]
+    ) -> None:
+        """``together``: two of a ``kind`` as one; ``weight``: how many are one."""
+        self._together, self._kind, self._weight = together, kind, weight
+        self._most, self._at_once = 2 * MOST, 1
+        self.clear()
+
+    def clear(self) -> None:
+        self.items: list[T] = []
+        self._last: dict[Hashable, int] = {}
+
+    def add(self, items: Iterable[T]) -> None:
+        for each in items:
+            self._add(each)
+            if len(self.items) > self._most:
+                self._at_once *= 2
+                before = self.items
+                self.clear()
+                for one in before:
+                    self._add(one)
+                self._most = max(2 * MOST, len(self.items) * 3 // 2)  # of many kinds, there are not less
+
+    def _add(self, each: T) -> None:
+        kind = self._kind(each)
+        at = self._last.get(kind)
+        if at is not None and self._weight(self.items[at]) + self._weight(each) <= self._at_once:
+            self.items[at] = self._together(self.items[at], each)
+            return
+        self._last[kind] = len(self.items)
+        self.items.append(each)
+
+
+def bounded_regions() -> Bounded[Placed]:
+    """Those of one kind in one file become one."""
+    return Bounded(_together, lambda placed: (placed[0].file, placed[0].kind), lambda placed: placed[0].places)
+
+
+def _together(one: Placed, other: Placed) -> Placed:
+    (first, before), (second, until) = one, other
+    offsets = [before, until, *(each.after for each in (first, second) if each.after is not None)]
+    places, damaged = first.places + second.places, first.size + second.size
+    position, end = min(first.position, second.position), max(first.end, second.end)
+    region = replace(first, position=position, end=end, after=min(offsets), places=places, damaged=damaged)
+    return region, max(offsets)
+
+
+class Told:
+    """Findings as they are reported; of a kind that is too frequent, how many more there were."""
+
+    def __init__(self) -> None:
+        self._findings: list[Finding] = []
+        self._counts: Counter[tuple[Severity, str]] = Counter()
+
+    def __call__(self, finding: Finding) -> None:
+        kind = finding.severity, finding.kind
+        self._counts[kind] += 1
+        if self._counts[kind] <= MOST_TOLD:
+            self._findings.append(finding)
+
+    def findings(self, path: str) -> tuple[Finding, ...]:
+        """``path``: of what they are about."""
+        more = [(*kind, count - MOST_TOLD) for kind, count in self._counts.items() if count > MOST_TOLD]
+        text = "{:,} more findings of this kind, which are not listed"
+        rest = (Finding(severity, kind, path, None, None, text.format(count)) for severity, kind, count in more)
+        return (*self._findings, *rest)

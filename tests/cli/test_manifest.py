@@ -225,3 +225,38 @@ def test_what_was_loaded_is_noted_and_not_loaded_twice(run: Run, source: Path, t
     assert (run(*arguments).lines, ages(tmp_path / "to")) == (["nothing is left to do"], before)
     refused = run("load", "-", *arguments[2:])
     assert (refused.exit_code, "stdin" in refused.err) == (2, True)
+
+
+def test_what_changed_since_it_was_loaded_is_told(run: Run, tmp_path: Path) -> None:
+    records, to = tmp_path / "records", tmp_path / "to"
+    records.mkdir()
+    first = records / "1.jsonl"
+    first.write_text('{"value": "a"}\n')
+    arguments = ("load", records, "--to", to, "-t", "t", "--manifest", tmp_path / "manifest.jsonl")
+    assert run(*arguments).exit_code == 0
+    first.write_text('{"value": "a"}\n{"value": "b"}\n')
+    grown = run(*arguments)
+    assert grown.exit_code == 2
+    assert f"{first} has 30 bytes now, and had 15, since these were loaded" in grown.err
+    assert f"or remove what is noted there from {to} to load them again" in grown.err
+    first.write_text('{"value": "b"}\n')
+    assert f"{first} has another content now" in run(*arguments).err
+    first.write_text('{"value": "a"}\n')
+    (records / "2.jsonl").write_text('{"value": "c"}\n')
+    assert f"{records / '2.jsonl'} is new" in run(*arguments).err
+    first.unlink()
+    assert f"{first} is not read any more" in run(*arguments).err
+    shutil.rmtree(to / "t-0")
+    assert run(*arguments).exit_code == 0
+    assert run("cat", to, "-f", "%s").out == b"c"
+
+
+def test_a_manifest_in_a_directory_that_is_not_there_is_refused(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").write_text('{"value": "a"}\n')
+    manifest = tmp_path / "nowhere" / "manifest.jsonl"
+    arguments = ("load", tmp_path / "records.jsonl", "--to", tmp_path / "to", "-t", "t", "--manifest", manifest)
+    for more in ((), ("--dry-run",)):
+        refused = run(*arguments, *more)
+        assert refused.exit_code == 2
+        assert f"there is no directory {manifest.parent}; make it" in refused.err
+    assert not (tmp_path / "to").exists()

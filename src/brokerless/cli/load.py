@@ -174,7 +174,16 @@ def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generato
             result = {"partitions": [_as_dict(each) for each in loaded.partitions]}
             manifest.add(TaskNote(_TASK, tuple(map(note_file, entries)), tuple(written), result))
 
-        yield None if manifest.is_done(_TASK, entries) else before_commit
+        if manifest.is_done(_TASK, entries):
+            yield None
+            return
+        change = manifest.change(_TASK, entries)
+        if change is not None:
+            raise UsageError(
+                f"{change}, since these were loaded, as {manifest.path} says; load them into another directory with "
+                f"another manifest, or remove what is noted there from {options.to} to load them again"
+            )
+        yield before_commit
 
 
 def _cells(each: LoadedPartition) -> list[str]:

@@ -135,6 +135,26 @@ class Manifest:
             return False
         return all(_is_unchanged(file, entries[file.path], storage_options) for file in note.inputs)
 
+    def change(self, task: str, inputs: Iterable[Entry], storage_options: StorageOptions | None = None) -> str | None:
+        """What a task that was done once would read otherwise now, while all that it wrote is there; None if nothing
+        is."""
+        note = self._notes.get(task)
+        if note is None or not all(map(_is_there, note.outputs)):
+            return None
+        entries = {full_path(entry.path): entry for entry in inputs}
+        noted = {file.path: file for file in note.inputs}
+        for path in (*noted, *entries):
+            if path not in entries:
+                return f"{path} is not read any more"
+            if path not in noted:
+                return f"{path} is new"
+            now, before = entries[path].size or 0, noted[path].size
+            if now != before:
+                return f"{path} has {now} bytes now, and had {before}"
+            if not _is_unchanged(noted[path], entries[path], storage_options):
+                return f"{path} has another content now"
+        return None
+
     def knows(self, task: str) -> bool:
         """Whether a task was done once."""
         return task in self._notes
@@ -176,6 +196,9 @@ class Manifest:
         if is_remote(path):
             raise UsageError(f"{path}: a manifest is written to a local file")
         path = local(path)
+        if not Path(path).absolute().parent.is_dir():
+            text = f"there is no directory {Path(path).absolute().parent}; make it, or give another file"
+            raise UsageError(f"{path}: the manifest cannot be written, as {text}")
         if dry_run:
             data = Path(path).read_bytes() if Path(path).is_file() else b""
             yield cls(path, None, _parse(path, data, head)[0])

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +98,25 @@ def test_a_dry_run_needs_a_directory(run: Run, damaged: Path) -> None:
     result = run("audit", "--restart", damaged / "segments-0" / f"{0:020}.log")
     assert result.exit_code == 2
     assert "local directory only" in result.err
+
+
+def test_a_dry_run_beside_a_running_broker_says_so(run: Run, damaged: Path) -> None:
+    alone = run("audit", "--restart", damaged)
+    code = """if True:
+        import sys
+        from brokerless.log.lock import lock_directory
+        with lock_directory(sys.argv[1], exclusive=True):
+            print("locked", flush=True)
+            sys.stdin.read()
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(damaged)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"locked\n"
+        for path in (damaged, damaged / "segments-0"):
+            assert f"{damaged}: a broker is running on this directory" in run("audit", "--restart", path).err
+        beside = run("audit", "--restart", damaged)
+        holder.communicate()
+    assert (beside.out, beside.exit_code) == (alone.out, alone.exit_code)
+    assert "running" not in alone.err

@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, Output, progress
@@ -116,8 +117,14 @@ def _restart(
     log: Log, chosen: Sequence[Partition], notes: Notes, options: Namespace, output: Output, counts: Counter[str]
 ) -> None:
     from brokerless.jobs.restart import Restart, plan_restart
+    from brokerless.log import names
+    from brokerless.log.lock import is_locked
     from brokerless.views.restart import detail_lines, partition_lines, row
 
+    lock = notes.files.get(names.LOCK)
+    if lock is not None and "://" not in lock.path and is_locked(Path(lock.path).parent):
+        text = "a broker is running on this directory; this is what its next start would do if it were killed now"
+        output.say(f"{Path(lock.path).parent}: {text} (after a clean stop it cuts nothing; ask again then)")
     restarts: list[Restart] = []
     with progress("partitions", len(chosen)) as done:
         for partition in chosen:

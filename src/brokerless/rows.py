@@ -29,6 +29,7 @@ IGNORED = ("file", "batchPosition", "sequence")
 """Columns of the records table that say where records were read; they are not written."""
 
 _IDS = {name: number for number, name in TIMESTAMP_TYPES.items()}
+_NAMES = {name.lower(): name for name in RECORDS.names}
 _MOST = 2**31 - 1
 LAST_OFFSET = 2**63 - 2
 """Behind it a log's end offset has to have a place."""
@@ -45,6 +46,11 @@ class RowError(BrokerlessError):
 
     def __reduce__(self) -> tuple[type[RowError], tuple[int, str, str]]:
         return type(self), (self.row, self.column, self.reason)
+
+
+def column_name(name: str) -> str:
+    """As a record's column is called, where names differ in upper and lower case only, as they may in Spark."""
+    return _NAMES.get(name.lower(), name)
 
 
 def check_columns(schema: pa.Schema) -> None:

@@ -167,6 +167,7 @@ def test_what_is_refused_on_spark_is_refused_as_in_one_process(
             load_files(Inputs(paths), str(tmp_path / "to"), Placement("t"), spark=place)
         assert reason in str(raised.value)
         assert not [path for path in tmp_path.glob("to/*") if path.name != ".lock"]
+        assert place == "none" or not (tmp_path / "to").exists()
 
 
 def test_partitions_that_are_there_are_refused_on_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def outputs_of_job(log_directory: Path | Destination, job: str | None = None) ->
     at = Destination.of(log_directory)
     owner = owner_of(job or uuid.uuid4().hex)
     with ExitStack() as stack:
+        if not at.is_remote and not at.local.exists():
+            stack.callback(remove_unused, at)
         with unwritable(at):
             prepare(at)
             stack.enter_context(at.hold())
@@ -116,6 +118,17 @@ def prepare(log_directory: Destination) -> None:
         log_directory.check()
         with suppress(UnreadableError):
             remove_unfinished(log_directory, [name for name, id in _unfinished(log_directory) if id.endswith(SENT)])
+
+
+def remove_unused(log_directory: Destination) -> None:
+    """Removes a log directory that was made for what was given up then, unless there is more in it than our locks."""
+    if not log_directory.is_remote:
+        with suppress(OSError):
+            locks = list(log_directory.local.iterdir())
+            if {each.name for each in locks} <= {names.LOCK, names.COMMIT_LOCK}:
+                for each in locks:
+                    each.unlink()
+                log_directory.local.rmdir()
 
 
 def remove_leftovers(log_directory: Path | Destination, owner: str) -> None:

@@ -24,7 +24,9 @@ def arrange(df: DataFrame, partitions: int | None = None) -> DataFrame:
     """
     from brokerless.errors import UsageError
     from brokerless.jobs.places import Placement
+    from brokerless.rows import column_name
 
+    df = df.toDF(*map(column_name, df.columns))
     if partitions is None and "partition" not in df.columns:
         raise UsageError("there is no column 'partition'; say how many partitions the topic has: arrange(df, 12)")
     if partitions is not None:

@@ -21,17 +21,23 @@ from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
 from brokerless.jobs.load import Loader, allow_many_files
 from brokerless.log import names
-from brokerless.log.assemble import commit_pieces, owner_of, prepare, remove_leftovers
+from brokerless.log.assemble import commit_pieces, owner_of, prepare, remove_leftovers, remove_unused
 from brokerless.log.commit import Unfinished, check_continued
 from brokerless.log.storage import directory_name
 from brokerless.log.writer import unwritable
-from brokerless.rows import RowError, bounded, normalize
+from brokerless.rows import RowError, bounded, column_name, normalize
 from brokerless.spark.sink_options import SinkOptions
 
 _QUERY = "sql.streaming.queryId"
 """The local property of a streaming query's tasks with its ID, which is the same after a restart from its checkpoint
 (``StreamExecution.QUERY_ID_KEY``, Spark 4.1)."""
 _HINT = "; brokerless.spark.arrange(df) puts each partition into one task, in order"
+_WITHOUT = {
+    "offset": "then offsets are counted from the end of the partition on",
+    "timestamp": "then it is the time of writing",
+    "timestampType": "then it is that of the option message.timestamp.type",
+}
+"""What a record has for each column that is not there."""
 _REMEMBERED = 16 << 20
 """Bytes of rows that are kept for what is said of one that is refused."""
 
@@ -54,15 +60,21 @@ class Writer(DataSourceArrowWriter):
                 prepare(options.directory)
         self.options = options
         self.job = uuid.uuid4().hex
+        self.makes_directory = not options.directory.is_remote and not options.directory.local.exists()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return Written(write_rows(iterator, self.options, self.job))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        commit_written(self.options, messages, self.job, None)
+        if not commit_written(self.options, messages, self.job, None):  # a log directory without partitions, so
+            with unwritable(self.options.directory):
+                self.options.directory.make()
+            commit_pieces(self.options.directory, ())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         remove_leftovers(self.options.directory, owner_of(self.job))
+        if self.makes_directory:
+            remove_unused(self.options.directory)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -98,6 +110,7 @@ def check(options: SinkOptions, schema: StructType) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     found = to_arrow_schema(schema, timezone="UTC")
+    found = pa.schema([field.with_name(column_name(field.name)) for field in found])
     normalize(pa.RecordBatch.from_pylist([], found))
     placement = options.placement
     if placement.topic is None and "topic" not in found.names:
@@ -130,14 +143,16 @@ def _has_several_partitions(options: SinkOptions) -> bool:
 
 def commit_written(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], job: str, batch: int | None
-) -> None:
-    """Commits what tasks wrote, in their order. Raises what :func:`assemble.commit_pieces` raises."""
+) -> bool:
+    """Commits what tasks wrote, in their order; False if they have not written anything. Raises what
+    :func:`assemble.commit_pieces` raises."""
     directory = options.directory
     pieces = [piece for each in messages if isinstance(each, Written) for piece in each.pieces]
     try:
         if pieces:
             query = None if batch is None else (job, batch)
             commit_pieces(directory, pieces, options.config, query, _HINT)
+        return bool(pieces)
     finally:
         remove_leftovers(directory, owner_of(job))
 
@@ -156,7 +171,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     ) as loader:  # fmt: skip
         try:
             for batch in batches:
-                for part in bounded(batch):
+                for part in bounded(batch.rename_columns(list(map(column_name, batch.schema.names)))):
                     rows.check(part)
                     loader.add(part)
             return tuple(loader.finish())
@@ -195,6 +210,8 @@ class _Remembered:
         text = f"{place}, column {error.column}: {error.reason}".replace("(--", "(option ")
         if error.column == "offset" and "sort by them" in error.reason:
             text += _HINT
+        elif error.column in _WITHOUT and "is null" in error.reason:
+            text += f"; fill it in, or leave the column out: {_WITHOUT[error.column]}"
         raise RefusedRowError(text) from error
 
 

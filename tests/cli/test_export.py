@@ -91,3 +91,36 @@ def test_what_cannot_be_is_refused_before_anything_is_written(run: Run, tmp_path
         assert (result.exit_code, result.out) == (2, b""), arguments
         assert text in result.err
         assert not (tmp_path / "out").exists()
+
+
+def test_files_that_were_removed_since_are_missed(run: Run, tmp_path: Path) -> None:
+    source, to = tmp_path / "log", tmp_path / "out"
+    for name in ("segments-0", "txn-0", "txn-1"):
+        shutil.copytree(broker_data("clean") / name, source / name)
+    last = max((source / "segments-0").glob("*.log"))
+    late = last.read_bytes()
+    last.unlink()
+    export = ("export", source, "--to", to, "--file-bytes", "2000")
+    assert run(*export).exit_code == 0
+    assert run(*export).exit_code == 0
+    files = sorted((to / "topic=segments").glob("*.parquet"))
+    assert len(files) > 3
+    for file in files[:2]:
+        file.unlink()
+
+    for again in (run(*export), run(*export)):
+        assert again.exit_code == 1
+        assert f"{to / 'topic=segments'}: 2 of the {len(files)} files that were exported of segments-0" in again.err
+        assert again.lines[-1] == "nothing new in 3 partitions, so nothing was written"
+    assert not run(*export, "-t", "txn").err
+
+    # On purpose: the export goes on, and what is there then is what is to be there.
+    assert run(*export, "--allow-removed").exit_code == 0
+    last.write_bytes(late)
+    assert run(*export, "--allow-removed").exit_code == 0
+    assert run(*export).exit_code == 0
+    # By accident: all of it again.
+    (to / "topic=segments").rename(tmp_path / "away")
+    assert run(*export).exit_code == 0
+    offsets = ds.dataset(to / "topic=segments").to_table(columns=["offset"]).column("offset").to_pylist()
+    assert sorted(offsets) == list(range(700))

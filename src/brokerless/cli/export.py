@@ -41,6 +41,8 @@ def add_options(parser: ArgumentParser) -> None:
     add("--isolation", choices=_LEVELS, default=_LEVELS[0], help=help_of_isolation)
     add("--codec", choices=_CODECS, default="zstd", help="compression within the Parquet files (zstd)")
     add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
+    help_of_removed = "files of earlier runs may be gone, as they were removed on purpose; without this, that is told"
+    add("--allow-removed", action="store_true", help=help_of_removed)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -58,6 +60,7 @@ def run(options: Namespace) -> int:
         options.file_bytes or FILE_BYTES,
         options.max_batch_bytes or DEFAULT_LIMIT,
         options.dry_run,
+        options.allow_removed,
     )
     output = Output()
     partitions = output.partitions(options)

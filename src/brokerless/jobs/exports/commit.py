@@ -72,8 +72,11 @@ class Commit:
             own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
             tasks = [task for task in plan.tasks if task.topic == topic]
             manifest.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
+            there = manifest.count_files(plan.directory, topic, plan.storage_options)
             for task in tasks:
-                exported = own.partitions.get(task.partition, Exported(task.start))
+                exported = own.partitions.get(task.partition, Exported(task.start, files=0))
+                if exported.files is None or plan.export.allow_removed:
+                    exported = replace(exported, files=there[task.partition])
                 until = max(exported.until or 0, task.end)
                 own = own.with_partition(task.partition, replace(exported, until=until))
             self._manifests[topic] = own
@@ -138,7 +141,8 @@ class Commit:
         left_out = exported.left_out + tuple(each for each in result.left_out if each[1] is not None)
         next_offset = max(exported.next_offset, result.next_offset)
         until = None if task.is_last and result.is_whole else exported.until
-        own = own.with_partition(task.partition, Exported(next_offset, until, left_out))
+        count = None if exported.files is None else exported.files + len(result.files)
+        own = own.with_partition(task.partition, Exported(next_offset, until, left_out, count))
         self._manifests[task.topic] = own
         manifest.save(own, self._plan.directory, self._plan.storage_options)
 

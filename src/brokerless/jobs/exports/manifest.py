@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
@@ -30,11 +31,13 @@ Offsets = tuple[int, int | None]
 @dataclass(frozen=True, slots=True)
 class Exported:
     """How far one partition was exported: up to ``next_offset``, without it. ``until``: a run that began there, and of
-    which no end is known, may have left files that begin before ``until``. ``left_out``: what was damaged."""
+    which no end is known, may have left files that begin before ``until``. ``left_out``: what was damaged. ``files``:
+    how many there are, None where that was not noted."""
 
     next_offset: int
     until: int | None = None
     left_out: tuple[Offsets, ...] = ()
+    files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,13 @@ def forget(manifest: Manifest, directory: str, storage_options: StorageOptions |
     target.remove_if_empty(own)
 
 
+def count_files(directory: str, topic: str, storage_options: StorageOptions | None) -> Counter[int]:
+    """How many files there are of each partition."""
+    names = target.find(topic_directory(directory, topic), storage_options)
+    matches = (_FILE.fullmatch(name.rpartition("/")[2]) for name in names)
+    return Counter(int(match["partition"]) for match in matches if match is not None)
+
+
 def clean(directory: str, manifest: Manifest, partitions: set[int], storage_options: StorageOptions | None) -> None:
     """Takes away what an interrupted run left of some partitions: it will be written again."""
     own = topic_directory(directory, manifest.topic)
@@ -132,8 +142,9 @@ def clean(directory: str, manifest: Manifest, partitions: set[int], storage_opti
 
 def _exported(value: Any) -> Exported:
     left_out = tuple((int(first), None if last is None else int(last)) for first, last in value.get("leftOut", ()))
-    until = value.get("until")
-    return Exported(int(value["nextOffset"]), None if until is None else int(until), left_out)
+    until, files = value.get("until"), value.get("files")
+    until, files = (None if each is None else int(each) for each in (until, files))
+    return Exported(int(value["nextOffset"]), until, left_out, files)
 
 
 def _as_dict(exported: Exported) -> dict[str, Any]:
@@ -142,4 +153,6 @@ def _as_dict(exported: Exported) -> dict[str, Any]:
         value["until"] = exported.until
     if exported.left_out:
         value["leftOut"] = [list(each) for each in exported.left_out]
+    if exported.files is not None:
+        value["files"] = exported.files
     return value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ _TASK_BYTES = 1 << 30
 class Export:
     """How partitions are exported. ``by_date``: by the record's date (UTC) as well. ``codec``: of Parquet.
     ``file_bytes``: about how large a file gets. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything
-    is done but writing."""
+    is done but writing. ``allow_removed``: files of earlier runs may have been removed on purpose."""
 
     by_date: bool = False
     isolation: Isolation = "read_uncommitted"
@@ -38,6 +39,7 @@ class Export:
     file_bytes: int = FILE_BYTES
     limit: int = DEFAULT_LIMIT
     dry_run: bool = False
+    allow_removed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,36 @@ def plan(
         own = list(_tasks(each, exported, to, export, storage_options, to_storage_options, findings))
         unchanged += not own
         tasks += own
+    if not export.allow_removed:
+        findings += _removed(to, manifests, named.values(), to_storage_options)
     return Plan(to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings))
+
+
+def _removed(
+    to: str,
+    manifests: dict[str, Manifest | None],
+    partitions: Iterable[PartitionPath],
+    storage_options: StorageOptions | None,
+) -> Iterator[Finding]:
+    """Partitions of which fewer files are there than were written."""
+    there: dict[str, Counter[int]] = {}
+    for each in partitions:
+        topic, partition = each.topic or "", each.partition or 0
+        before = manifests[topic]
+        exported = None if before is None else before.partitions.get(partition)
+        if exported is None or exported.files is None or exported.until is not None:
+            continue
+        if topic not in there:
+            there[topic] = manifest.count_files(to, topic, storage_options)
+        missing = exported.files - there[topic][partition]
+        if missing > 0:
+            where, name = manifest.topic_directory(to, topic), names.partition_directory(topic, partition)
+            text = (
+                f"{missing} of the {exported.files} files that were exported of {name} are not here any more. If they "
+                "were removed on purpose, export with --allow-removed; to write again what the log still has, move "
+                "this directory away and export anew"
+            )
+            yield Finding("error", "exported-files-missing", where, None, None, text)
 
 
 def _directory(directory: str | os.PathLike[str], sources: Sequence[str]) -> str:

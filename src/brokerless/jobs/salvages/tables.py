@@ -152,7 +152,7 @@ class Tables:
         for each in written:
             published(each, table.layout)
         own = self._manifests[table.topic]
-        self._manifests[table.topic] = own.with_partition(table.partition, Exported(end))
+        self._manifests[table.topic] = own.with_partition(table.partition, Exported(end, files=len(written)))
         self._open[table.topic].discard(table.partition)
         return tuple(f"topic={table.topic}/{each.name}" for each in written)
 

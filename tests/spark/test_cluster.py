@@ -101,7 +101,8 @@ def test_frames_and_streams_are_written_although_a_worker_is_killed_in_the_middl
 def test_commands_run_on_a_cluster_and_say_the_same(spark_cluster: Cluster, source: Path, tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "brokerless", *arguments]
-        return subprocess.run(command, env=spark_cluster.environment, capture_output=True, text=True, check=False)
+        environment = spark_cluster.environment
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
 
     here = run("verify", str(source), "--spark", "none")
     there = run("verify", str(source), "--spark", spark_cluster.master)
@@ -110,12 +111,12 @@ def test_commands_run_on_a_cluster_and_say_the_same(spark_cluster: Cluster, sour
     assert here.stdout.count("\n") > 3
 
     lines = run("cat", str(source), "--json").stdout.splitlines(keepends=True)
-    files = [tmp_path / f"{number}.jsonl" for number in range(3)]
+    files = [tmp_path / f"{number}.jsonl" for number in range(3)]  # given as a user does, who is there
     for number, file in enumerate(files):
         file.write_text("".join(lines[len(lines) * number // 3 : len(lines) * (number + 1) // 3]))
     told: list[list[dict[str, Any]]] = []
     for to, master in (("here", "none"), ("there", spark_cluster.master)):
-        arguments = ["load", *map(str, files), "--to", str(tmp_path / to), "--manifest", str(tmp_path / f"{to}.jsonl")]
+        arguments = ["load", *(file.name for file in files), "--to", to, "--manifest", f"{to}.jsonl"]
         done = run(*arguments, "--spark", master, "--json")
         assert (done.returncode, done.stderr) == (0, "")
         told.append([{**json.loads(line), "sizeInBytes": 0} for line in done.stdout.splitlines()])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from brokerless.batcher import BatchSettings
@@ -39,7 +41,7 @@ def test_names_are_kafkas_in_any_case() -> None:
 
 def test_without_any_they_are_kafkas_defaults() -> None:
     assert parse_sink_options({"path": "log"}) == SinkOptions(
-        Destination("log"), Placement(), BatchSettings(), LogConfig()
+        Destination(str(Path("log").absolute())), Placement(), BatchSettings(), LogConfig()
     )
     assert BatchSettings() == BatchSettings("none", None, 16384, 2, "CreateTime")
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, chdir, contextmanager, suppress
 from importlib.util import find_spec
 from threading import Thread, current_thread, main_thread
 from typing import IO, TYPE_CHECKING, Any
@@ -160,12 +160,15 @@ def run_on(
     group = f"brokerless-{uuid4().hex}"
     raised: list[BaseException] = []
 
+    here = os.getcwd()  # noqa: PTH109 - a Path that is sent has to be made again
+
     def task(numbered: tuple[int, TaskT]) -> None:
         index, own = numbered
-        try:
-            inbox.add([(index, work(own, ignore))])
-        except BrokerlessError as error:
-            inbox.add([(index, _Failed(error))])
+        with _within(here):
+            try:
+                inbox.add([(index, work(own, ignore))])
+            except BrokerlessError as error:
+                inbox.add([(index, _Failed(error))])
 
     def drive() -> None:
         try:
@@ -199,6 +202,15 @@ def run_on(
         if driver.is_alive():
             context.cancelJobGroup(group)
             driver.join(_STOPPING)
+
+
+@contextmanager
+def _within(directory: str) -> Generator[None]:
+    """Paths are relative to the driver's directory, on executors as well, which have one of their own."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # then there are no such paths, as whoever opens one says
+            stack.enter_context(chdir(directory))
+        yield
 
 
 def _taken(values: deque[Any]) -> Iterator[Any]:

@@ -18,6 +18,7 @@ from brokerless.batcher import BatchSettings
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.compressor import LEVELS
+from brokerless.jobs.manifest import full_path
 from brokerless.jobs.places import Placement
 from brokerless.log.bulk import output_directory
 from brokerless.log.config import LogConfig
@@ -55,7 +56,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     placement = Placement(options.get("topic"), numbers["partition"], numbers["partitions"])
     storage_options = _storage_options(options.get("storageOptions"))
     return SinkOptions(
-        output_directory(path, (), storage_options),
+        output_directory(full_path(path), (), storage_options),  # executors have a directory of their own
         placement,
         _settings(options, numbers["batch.size"]),
         LogConfig(**log),

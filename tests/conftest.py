@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
-SHARED = ("kafka", "spark", "spark_cluster")
-"""Session fixtures that start a JVM: all tests with one of them run in one xdist worker, so that it starts once."""
+SHARED = ("spark", "kafka", "spark_cluster")
+"""Session fixtures that start a JVM: all tests with one of them run in one xdist worker, so that it starts once. A test
+with two of them is with those that have the first."""
+LONG = ("spark", "kafka", "restart", "spark_cluster", "merged", "test_docs.py")
+"""Groups and files that take longest come first, so that no worker is left alone with one of them in the end."""
 
 
 @pytest.fixture(scope="session")
@@ -32,11 +36,13 @@ def golden() -> Path:
 @pytest.fixture(scope="session")
 def kafka_jars() -> Path:
     """The jars of a Kafka broker and its clients; a test with this fixture may use ``tests.kafka.oracle``."""
+    from tests.kafka.broker import make_archive_of_broker
     from tests.kafka.jars import KafkaUnavailableError, compile_helpers, jars, java
 
     try:
         java()
         compile_helpers()
+        make_archive_of_broker()
         return jars()
     except KafkaUnavailableError as error:
         require(False, str(error))
@@ -52,9 +58,27 @@ def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield broker
 
 
+@pytest.fixture(scope="session")
+def quick_spark() -> Iterator[str]:
+    """Spark sessions start quickly, also those of programs that tests start. Given are options for their Java."""
+    from tests.spark.java import java_options, submit_arguments
+
+    options = java_options()
+    with mock.patch.dict(os.environ, submit_arguments(options)):
+        yield options
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for name in SHARED:
-            if name in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(name))
+        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
+        if shared:
+            item.add_marker(pytest.mark.xdist_group(shared[0]))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    group = item.get_closest_marker("xdist_group")
+    if group is None:
+        return LONG.index(item.path.name) if item.path.name in LONG else len(LONG) + 1
+    return LONG.index(group.args[0]) if group.args[0] in LONG else len(LONG)

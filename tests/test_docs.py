@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ import pytest
 
 import tests.golden
 from brokerless.format import layouts
-from tests.require import require
 
 ROOT = Path(__file__).parents[1]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -187,11 +185,11 @@ def test_commands_print_what_is_shown(path: Path, workplace: Path) -> None:
 
 
 @of_files([path for path in DOCS if any(block.language == "python" for block in blocks(path))])
-def test_python_prints_what_is_shown(path: Path, workplace: Path) -> None:
+def test_python_prints_what_is_shown(path: Path, workplace: Path, request: pytest.FixtureRequest) -> None:
     found = blocks(path)
     scripts = [(at, block.text) for at, block in enumerate(found) if block.language == "python"]
     if any("pyspark" in text for _, text in scripts):
-        require(shutil.which("java") or os.environ.get("JAVA_HOME"), "Java, for Spark")
+        request.getfixturevalue("quick_spark")
     script = f"\nprint({SEPARATOR!r}, flush=True)\n".join(text for _, text in scripts)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=workplace, env=environment(), capture_output=True, text=True

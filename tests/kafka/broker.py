@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from unittest import mock
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.kafka.jars import NEWEST, check, command, run
+from tests.archive import make_archive
+from tests.kafka.jars import NEWEST, archive_of, check, command, run
 
 READY_WITHIN = 90.0
 STOPPED_WITHIN = 60.0
@@ -170,6 +174,19 @@ class KafkaBroker:
             return [name for name in names if name == ".lock"]
 
         return Path(shutil.copytree(self.log_dir, target, ignore=leave_out))
+
+
+def make_archive_of_broker() -> None:
+    """Once for each Java and set of jars, so that all others start from it: a broker runs, and leaves its classes."""
+
+    def run_broker(option: str) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            broker = KafkaBroker(Path(directory))
+            broker.format()
+            with mock.patch.dict(os.environ, {"JAVA_TOOL_OPTIONS": option}), broker:
+                broker.create_topic("any")
+
+    make_archive(archive_of(NEWEST), run_broker)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.archive import archive, quick
 from tests.once import made_once
 
 NEWEST = "4.1.1"
@@ -96,11 +97,16 @@ def classpath(version: str = NEWEST) -> str:
 def command(
     main: str, *arguments: str, version: str = NEWEST, heap: str = "512m", classes: Path | None = None
 ) -> list[str]:
-    """The command line of one Java program with Kafka's jars; ``classes`` comes before them on the class path."""
-    path = classpath(version) if classes is None else f"{classes}{os.pathsep}{classpath(version)}"
-    tuning = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    """The command line of one Java program with Kafka's jars; ``classes`` comes behind them on the class path."""
+    path = classpath(version) if classes is None else f"{classpath(version)}{os.pathsep}{classes}"
+    tuning = [f"-Xmx{heap}", *quick(archive_of(version))]
     quiet = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     return [java(), *tuning, *quiet, "-cp", path, main, *arguments]
+
+
+def archive_of(version: str) -> Path:
+    """The archive of a broker's classes, which ``tests.kafka.broker`` makes."""
+    return archive(CACHE, f"kafka-{version}", java(), jars(version))
 
 
 def compile_helpers(version: str = NEWEST, sources: Path = HELPERS) -> Path:

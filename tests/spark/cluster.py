@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -14,14 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import urlopen
 
-import pyspark
+from tests.spark.java import CLASS_PATH, SPARK_HOME, java, submit_arguments
 
 ROOT = Path(__file__).parents[2]
-_JARS = Path(pyspark.__file__).parent / "jars"
 _STARTS_WITHIN = 90.0
 _MEMORY = "4g"
 """What a worker says that it has."""
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class ClusterError(Exception):
@@ -34,6 +33,7 @@ class Cluster:
 
     master: str
     directory: Path
+    java_options: str
     _status: str
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, "subprocess.Popen[bytes]"])
 
@@ -48,7 +48,8 @@ class Cluster:
     @property
     def environment(self) -> dict[str, str]:
         """For a driver: Spark's settings for this cluster, and this Python for its workers."""
-        return {**os.environ, "SPARK_CONF_DIR": str(self.directory), "PYSPARK_PYTHON": sys.executable}
+        settings = submit_arguments(self.java_options, **{"spark.executor.memory": "512m"})
+        return {**os.environ, **settings, "PYSPARK_PYTHON": sys.executable}
 
     def kill_worker(self, name: str) -> None:
         """Kills a worker and its executors with SIGKILL, as if its machine were gone."""
@@ -63,13 +64,12 @@ class Cluster:
 
     def start(self, name: str, main: str, *options: str) -> None:
         """In a process group of its own, with all that it starts."""
-        java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
-        flags = (*_QUICK_START.split(), "-Xmx256m")
+        flags = (*shlex.split(self.java_options), "-Xmx256m")
         opens = ("--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
-        command = [java, *flags, *opens, "-cp", f"{_JARS}/*", f"org.apache.spark.deploy.{main}", *options]
+        command = [java(), *flags, *opens, "-cp", CLASS_PATH, f"org.apache.spark.deploy.{main}", *options]
         environment = {
             **os.environ,
-            "SPARK_HOME": str(_JARS.parent),
+            "SPARK_HOME": str(SPARK_HOME),
             "SPARK_SCALA_VERSION": "2.13",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
@@ -106,19 +106,10 @@ class Cluster:
 
 
 @contextmanager
-def cluster(directory: Path, workers: int = 2) -> Iterator[Cluster]:
+def cluster(directory: Path, java_options: str, workers: int = 2) -> Iterator[Cluster]:
     """Starts a master and workers ``worker-0``, ``worker-1``, ...; all of them end with the context."""
     port, page = free_port(), free_port()
-    started = Cluster(f"spark://127.0.0.1:{port}", directory, f"http://127.0.0.1:{page}")
-    settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": _QUICK_START,
-        "spark.executor.extraJavaOptions": _QUICK_START,
-        "spark.executor.memory": "512m",
-        "spark.ui.enabled": "false",
-    }
-    (directory / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    started = Cluster(f"spark://127.0.0.1:{port}", directory, java_options, f"http://127.0.0.1:{page}")
     with ExitStack() as stack:
         stack.callback(started.stop)
         started.start("master", "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page))

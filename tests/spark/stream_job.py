@@ -18,15 +18,7 @@ def to_parquet(spark: SparkSession, logs: str, topic: str, target: str) -> DataS
 
 def main(logs: str, topic: str, target: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "OFF")
-        .getOrCreate()
-    )
+    spark = SparkSession.builder.master("local[1]").config("spark.log.level", "OFF").getOrCreate()
     to_parquet(spark, logs, topic, target).start(f"{target}/files").awaitTermination()
 
 

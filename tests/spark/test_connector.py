@@ -60,7 +60,7 @@ def connector() -> Path:
     return made_once(CACHE / f"{artifact}-{version}", fetch) / f"{artifact}-{version}.jar"
 
 
-def test_the_same_options_give_the_same_rows(kafka: KafkaBroker) -> None:
+def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: str) -> None:
     topic = "spark-connector"
     kafka.create_topic(topic, partitions=2)
     produce(kafka, topic)

@@ -344,7 +344,7 @@ def run_job(what: str, directory: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE)
 
 
-def test_a_failed_attempt_leaves_nothing_and_a_job_that_fails_neither(tmp_path: Path) -> None:
+def test_a_failed_attempt_leaves_nothing_and_a_job_that_fails_neither(quick_spark: str, tmp_path: Path) -> None:
     """With three attempts for each task: the first of some fails in the middle; then all of one."""
     with run_job("fail", tmp_path) as job:
         out, _ = job.communicate(timeout=240)

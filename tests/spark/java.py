@@ -1,0 +1,74 @@
+"""Options for the Java processes of Spark that start quickly: for tests' sessions, and for programs that they start."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+from tests.archive import QUICK, archive, make_archive, quick
+from tests.kafka.jars import CACHE
+from tests.require import require
+
+SPARK_HOME = Path(pyspark.__file__).parent
+JARS = SPARK_HOME / "jars"
+CLASS_PATH = os.pathsep.join([f"{SPARK_HOME}/conf", *map(str, JARS.glob("slf4j-api-*.jar")), f"{JARS}/*"])
+"""As spark-submit has it: an archive is of no use where another one begins."""
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[2]").getOrCreate()
+rows = spark.range(9).selectExpr("id % 2 as topic", "cast(id as string) as value", "timestamp_millis(id) as timestamp")
+rows.groupBy("topic").agg({"timestamp": "max"}).toDF("topic", "timestamp").write.parquet(f"{sys.argv[1]}/parquet")
+spark.read.parquet(f"{sys.argv[1]}/parquet").orderBy("topic").collect()
+spark.stop()
+"""
+
+
+def java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    require(found, "Java 17 or newer, for Spark")
+    assert found is not None
+    return found
+
+
+def java_options() -> str:
+    """With the archive of a session's classes, which is made if it is not there yet."""
+    path = archive(CACHE, "spark", java(), JARS)
+    make_archive(path, run_program)
+    return shlex.join(quick(path))
+
+
+def run_program(option: str) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {**os.environ, **submit_arguments(shlex.join([*QUICK, option])), "PYSPARK_PYTHON": sys.executable}
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, directory], env=environment, capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"Spark does not start: {done.stderr[-3000:]}")
+
+
+def submit_arguments(java_options: str, **more: str) -> dict[str, str]:
+    """The variable of the environment in which PySpark looks for settings of the sessions that it starts."""
+    settings = {
+        **SETTINGS,
+        "spark.driver.extraJavaOptions": java_options,
+        "spark.executor.extraJavaOptions": java_options,
+        **more,
+    }
+    arguments = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    return {"PYSPARK_SUBMIT_ARGS": shlex.join([*arguments, "pyspark-shell"])}

@@ -14,6 +14,7 @@ from tests.format.twin import HEADER, Header, write_batch, write_record
 from tests.golden import cases
 
 from brokerless.format.batches import checksums_match, read_headers
+from brokerless.format.candidates import find_candidates
 from brokerless.format.search import find_batch
 
 LOGS = [log.read_bytes() for each in cases("formats") for log in each.logs if log.stat().st_size < 20_000]
@@ -137,3 +138,36 @@ def test_old_messages_with_any_key_length_that_fits_are_found() -> None:
     message = bytearray(next(log for log in LOGS if log[16] == 0))
     struct.pack_into(">i", message, 18, 2**30)
     assert find(bytes(message)) != 0
+
+
+def makes_sense(data: bytes, at: int) -> bool:
+    """Whether a header may begin at a place, one test after the other."""
+    offset, size, magic = *struct.unpack_from(">qi", data, at), data[at + 16]
+    if offset < 0 or magic > 2 or size > len(data) - at - 12 or size < (14, 22, 49)[magic]:
+        return False
+    if magic == 2:
+        delta, count = struct.unpack_from(">i", data, at + 23)[0], struct.unpack_from(">i", data, at + 57)[0]
+        attributes = struct.unpack_from(">H", data, at + 21)[0]
+        return attributes < 128 and attributes & 7 <= 4 and 0 <= count <= delta + 1 and delta >= 0
+    least = 14 + 8 * magic
+    key = struct.unpack_from(">i", data, at + 18 + 8 * magic)[0]
+    if data[at + 17] >= (8, 16)[magic] or not -1 <= key <= size - least:
+        return False
+    value = struct.unpack_from(">i", data, at + 22 + 8 * magic + max(key, 0))[0]
+    return value >= -1 and least + max(key, 0) + max(value, 0) == size
+
+
+def test_all_headers_that_make_sense_are_candidates_whatever_is_around_them() -> None:
+    chance = np.random.default_rng(11)
+    values = np.array([0, 1, 2, 14, 22, 60, 255], np.uint8)
+    magics: set[int] = set()
+    count = 0
+    for size in (20, 26, 60, 66, 73, 100_000):
+        data = chance.choice(values, size, p=[0.8, 0.05, 0.05, 0.04, 0.02, 0.02, 0.02])
+        raw, positions = data.tobytes(), np.empty(size, np.int64)
+        count, _ = find_candidates(data, 0, size, positions)
+        found = positions[:count].tolist()
+        assert found == [at for at in range(size - 25) if makes_sense(raw, at)]
+        magics |= {int(data[at + 16]) for at in found}
+    assert count > 500
+    assert magics == {0, 1, 2}

@@ -7,11 +7,22 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.kernel import kernel
+from brokerless.format.kernel import inlined, kernel
 from brokerless.format.words import load_u32_be, load_u64, load_u64_be, trailing_zeros
 
+_ONES = np.uint64(0x0101010101010101)
+_TWOS = np.uint64(0x0202020202020202)
 _THREES = np.uint64(0x0303030303030303)
+_SIXTEENS = np.uint64(0xF0F0F0F0F0F0F0F0)
 _HIGH_BITS = np.uint64(0x8080808080808080)
+
+
+@inlined
+def _may_be_keys(keys: np.uint64, sizes: np.uint64) -> np.uint64:
+    """The high bit of each of eight bytes: whether it may begin the length of a key in a message whose size begins with
+    the other, which has no high bit."""
+    null = ~keys
+    return (((sizes | _HIGH_BITS) - (keys & ~_HIGH_BITS)) & ~keys) | ((null - _ONES) & ~null)
 
 
 @kernel("UniTuple(int64, 2)(Array(uint8, 1, 'C', readonly=True), int64, int64, int64[::1])")
@@ -30,11 +41,26 @@ def find_candidates(buffer: NDArray[np.uint8], start: int, until: int, positions
         if magics == 0 and load_u64(buffer, at + 8) == 0:
             at += 8
             continue
-        small = (magics - _THREES) & ~magics & _HIGH_BITS
-        if small == 0:
+        possible = (magics - _THREES) & ~magics & _HIGH_BITS
+        if possible != 0 and at + 65 <= len(buffer):
+            # Binary data is full of small bytes, so more is asked of all eight. No size is zero; the attributes of v2
+            # begin with a zero; those of v0 and v1 are less than 16, and a key is not longer than its message.
+            sizes = load_u64(buffer, at + 8)
+            size = sizes | load_u64(buffer, at + 9) | load_u64(buffer, at + 10) | load_u64(buffer, at + 11)
+            attributes = load_u64(buffer, at + 21)
+            twos = magics ^ _TWOS
+            v2 = (twos - _ONES) & ~twos & (attributes - _ONES) & ~attributes
+            v2 &= ~(load_u64(buffer, at + 22) | load_u64(buffer, at + 23) | load_u64(buffer, at + 57))
+            ones = magics ^ _ONES
+            attributes = load_u64(buffer, at + 17) & _SIXTEENS
+            v0 = (magics - _ONES) & ~magics & _may_be_keys(load_u64(buffer, at + 18), sizes)
+            v1 = (ones - _ONES) & ~ones & _may_be_keys(load_u64(buffer, at + 26), sizes)
+            possible &= v2 | ((v0 | v1) & (attributes - _ONES) & ~attributes)
+            possible &= (((size & ~_HIGH_BITS) + ~_HIGH_BITS) | size) & ~(load_u64(buffer, at) | sizes)
+        if possible == 0:
             at += 8
             continue
-        at += trailing_zeros(small) >> 3
+        at += trailing_zeros(possible) >> 3
         if at >= end:
             break
         magic = buffer[at + 16]

@@ -46,7 +46,7 @@ def find_candidates(buffer: NDArray[np.uint8], start: int, until: int, positions
             # Binary data is full of small bytes, so more is asked of all eight. No size is zero; the attributes of v2
             # begin with a zero; those of v0 and v1 are less than 16, and a key is not longer than its message.
             sizes = load_u64(buffer, at + 8)
-            size = sizes | load_u64(buffer, at + 9) | load_u64(buffer, at + 10) | load_u64(buffer, at + 11)
+            some = sizes | load_u64(buffer, at + 9) | load_u64(buffer, at + 10) | load_u64(buffer, at + 11)
             attributes = load_u64(buffer, at + 21)
             twos = magics ^ _TWOS
             v2 = (twos - _ONES) & ~twos & (attributes - _ONES) & ~attributes
@@ -56,7 +56,7 @@ def find_candidates(buffer: NDArray[np.uint8], start: int, until: int, positions
             v0 = (magics - _ONES) & ~magics & _may_be_keys(load_u64(buffer, at + 18), sizes)
             v1 = (ones - _ONES) & ~ones & _may_be_keys(load_u64(buffer, at + 26), sizes)
             possible &= v2 | ((v0 | v1) & (attributes - _ONES) & ~attributes)
-            possible &= (((size & ~_HIGH_BITS) + ~_HIGH_BITS) | size) & ~(load_u64(buffer, at) | sizes)
+            possible &= (((some & ~_HIGH_BITS) + ~_HIGH_BITS) | some) & ~(load_u64(buffer, at) | sizes)
         if possible == 0:
             at += 8
             continue

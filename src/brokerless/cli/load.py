@@ -90,8 +90,9 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.batcher import BATCH_SIZE, BatchSettings
     from brokerless.jobs.inputs import Inputs
-    from brokerless.jobs.load import Placement, allow_many_files
+    from brokerless.jobs.load import Placement
     from brokerless.jobs.load_files import load_files
+    from brokerless.log.bulk import allow_many_files
     from brokerless.log.config import LogConfig
 
     output = Output()

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Self
@@ -392,12 +392,3 @@ def check_same(columns: Sequence[str], others: Sequence[str], row: int) -> None:
     for name in _ROWS:
         if (name in columns) != (name in others):
             raise RowError(row, name, "is there in some parts of the input and not in others")
-
-
-def allow_many_files() -> None:
-    """As many as the system lets this process have: each partition that is written takes a few."""
-    with suppress(ImportError, OSError, ValueError):
-        import resource
-
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -24,14 +24,13 @@ from brokerless.jobs.load import (
     Loaded,
     LoadedPartition,
     Loader,
-    allow_many_files,
     check_same,
     load,
     records_of,
 )
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log.assemble import commit_pieces, outputs_of_job
-from brokerless.log.bulk import output_directory
+from brokerless.log.bulk import allow_many_files, output_directory
 from brokerless.log.commit import Unfinished
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -216,3 +216,12 @@ def unfinished_name(topic: str, partition: int, owner: str = "", mark: str = "")
     unique = (owner + uuid.uuid4().hex)[: 32 - len(mark)] + mark
     suffix = f"-{partition}.{unique}-delete"
     return topic[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+def allow_many_files() -> None:
+    """As many as the system lets this process have: each partition that is written takes a few."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -19,9 +19,10 @@ from pyspark.sql.types import StructType
 
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
-from brokerless.jobs.load import Loader, allow_many_files
+from brokerless.jobs.load import Loader
 from brokerless.log import names
 from brokerless.log.assemble import commit_pieces, owner_of, prepare, remove_leftovers, remove_unused
+from brokerless.log.bulk import allow_many_files
 from brokerless.log.commit import Unfinished, check_continued
 from brokerless.log.storage import directory_name
 from brokerless.log.writer import unwritable

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from brokerless.errors import UsageError
@@ -28,6 +30,8 @@ def test_names_are_of_any_case_and_values_trimmed() -> None:
 
 def test_paths_come_from_load_with_one_or_many() -> None:
     assert parse_options({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
+    assert parse_options({"path": "logs/*"}).paths == (str(Path.cwd() / "logs/*"),)
+    assert parse_options({"path": "s3://bucket/logs"}).paths == ("s3://bucket/logs",)
 
 
 def test_topics() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.jobs.manifest import full_path
 
 Table = Literal["records", "batches", "segments", "transactions"]
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
@@ -233,6 +234,7 @@ class _Reader:
         return int(found[1]) * _UNITS[found[2]]
 
     def paths(self) -> tuple[str, ...]:
+        """In full, as executors have a directory of their own."""
         one, many = self.options.get("path"), self.options.get("paths")
         found = [] if not one else [one]
         if many is not None:
@@ -242,7 +244,7 @@ class _Reader:
                 "no path: give load() a log directory, a partition's directory or a log file, "
                 'as in load("/var/lib/kafka")'
             )
-        return tuple(found)
+        return tuple(map(full_path, found))
 
     def topics(self) -> Topics:
         given = [name for name in ("assign", "subscribe", "subscribePattern") if self.text(name) is not None]

@@ -110,7 +110,7 @@ def test_files_that_were_removed_since_are_missed(run: Run, tmp_path: Path) -> N
 
     for again in (run(*export), run(*export)):
         assert again.exit_code == 1
-        assert f"{to / 'topic=segments'}: 2 of the {len(files)} files that were exported of segments-0" in again.err
+        assert f"{to / 'topic=segments'}: 2 of {len(files)} exported files of segments-0 went missing here" in again.err
         assert again.lines[-1] == "nothing new in 3 partitions, so nothing was written"
     assert not run(*export, "-t", "txn").err
 

@@ -204,7 +204,7 @@ REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = 
     ("no-topic.jsonl", '{"value":"a"}', [], "there is no column 'topic'; say which topic it is (--topic)"),
     ("twice.jsonl", f"{GOOD}\n{GOOD}", [], "twice.jsonl, line 2, offset: is 5 and follows 5 in its partition"),
     ("below.jsonl", GOOD, ["--start-offset", "6"], "below.jsonl, line 1, offset: is 5, below the start offset 6"),
-    ("text.parquet", "no parquet", [], "text.parquet, line 1: this is no JSON"),
+    ("text.parquet", "no parquet", [], "text.parquet: this is no Parquet file: it does not begin with PAR1"),
     ("cut.parquet", b"PAR1 and no more", ["-t", "t"], "cut.parquet: this Parquet file cannot be read: "),
     ("extra.parquet", {"value": ["a"], "user": ["b"]}, [], "extra.parquet: a record has no column 'user'"),
     ("key.parquet", {"key": ["a"]}, [], "key.parquet: there is no column 'value'; there are key"),

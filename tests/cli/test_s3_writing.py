@@ -16,7 +16,7 @@ from tests.s3 import S3
 import brokerless
 from brokerless.errors import UnwritableError
 from brokerless.log import names
-from brokerless.log.bulk import SENT
+from brokerless.log.names import UNFINISHED
 
 pytestmark = pytest.mark.xdist_group("s3")
 
@@ -153,7 +153,8 @@ def test_a_kill_leaves_all_or_nothing_and_the_next_run_makes_it_good(
 
 def test_what_is_not_ours_stays(run: Run, data: Path, s3: S3) -> None:  # noqa: F811
     fs, target = s3.file_system(), "kept"
-    foreign, ours = (f"{s3.bucket}/{target}/orders-0.{unique}-delete/a.log" for unique in ("f" * 32, "0" * 24 + SENT))
+    uniques = ("f" * 32, "0" * 24 + UNFINISHED)
+    foreign, ours = (f"{s3.bucket}/{target}/orders-0.{unique}-delete/a.log" for unique in uniques)
     for path in (foreign, ours):
         fs.pipe_file(path, b"x")
     assert run(*CONVERT, data, "-t", "txn", "--to", s3.url(target)).exit_code == 0

@@ -188,8 +188,8 @@ def another_topic(copy: Copy) -> None:
     (copy.root / "segments-1" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
 
 
-def renamed(state: str) -> Callable[[Copy], object]:
-    name = f"empty-0.9f0c6ae1b2f64e5d8a7b3c1d2e4f5a6b-{state}"
+def renamed(state: str, unique_id: str = "9f0c6ae1b2f64e5d8a7b3c1d2e4f5a6b") -> Callable[[Copy], object]:
+    name = f"empty-0.{unique_id}-{state}"
     return lambda copy: copy.directory.rename(copy.root / name)
 
 
@@ -278,6 +278,7 @@ CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     ("partition-missing", "warning", "empty-0", lambda copy: copy.directory.rename(copy.root / "other-0")),
     ("stray-directory", "warning", "empty-0", renamed("stray")),
     ("deleted-directory", "info", "empty-0", renamed("delete")),
+    ("unfinished-directory", "info", "empty-0", renamed("delete", "9f0c6ae1b2f64e5d8a7b3c1d" + names.UNFINISHED)),
     ("future-directory", "info", "empty-0", renamed("future")),
 ]  # fmt: skip
 

@@ -295,8 +295,20 @@ def broken(kind: str) -> Iterator[pa.RecordBatch]:
 )  # fmt: skip
 def test_after_an_error_nothing_is_left(kind: str, error: str, tmp_path: Path) -> None:
     with pytest.raises((RowError, KeyboardInterrupt), match=error):
+        load(broken(kind), str(tmp_path / "new"), Placement("t"))
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises((RowError, KeyboardInterrupt)):
         load(broken(kind), str(tmp_path), Placement("t"))
-    assert [path for path in tmp_path.iterdir() if path.name != ".lock"] == []
+    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_a_topic_has_no_fewer_partitions_than_are_there(tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pydict({"key": [b"a", b"b"], "value": [b"1", b"2"]})
+    load([rows], str(tmp_path), Placement("t", partition=2))
+    with pytest.raises(UsageError, match="there is a partition t-2, so t has more than 2 partitions"):
+        load([rows], str(tmp_path), Placement("t", partitions=2))
+    assert {path.name for path in tmp_path.glob("t-*")} == {"t-2"}
+    load([rows], str(tmp_path), Placement("other", partitions=2))
 
 
 @pytest.mark.parametrize("failing", [1, 2, 5])

@@ -264,8 +264,9 @@ def test_without_two_copies_or_notes_nothing_is_known_to_be_committed(disks: lis
     (disks[2] / "replication-offset-checkpoint").unlink()
     (result,), _ = run(disks[2:], tmp_path / "all")
     assert (result.committed, result.records, result.is_whole) == (None, 270, True)
-    (result,), _ = run(disks[2:], tmp_path / "none", Merge(committed_only=True))
-    assert result.records == 0
+    (result,), findings = run(disks[2:], tmp_path / "none", Merge(committed_only=True))
+    assert (result.records, result.is_whole) == (0, False)
+    assert [each.kind for each in findings] == ["nothing-known-to-be-committed"]
 
 
 def test_a_dry_run_says_the_same_and_writes_nothing(disks: list[Path], tmp_path: Path) -> None:

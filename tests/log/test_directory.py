@@ -10,6 +10,7 @@ import pytest
 from tests.golden import BROKERS, broker_data, case, cases
 
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.log.bulk import unfinished_name
 from brokerless.log.directory import check_names, resolve
 
 DELETE = "txn-1.0a1b2c3d4e5f60718293a4b5c6d7e8f9-delete"
@@ -139,6 +140,13 @@ def test_partitions_on_their_way_in_or_out_are_read_only_if_asked_for(data: Path
     assert [each.state for each in found.others] == ["future"]
     given = resolve(str(data / DELETE))
     assert [each.state for each in given.partitions] == ["delete"]
+
+
+def test_what_was_not_finished_is_no_deleted_data(data: Path) -> None:
+    shutil.copytree(data / "txn-1", data / unfinished_name("txn", 1, "0123456789abcdef"))
+    found = resolve(str(data), include=["delete"])
+    assert [each.state for each in found.partitions] == ["live", "live"]
+    assert [each.state for each in found.others] == ["delete"]
 
 
 def test_a_state_that_does_not_exist_is_a_wrong_argument(data: Path) -> None:

@@ -116,6 +116,8 @@ class Inputs:
         is_parquet = start == _PARQUET_MAGIC
         if not file.size and path.endswith(".parquet"):
             raise UnreadableError(f"{path}: this Parquet file cannot be read: it is empty")
+        if not is_parquet and path.endswith(".parquet"):
+            raise UnreadableError(f"{path}: this is no Parquet file: it does not begin with PAR1")
         if start[:2] == _GZIP_MAGIC:
             raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
         batches = _parquet(path, file, self.done) if is_parquet else self._lines(path, _Stream(file, self.done))

@@ -28,7 +28,7 @@ from brokerless.errors import UsageError
 from brokerless.format.encode import Encoder, Ratio
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
-from brokerless.log.assemble import id_of, owner_of, prepare, topic_id
+from brokerless.log.assemble import id_of, owner_of, partitions_of, prepare, remove_unused, topic_id
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.commit import Unfinished, commit, discard
@@ -177,6 +177,7 @@ class Loader:
         given = (placement.timestamp, now, clock.now())
         self._timestamp = next(each for each in given if each is not None)
         self._topic_id = placement.topic_id
+        self._partitions = placement.partitions
         self._topic_ids: dict[str, str] = {}
         self._ratios: dict[str, Ratio] = {}
         self._open: dict[int, _Open] = {}
@@ -297,6 +298,7 @@ class Loader:
         ratio = self._ratios.setdefault(topic, Ratio())
         batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
         if topic not in self._topic_ids:
+            self._check_partitions(topic)
             self._topic_ids[topic] = self._choose_id(topic)
         if self._dry_run or self._job is not None:
             self._check(self._directory, topic, partition)
@@ -306,6 +308,8 @@ class Loader:
             if self._job is not None:
                 self._directory.make()
             elif not self._open:
+                if not self._directory.is_remote and not self._directory.local.exists():
+                    self._stack.callback(remove_unused, self._directory)
                 prepare(self._directory)
         output = PartitionOutput(
             self._directory,
@@ -319,6 +323,14 @@ class Loader:
             as_piece=self._job is not None,
         )
         return _Open(batcher, self._stack.enter_context(output), first, first_row)
+
+    def _check_partitions(self, topic: str) -> None:
+        there = max(partitions_of(self._directory, topic), default=0)
+        if self._partitions is not None and there >= self._partitions:
+            raise UsageError(
+                f"{self._directory}: there is a partition {names.partition_directory(topic, there)}, so {topic} has "
+                f"more than {self._partitions} partitions; say how many (partitions), so that keys stay where they are"
+            )
 
     def _choose_id(self, topic: str) -> str:
         there, asked = topic_id(self._directory, topic), self._topic_id

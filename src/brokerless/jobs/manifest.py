@@ -14,12 +14,12 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.atomic import sync_directory
@@ -227,15 +227,25 @@ def _lock(path: str, file: BinaryIO) -> None:
         raise UsageError(f"{path}: another run is writing this manifest; wait for it, or give another file") from error
 
 
+def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, str, str]]:
+    """What is not the same in two values of JSON: its name with dots between, and both, as JSON."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        both = cast("list[dict[str, Any]]", [one, other])
+        for key in {**both[0], **both[1]}:
+            yield from _differences(both[0].get(key), both[1].get(key), f"{name}.{key}" if name else key)
+    elif one != other:
+        yield name.removeprefix("settings."), json.dumps(one), json.dumps(other)
+
+
 def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, TaskNote], int]:
     """The tasks that are noted, by name, and how many bytes are whole lines."""
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines()
     if data and not (lines and _is_manifest(lines[0])):
         raise UsageError(f"{path}: this is no manifest, and is not written over; give another file")
-    if lines and json.loads(lines[0]) != head:
-        text = "this manifest was begun by a job with other settings"
-        raise UsageError(f"{path}: {text} ({lines[0].decode(errors='replace')}); give another file")
+    if lines and (begun := json.loads(lines[0])) != head:
+        differ = "; ".join(f"{name} was {one}, and is {other}" for name, one, other in _differences(begun, head))
+        raise UsageError(f"{path}: this manifest was begun by a job with other settings: {differ}; give another file")
     notes: dict[str, TaskNote] = {}
     for number, line in enumerate(lines[1:], 2):
         try:

@@ -116,7 +116,10 @@ class Result:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is lost, and no copy has another history."""
+        """Whether nothing is lost, no copy has another history, and, if only what is committed was asked for, anything
+        says what that is."""
+        if self.task.merge.committed_only and self.committed is None and self.reach > self.start_offset:
+            return False
         return not self.losses and not self.divergences and not any(self.differing)
 
 
@@ -212,6 +215,13 @@ def run_task(task: Task, done: Done) -> Value:
     end = end_of(copies, agreements, leading, filled)
     reach = max([leading.reach, *(filled.batches["last"][-1:] + 1).tolist()])
     if how.committed_only:
+        if committed is None and reach > start:
+            text = (
+                "nothing says what of this partition is committed, so all of it is left out: there is one copy, and no "
+                "high watermark is noted beside it; give log directories with their replication-offset-checkpoint, or "
+                "more copies, or leave out --committed-only"
+            )
+            report(Finding("error", "nothing-known-to-be-committed", task.paths[0], None, start, text))
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
     _tell(task, copies, agreements, filled, paths, report)

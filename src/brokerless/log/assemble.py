@@ -12,7 +12,7 @@ from pathlib import Path
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.bulk import SENT, PartitionOutput
+from brokerless.log.bulk import PartitionOutput
 from brokerless.log.checkpoints import load_partition_metadata
 from brokerless.log.commit import Unfinished, commit_held, discard, remove_unfinished, settle, settle_held
 from brokerless.log.config import LogConfig
@@ -117,7 +117,8 @@ def prepare(log_directory: Destination) -> None:
     if log_directory.is_remote:
         log_directory.check()
         with suppress(UnreadableError):
-            remove_unfinished(log_directory, [name for name, id in _unfinished(log_directory) if id.endswith(SENT)])
+            left = [name for name, unique_id in _unfinished(log_directory) if unique_id.endswith(names.UNFINISHED)]
+            remove_unfinished(log_directory, left)
 
 
 def remove_unused(log_directory: Destination) -> None:
@@ -159,6 +160,12 @@ def topic_id(directory: Path | Destination, topic: str) -> str | None:
                 if known is not None:
                     return known
     return None
+
+
+def partitions_of(directory: Destination, topic: str | None) -> set[int]:
+    """The numbers of a topic's partitions in a log directory; of all topics', if it is None."""
+    found = (names.parse_partition_directory(each.name) for each in directory.entries())
+    return {each.partition for each in found if each and each.state == "live" and topic in (None, each.topic)}
 
 
 def _by_partition(pieces: Collection[Unfinished], hint: str) -> Iterator[list[Unfinished]]:

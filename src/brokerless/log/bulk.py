@@ -36,8 +36,6 @@ from brokerless.log.storage import StorageOptions, is_remote, local
 from brokerless.log.writer import Appended, LogWriter, unwritable
 
 _LONGEST_NAME = 255
-SENT = "b0ce1e55"
-"""The last digits in such a name where we gave it in an object store: there no broker removes it."""
 
 
 def output_directory(
@@ -110,7 +108,7 @@ class PartitionOutput:
             stack.enter_context(lock_directory(log_directory, exclusive=False))
             if not as_piece and self._to.exists(name):
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
-            self._path = log_directory / unfinished_name(topic, partition, owner, SENT if self._to.is_remote else "")
+            self._path = log_directory / unfinished_name(topic, partition, owner)
             contents = begin(self._path, start_offset, topic_id)
             self._writer = LogWriter(self._path, config, contents, sync_rolled=False)
             self._resources = stack.pop_all()
@@ -210,10 +208,11 @@ def _scratch(stack: ExitStack) -> Path:
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True)))
 
 
-def unfinished_name(topic: str, partition: int, owner: str = "", mark: str = "") -> str:
+def unfinished_name(topic: str, partition: int, owner: str = "") -> str:
     """The name of a partition's directory while it is being written; a long topic is cut, as Kafka does. ``owner``:
-    hexadecimal digits that all directories of one job have in common, the first of the 32; ``mark``: the last ones."""
-    unique = (owner + uuid.uuid4().hex)[: 32 - len(mark)] + mark
+    hexadecimal digits that all directories of one job have in common, the first of the 32; the last ones say that it
+    is ours."""
+    unique = (owner + uuid.uuid4().hex)[: 32 - len(names.UNFINISHED)] + names.UNFINISHED
     suffix = f"-{partition}.{unique}-delete"
     return topic[: _LONGEST_NAME - len(suffix)] + suffix
 

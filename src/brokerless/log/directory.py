@@ -147,6 +147,7 @@ def _resolve_directory(
     partitions = sorted((_hide(each, hidden) for each in kafka.values()), key=_order)
     asked = {"live", *include}
     new = {name for name, base_offset in hidden.items() if base_offset < 0}
+    new |= {each.name for each in subdirectories if _is_unfinished(each)}
     to_read = [each for each in partitions if each.state in asked and directory_name(each.path) not in new]
     return LogDirectory(
         path,
@@ -290,6 +291,11 @@ def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> Parti
         finding = Finding("error", "unreadable-directory", entry.path, None, None, reason)
         return PartitionPath(named.topic, named.partition, entry.path, named.state, findings=(finding,))
     return describe_partition(entry.path, entries)
+
+
+def _is_unfinished(entry: Entry) -> bool:
+    name = names.parse_partition_directory(entry.name)
+    return name is not None and name.is_unfinished
 
 
 def _is_foreign(partition: PartitionPath) -> bool:

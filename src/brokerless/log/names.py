@@ -42,6 +42,9 @@ CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
+UNFINISHED = "b0ce1e55"
+"""The last digits of the unique ID where we gave a partition's directory its ``-delete``, as it was not finished: what
+it has was never in the log, and is nobody's deleted data."""
 OFFSET_CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -107,6 +110,11 @@ class PartitionDirectory:
     partition: int
     state: PartitionState = "live"
     unique_id: str | None = None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether this is ours, and was left behind or is being written."""
+        return self.state == "delete" and (self.unique_id or "").endswith(UNFINISHED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
 from brokerless.jobs.load import Loader
 from brokerless.log import names
-from brokerless.log.assemble import commit_pieces, owner_of, prepare, remove_leftovers, remove_unused
+from brokerless.log.assemble import commit_pieces, owner_of, partitions_of, prepare, remove_leftovers, remove_unused
 from brokerless.log.bulk import allow_many_files
 from brokerless.log.commit import Unfinished, check_continued
 from brokerless.log.storage import directory_name
@@ -134,12 +134,7 @@ def check(options: SinkOptions, schema: StructType) -> None:
 
 def _has_several_partitions(options: SinkOptions) -> bool:
     """Whether the topic, or any if it is not known, has more than partition 0, which is taken where nothing is said."""
-    topic = options.placement.topic
-    there = (names.parse_partition_directory(each.name) for each in options.directory.entries())
-    return any(
-        each is not None and each.state == "live" and each.partition > 0 and topic in (None, each.topic)
-        for each in there
-    )
+    return max(partitions_of(options.directory, options.placement.topic), default=0) > 0
 
 
 def commit_written(

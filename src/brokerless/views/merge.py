@@ -9,7 +9,9 @@ from brokerless.jobs.merge import Result
 from brokerless.views.salvage import loss_row
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 
-_PARTITIONS = ("partition", "offsets", "records", "size", "copies", "uncommitted", "divergent", "lost offsets")
+_PARTITIONS = (
+    "partition", "offsets", "records", "size", "copies", "uncommitted offsets", "divergent", "lost offsets",
+)  # fmt: skip
 _COPIES = ("partition", "copy", "epoch", "offsets", "same until", "gave records", "gave size", "damaged")
 _DIVERGENCES = ("partition", "left out of", "offsets", "epochs", "records", "size", "was committed")
 

@@ -88,6 +88,7 @@ ADVICE = {
     "stray-directory": "make sure that the topic is elsewhere, then delete it; or read it (--include stray)",
     "future-directory": "nothing, if a broker is still to finish the move",
     "deleted-directory": "copy it now if it was deleted by mistake (--include delete reads it)",
+    "unfinished-directory": "delete it, unless the job still runs; a broker does so at its next start",
     "partition-missing": _FILES + "; a broker takes the partition for new, and empty",
     # The log directory's notes
     "recovery-point-beyond-end": _SAVE,

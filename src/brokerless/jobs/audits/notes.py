@@ -14,7 +14,7 @@ from brokerless.errors import Finding, Severity, UnreadableError
 from brokerless.log import names
 from brokerless.log.checkpoints import load_meta_properties, load_offset_checkpoint
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage import Entry, StorageOptions, list_directory
+from brokerless.log.storage import Entry, StorageOptions, directory_name, list_directory
 
 Place = tuple[str, int]
 Lines = Mapping[str, tuple[str, int]]
@@ -148,7 +148,11 @@ def check_directory(
 
 def check_state(partition: PartitionPath) -> Iterator[Finding]:
     """What the name of a partition's directory says of its state, if it is not a live one."""
-    if partition.state != "live":
+    name = names.parse_partition_directory(directory_name(partition.path))
+    if name is not None and name.is_unfinished:
+        text = "what brokerless was writing here is not finished: a job is going on, or was killed"
+        yield Finding("info", "unfinished-directory", partition.path, None, None, text)
+    elif partition.state != "live":
         yield Finding(*_STATES[partition.state][:2], partition.path, None, None, _STATES[partition.state][2])
 
 

@@ -140,8 +140,8 @@ def _removed(
         if missing > 0:
             where, name = manifest.topic_directory(to, topic), names.partition_directory(topic, partition)
             text = (
-                f"{missing} of the {exported.files} files that were exported of {name} are not here any more. If they "
-                "were removed on purpose, export with --allow-removed; to write again what the log still has, move "
+                f"{missing} of {exported.files} exported files of {name} went missing here. If they were removed on "
+                "purpose, export with --allow-removed; to write again what the log still has, move "
                 "this directory away and export anew"
             )
             yield Finding("error", "exported-files-missing", where, None, None, text)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 # Spark's Python workers are to be this interpreter; unset, they are whatever ``python3`` is.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+# What a shell starts in the background ignores Ctrl-C, and so would all that is interrupted in the tests.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = ("spark", "kafka", "spark_cluster")
 """Session fixtures that start a JVM: all tests with one of them run in one xdist worker, so that it starts once. A test

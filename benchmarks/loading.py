@@ -46,14 +46,6 @@ def workloads(records: int) -> Iterator[Workload]:
 
 def against_producer(name: str, function: str, records: int) -> Workload:
     @contextlib.contextmanager
-    def ours() -> Iterator[Callable[[], Pass]]:
-        with (
-            tempfile.TemporaryDirectory(dir=data.CACHE) as scratch,
-            warm_process(python(f"{__name__}:{function}", str(data.tables(records)), f"{scratch}/log")) as run,
-        ):
-            yield lambda: settled(run, Path(scratch) / "log")
-
-    @contextlib.contextmanager
     def theirs() -> Iterator[Callable[[], Pass]]:
         with empty(TOPIC) as broker:
             settings = {"bootstrap.servers": broker.bootstrap, **PRODUCER}
@@ -62,24 +54,31 @@ def against_producer(name: str, function: str, records: int) -> Workload:
             with warm_process(line) as run:
                 yield lambda: settled(run)
 
-    return Workload(name, "records/s", ours, f"kafka-java producer {NEWEST}", theirs, runs=3, cores=2)
+    return Workload(
+        name, "records/s", lambda: writing(function, records), f"kafka-java producer {NEWEST}", theirs, runs=3, cores=2
+    )
 
 
 def beside_handing_over(records: int) -> Workload:
     """What of the sink's time is Spark's own: reading the same rows, and giving them to Python."""
 
-    @contextlib.contextmanager
-    def ours() -> Iterator[Callable[[], Pass]]:
-        with (
-            tempfile.TemporaryDirectory(dir=data.CACHE) as scratch,
-            warm_process(python(f"{__name__}:sink_parquet", str(data.tables(records)), f"{scratch}/log")) as run,
-        ):
-            yield lambda: settled(run, Path(scratch) / "log")
+    def ours() -> contextlib.AbstractContextManager[Callable[[], Pass]]:
+        return writing("sink_parquet", records)
 
     def theirs() -> contextlib.AbstractContextManager[Callable[[], Pass]]:
         return warm_process(python(f"{__name__}:hand_over_parquet", str(data.tables(records))))
 
     return Workload("sink-handover", "records/s", ours, "mapInArrow, rows dropped", theirs, runs=3, cores=2)
+
+
+@contextlib.contextmanager
+def writing(function: str, records: int) -> Iterator[Callable[[], Pass]]:
+    """Our side: ``function`` of this module writes a new log directory in each pass."""
+    with (
+        tempfile.TemporaryDirectory(dir=data.CACHE) as scratch,
+        warm_process(python(f"{__name__}:{function}", str(data.tables(records)), f"{scratch}/log")) as run,
+    ):
+        yield lambda: settled(run, Path(scratch) / "log")
 
 
 def settled(run: Callable[[], Pass], written: Path | None = None) -> Pass:

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data
+from tests.lock_holder import held_by_another
 
 
 @pytest.fixture
@@ -102,21 +101,9 @@ def test_a_dry_run_needs_a_directory(run: Run, damaged: Path) -> None:
 
 def test_a_dry_run_beside_a_running_broker_says_so(run: Run, damaged: Path) -> None:
     alone = run("audit", "--restart", damaged)
-    code = """if True:
-        import sys
-        from brokerless.log.lock import lock_directory
-        with lock_directory(sys.argv[1], exclusive=True):
-            print("locked", flush=True)
-            sys.stdin.read()
-    """
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(damaged)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"locked\n"
+    with held_by_another(damaged):
         for path in (damaged, damaged / "segments-0"):
             assert f"{damaged}: a broker is running on this directory" in run("audit", "--restart", path).err
         beside = run("audit", "--restart", damaged)
-        holder.communicate()
     assert (beside.out, beside.exit_code) == (alone.out, alone.exit_code)
     assert "running" not in alone.err

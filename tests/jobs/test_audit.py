@@ -5,8 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.golden import broker_data, cases
+from tests.lock_holder import held_by_another
 
 import brokerless
 from brokerless.errors import Finding
@@ -304,21 +303,9 @@ def test_a_change_is_found(
 
 def test_a_running_broker_is_known_by_its_lock(tmp_path: Path) -> None:
     copy_of("empty-0", tmp_path)
-    code = """if True:
-        import sys
-        from brokerless.log.lock import lock_directory
-        with lock_directory(sys.argv[1], exclusive=True):
-            print("locked", flush=True)
-            sys.stdin.read()
-    """
-    with subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"locked\n"
+    with held_by_another(tmp_path):
         _, findings = audit(tmp_path)
         assert [each.kind for each in findings] == ["broker-running"]
-        holder.communicate()
     assert audit(tmp_path)[1] == []
 
 

@@ -180,42 +180,18 @@ def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
 # What a stop leaves
 
 KILLED = """
-import os, sys
+import sys
 from brokerless.jobs.export import Export, export, plan
 from brokerless.log.directory import resolve
+from tests.jobs.killed import kill_at_changes
 
 source, out, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
-real = {name: getattr(os, name) for name in ("fsync", "replace", "rename", "unlink")}
 
-def attempt(to, at):
-    count = 0
-
-    def dying(name):
-        def call(*arguments, **options):
-            nonlocal count
-            count += 1
-            if count == at:
-                os._exit(255)
-            return real[name](*arguments, **options)
-        return call
-
-    for name in real:
-        setattr(os, name, dying(name))
+def job(to):
     planned = plan(resolve(source).partitions, [source], to, Export(by_date=True, file_bytes=3000))
     list(export(planned, print))
-    return count
 
-def child(to, at):
-    pid = os.fork()
-    if not pid:
-        os._exit(attempt(to, at))
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-changes = child(f"{out}/whole", -1)
-print(changes)
-for number in range(kills):
-    at = 1 + number * (changes - 1) // (kills - 1)
-    assert child(f"{out}/{at}", at) == 255, at
+kill_at_changes(job, out, kills)
 """
 
 
@@ -224,7 +200,7 @@ def test_a_killed_run_leaves_nothing_twice_or_half_and_the_next_one_makes_it_goo
     source = tmp_path / "txn-1"
     shutil.copytree(broker_data("clean") / "txn-1", source)
     command = [sys.executable, "-c", KILLED, str(source), str(tmp_path / "out"), "16"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 20
     wanted = facts(table(tmp_path / "out" / "whole"))

@@ -155,45 +155,16 @@ def test_batches_are_carved_into_tables(tmp_path: Path) -> None:
 
 
 KILLED = """
-import os, sys
-from brokerless.jobs.exports import files
+import sys
 from brokerless.jobs.salvage import Salvage, plan, salvage
 from brokerless.jobs.salvages import tables
 from brokerless.log.directory import resolve
+from tests.jobs.killed import REAL, kill_at_changes
 
 source, out, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
-real = {name: getattr(os, name) for name in ("fsync", "replace", "rename", "unlink")}
 tables.FILE_BYTES = 2000
-real["fsync"] = lambda _: None
-
-def attempt(to, at):
-    count = 0
-
-    def dying(name):
-        def call(*arguments, **options):
-            nonlocal count
-            count += 1
-            if count == at:
-                os._exit(255)
-            return real[name](*arguments, **options)
-        return call
-
-    for name in real:
-        setattr(os, name, dying(name))
-    list(salvage(plan([resolve(source)], to, Salvage(parquet=True)), print))
-    return min(count, 254)
-
-def child(to, at):
-    pid = os.fork()
-    if not pid:
-        os._exit(attempt(to, at))
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-changes = child(f"{out}/whole", -1)
-print(changes)
-for number in range(kills):
-    at = 1 + number * (changes - 1) // (kills - 1)
-    assert child(f"{out}/{at}", at) == 255, at
+REAL["fsync"] = lambda _: None
+kill_at_changes(lambda to: list(salvage(plan([resolve(source)], to, Salvage(parquet=True)), print)), out, kills)
 """
 
 
@@ -201,7 +172,9 @@ def test_a_killed_run_leaves_nothing_twice_or_wrong_and_the_next_one_makes_it_go
     for name in ("txn-0", "txn-1"):
         shutil.copytree(CLEAN / name, tmp_path / "disk" / name)
     command = [sys.executable, "-c", KILLED, str(tmp_path / "disk"), str(tmp_path / "out"), "16"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2], check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert 20 < int(done.stdout) < 254, done.stdout
     wanted = of_tables(tmp_path / "out" / "whole")

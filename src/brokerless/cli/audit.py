@@ -3,7 +3,6 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, Output, progress
@@ -116,15 +115,14 @@ def _audit(
 def _restart(
     log: Log, chosen: Sequence[Partition], notes: Notes, options: Namespace, output: Output, counts: Counter[str]
 ) -> None:
+    from brokerless.jobs.audits.notes import running_broker
     from brokerless.jobs.restart import Restart, plan_restart
-    from brokerless.log import names
-    from brokerless.log.lock import is_locked
     from brokerless.views.restart import detail_lines, partition_lines, row
 
-    lock = notes.files.get(names.LOCK)
-    if lock is not None and "://" not in lock.path and is_locked(Path(lock.path).parent):
+    running = running_broker(notes)
+    if running is not None:
         text = "a broker is running on this directory; this is what its next start would do if it were killed now"
-        output.say(f"{Path(lock.path).parent}: {text} (after a clean stop it cuts nothing; ask again then)")
+        output.say(f"{running}: {text} (after a clean stop it cuts nothing; ask again then)")
     restarts: list[Restart] = []
     with progress("partitions", len(chosen)) as done:
         for partition in chosen:

@@ -103,7 +103,8 @@ def run(options: Namespace) -> int:
 
 def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextManager[Manifest | None]:
     from brokerless.jobs.convert import Settings
-    from brokerless.jobs.manifest import Manifest, full_path
+    from brokerless.jobs.manifest import Manifest
+    from brokerless.log.storage import full_path
 
     if options.manifest is None:
         return nullcontext()

@@ -157,8 +157,9 @@ def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generato
     """What notes all that is read and written, if there is a manifest; None if that says that all is done."""
     from brokerless.jobs.inputs import STDIN
     from brokerless.jobs.load import Settings
-    from brokerless.jobs.manifest import Manifest, TaskNote, entry_of, full_path, note_directory, note_file
+    from brokerless.jobs.manifest import Manifest, TaskNote, entry_of, note_directory, note_file
     from brokerless.log.bulk import output_directory
+    from brokerless.log.storage import full_path
 
     if options.manifest is None:
         yield lambda *_: None

@@ -119,10 +119,9 @@ def _carve(options: Namespace) -> int:
         for line in carved_lines(found):
             output.line(line)
         what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
-        groups = "1 group" if len(found) == 1 else f"{len(found):,} groups"
         carved_bytes = format_bytes(sum(each.bytes for each in found))
         ending = what if found else "no batches were found"
-        output.line(f"\n{groups}, {carved_bytes} of {format_bytes(total)}: {ending}")
+        output.line(f"\n{count_of(len(found), 'group')}, {carved_bytes} of {format_bytes(total)}: {ending}")
     return output.end()
 
 

@@ -21,7 +21,15 @@ from brokerless.internals.tables import state_rows
 from brokerless.jobs.audits.epochs import LeaderEpochChanges
 from brokerless.jobs.audits.gaps import Gaps
 from brokerless.jobs.audits.internal_topics import TABLES, Node, Replica, check_internal_topics
-from brokerless.jobs.audits.notes import Lines, Notes, check_directory, check_lines, check_state, check_topic_ids
+from brokerless.jobs.audits.notes import (
+    Lines,
+    Notes,
+    check_directory,
+    check_lines,
+    check_state,
+    check_topic_ids,
+    running_broker,
+)
 from brokerless.jobs.audits.sequences import Sequences
 from brokerless.jobs.audits.timestamps import Timestamps
 from brokerless.jobs.audits.transactions import OpenTransaction, Transactions
@@ -30,7 +38,6 @@ from brokerless.jobs.verify import Seen, check_indexes, check_notes, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties, load_partition_metadata
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
-from brokerless.log.lock import is_locked
 from brokerless.log.segment import Chunk, open_segments
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.summary import Summary, add_chunk
@@ -166,8 +173,7 @@ def audit_directory(
     """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
     say of those partitions. Nothing of another path."""
     audits = list(audits)
-    is_running = names.LOCK in notes.files and is_locked(directory.path)
-    yield from check_directory(directory, notes, is_running, storage_options)
+    yield from check_directory(directory, notes, running_broker(notes) is not None, storage_options)
     yield from check_topic_ids(
         (each.topic, *each.topic_id)
         for each in audits

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +22,8 @@ from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
-from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
-from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, full_path, note_directory, note_file
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
+from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, note_directory, note_file
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.assemble import topic_id as topic_id_in
@@ -37,7 +37,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.epochs import Epochs, epochs_of
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.segment import Report, check_checksums, open_segments, scan
-from brokerless.log.storage import Entry, File, StorageOptions, exists
+from brokerless.log.storage import Entry, File, StorageOptions, exists, full_path
 from brokerless.log.transactions import Transactions
 
 LEFT_OUT = LOST | {
@@ -203,18 +203,19 @@ def convert(
     if not tasks:
         return
     dry_run = tasks[0].conversion.dry_run
-    order = longest_first(tasks)
+
+    def commit_one(index: int, value: Value) -> Result:
+        return _commit(tasks[index], value, report, manifest)
+
     with ExitStack() as stack:
         job = None if manifest is None else full_path(manifest.path)
         owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory, job))
         notes = manifest is not None and not dry_run
-        ordered = [replace(tasks[index], owner=owner, notes=notes) for index in order]
-        results = run(
-            run_task, ordered, spark=spark, done=done, say=say, name="brokerless convert", processes=processes
+        owned = [replace(task, owner=owner, notes=notes) for task in tasks]
+        name = "brokerless convert"
+        yield from run_longest_first(
+            run_task, owned, commit_one, spark=spark, done=done, say=say, name=name, processes=processes
         )
-        stack.enter_context(closing(results))
-        committed = ((order[at], _commit(tasks[order[at]], value, report, manifest)) for at, value in results)
-        yield from in_order(committed)
 
 
 def run_task(task: Task, done: Done) -> Value:

@@ -43,6 +43,7 @@ class Sized(Protocol):
 
 TaskT = TypeVar("TaskT", bound=Sized)
 ValueT = TypeVar("ValueT")
+ResultT = TypeVar("ResultT")
 Work = Callable[[TaskT, Done], ValueT]
 
 NONE = "none"
@@ -104,9 +105,23 @@ def started(spark: Spark, tasks: Sequence[Sized], say: Say = ignore, name: str =
         yield context
 
 
-def longest_first(tasks: Sequence[Sized]) -> list[int]:
-    """The tasks' numbers in the order to run them: the longest is not to begin last."""
-    return sorted(range(len(tasks)), key=lambda index: -tasks[index].size)
+def run_longest_first(
+    work: Work[TaskT, ValueT],
+    tasks: Sequence[TaskT],
+    commit: Callable[[int, ValueT], ResultT],
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    name: str = "brokerless",
+    processes: int | None = None,
+) -> Generator[ResultT]:
+    """Does all tasks as :func:`run` does, but the longest first, as it is not to begin last. ``commit`` is called with
+    the index and the value of each as it is finished; what it makes of them comes in the order of the tasks."""
+    order = sorted(range(len(tasks)), key=lambda index: -tasks[index].size)
+    longest_first = [tasks[index] for index in order]
+    with closing(run(work, longest_first, spark=spark, done=done, say=say, name=name, processes=processes)) as values:
+        yield from in_order((order[at], commit(order[at], value)) for at, value in values)
 
 
 def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:

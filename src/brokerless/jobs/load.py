@@ -139,9 +139,7 @@ def check_new(directory: Destination, topic: str, partition: int) -> None:
     name = checked_name(topic, partition)
     if directory.exists(name):
         raise UsageError(f"{directory.join(name)}: this partition exists already; it is not written to")
-    if directory.exists(names.LOCK):
-        with directory.hold():
-            pass
+    directory.refuse_running()
 
 
 class Loader:
@@ -308,7 +306,7 @@ class Loader:
             if self._job is not None:
                 self._directory.make()
             elif not self._open:
-                if not self._directory.is_remote and not self._directory.local.exists():
+                if self._directory.is_missing:
                     self._stack.callback(remove_unused, self._directory)
                 prepare(self._directory)
         output = PartitionOutput(

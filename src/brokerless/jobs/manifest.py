@@ -25,7 +25,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.atomic import sync_directory
 from brokerless.log.destination import Destination
 from brokerless.log.segment import Chunk
-from brokerless.log.storage import Entry, File, StorageOptions, is_remote, local, open_file
+from brokerless.log.storage import Entry, File, StorageOptions, full_path, is_remote, local, open_file
 from brokerless.log.writer import unwritable
 
 VERSION = 1
@@ -109,11 +109,6 @@ def entry_of(path: str, storage_options: StorageOptions | None = None) -> Entry:
     with open_file(path, storage_options) as file:
         modified = None if is_remote(path) else Path(local(path)).stat().st_mtime_ns // 1_000_000
         return Entry(path.rpartition("/")[2], path, False, file.size, modified)
-
-
-def full_path(path: str) -> str:
-    """A path that is right wherever it is read."""
-    return path if is_remote(path) else os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name
 
 
 class Manifest:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import Notes, load_notes
 from brokerless.jobs.convert import topic_id_of
-from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.merges.agreement import Agreement, Copy, agree, rank
 from brokerless.jobs.merges.copies import begin_of, end_of, read_copies, tell_batches
 from brokerless.jobs.merges.filling import Filled, differing, fill
@@ -182,13 +182,17 @@ def merge(
     """
     if not tasks:
         return
-    order = longest_first(tasks)
+
+    def commit_one(_: int, value: Value) -> Result:
+        return _commit(value, report)
+
     with ExitStack() as stack:
         owner = "" if tasks[0].merge.dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))
-        ordered = [replace(tasks[index], owner=owner) for index in order]
-        values = run(run_task, ordered, spark=spark, done=done, say=say, name="brokerless merge", processes=processes)
-        stack.enter_context(closing(values))
-        yield from in_order((order[at], _commit(value, report)) for at, value in values)
+        owned = [replace(task, owner=owner) for task in tasks]
+        name = "brokerless merge"
+        yield from run_longest_first(
+            run_task, owned, commit_one, spark=spark, done=done, say=say, name=name, processes=processes
+        )
 
 
 def _commit(value: Value, report: Report) -> Result:

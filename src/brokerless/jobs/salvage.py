@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.convert import topic_id_of
 from brokerless.jobs.exports.files import Written
-from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, longest_first, run
+from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.salvages.losses import Loss, summed
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log, noted_epochs
 from brokerless.jobs.salvages.regions import Told
@@ -170,18 +170,21 @@ def salvage(
     """
     if not tasks:
         return
-    order = longest_first(tasks)
     with ExitStack() as stack:
         how, owner, tables = tasks[0].salvage, "", None
         if how.parquet and not how.dry_run:
             tables = stack.enter_context(_tables(tasks))
         elif not how.dry_run:
             owner = stack.enter_context(outputs_of_job(tasks[0].directory))
-        ordered = [replace(tasks[index], owner=owner) for index in order]
+        owned = [replace(task, owner=owner) for task in tasks]
         name = "brokerless salvage"
-        values = run(run_task, ordered, spark=spark, done=done, say=say, name=name, processes=processes)
-        stack.enter_context(closing(values))
-        yield from in_order((order[at], _commit(value, report, tables)) for at, value in values)
+
+        def commit_one(_: int, value: Value) -> Result:
+            return _commit(value, report, tables)
+
+        yield from run_longest_first(
+            run_task, owned, commit_one, spark=spark, done=done, say=say, name=name, processes=processes
+        )
 
 
 def run_task(task: Task, done: Done) -> Value:

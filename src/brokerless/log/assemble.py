@@ -97,7 +97,7 @@ def outputs_of_job(log_directory: Path | Destination, job: str | None = None) ->
     at = Destination.of(log_directory)
     owner = owner_of(job or uuid.uuid4().hex)
     with ExitStack() as stack:
-        if not at.is_remote and not at.local.exists():
+        if at.is_missing:
             stack.callback(remove_unused, at)
         with unwritable(at):
             prepare(at)
@@ -117,8 +117,7 @@ def prepare(log_directory: Destination) -> None:
     if log_directory.is_remote:
         log_directory.check()
         with suppress(UnreadableError):
-            left = [name for name, unique_id in _unfinished(log_directory) if unique_id.endswith(names.UNFINISHED)]
-            remove_unfinished(log_directory, left)
+            remove_unfinished(log_directory, [name for name, _ in _unfinished(log_directory)])
 
 
 def remove_unused(log_directory: Destination) -> None:
@@ -140,10 +139,10 @@ def remove_leftovers(log_directory: Path | Destination, owner: str) -> None:
 
 
 def _unfinished(log_directory: Destination) -> Iterator[tuple[str, str]]:
-    """Names of directories that wait for their deletion, and their unique IDs."""
+    """Names of directories that we gave them until they are finished, and their unique IDs."""
     for each in log_directory.entries():
         parsed = names.parse_partition_directory(each.name)
-        if parsed is not None and parsed.state == "delete" and parsed.unique_id is not None:
+        if parsed is not None and parsed.is_unfinished and parsed.unique_id is not None:
             yield each.name, parsed.unique_id
 
 

@@ -51,6 +51,11 @@ class Destination:
         """Of one that is not remote."""
         return Path(storage.local(self.path))
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether it has to be made; object stores need no directories."""
+        return not self.is_remote and not self.local.exists()
+
     def join(self, name: str, inner: str = "") -> str:
         """The path of what is in it, or in a directory that is in it."""
         path = storage.join(self.path, name)
@@ -161,6 +166,12 @@ class Destination:
             return
         with lock_directory(self.local, exclusive=False) as held:
             yield held
+
+    def refuse_running(self) -> None:
+        """Raises :class:`UsageError` if a broker runs on it; leaves no lock behind where there was none."""
+        if not self.is_remote and self.exists(names.LOCK):
+            with self.hold():
+                pass
 
     def sync(self) -> None:
         """Makes durable what was moved."""

@@ -81,6 +81,12 @@ class PartitionPath:
         """Bytes of its segments' logs."""
         return sum(segment.size for segment in self.segments)
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether this is what a write of ours has not finished, by its name."""
+        name = names.parse_partition_directory(directory_name(self.path))
+        return name is not None and name.is_unfinished
+
 
 @dataclass(frozen=True, slots=True)
 class LogDirectory:
@@ -147,8 +153,11 @@ def _resolve_directory(
     partitions = sorted((_hide(each, hidden) for each in kafka.values()), key=_order)
     asked = {"live", *include}
     new = {name for name, base_offset in hidden.items() if base_offset < 0}
-    new |= {each.name for each in subdirectories if _is_unfinished(each)}
-    to_read = [each for each in partitions if each.state in asked and directory_name(each.path) not in new]
+    to_read = [
+        each
+        for each in partitions
+        if each.state in asked and not each.is_unfinished and directory_name(each.path) not in new
+    ]
     return LogDirectory(
         path,
         "log-directory",
@@ -291,11 +300,6 @@ def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> Parti
         finding = Finding("error", "unreadable-directory", entry.path, None, None, reason)
         return PartitionPath(named.topic, named.partition, entry.path, named.state, findings=(finding,))
     return describe_partition(entry.path, entries)
-
-
-def _is_unfinished(entry: Entry) -> bool:
-    name = names.parse_partition_directory(entry.name)
-    return name is not None and name.is_unfinished
 
 
 def _is_foreign(partition: PartitionPath) -> bool:

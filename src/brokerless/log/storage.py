@@ -287,6 +287,11 @@ def local(path: str) -> str:
     return _FILE_URL.sub("", path, count=1)
 
 
+def full_path(path: str) -> str:
+    """A path that is right wherever it is read."""
+    return path if is_remote(path) else os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name
+
+
 def _local_entry(directory: str, each: os.DirEntry[str]) -> Entry:
     path = join(directory, each.name)
     try:

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
-from brokerless.jobs.manifest import full_path
+from brokerless.log.storage import full_path
 
 Table = Literal["records", "batches", "segments", "transactions"]
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]

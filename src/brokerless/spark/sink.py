@@ -61,7 +61,7 @@ class Writer(DataSourceArrowWriter):
                 prepare(options.directory)
         self.options = options
         self.job = uuid.uuid4().hex
-        self.makes_directory = not options.directory.is_remote and not options.directory.local.exists()
+        self.makes_directory = options.directory.is_missing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         return Written(write_rows(iterator, self.options, self.job))
@@ -123,13 +123,9 @@ def check(options: SinkOptions, schema: StructType) -> None:
             "partitions), so that keys decide as for Kafka's producers, or which one all rows go to (option partition)"
         )
     directory = options.directory
-    if not directory.is_remote and directory.local.exists() and not directory.local.is_dir():
-        raise UsageError(f"{directory}: this is a file; give a directory")
     if names.parse_partition_directory(directory_name(directory.path)) and directory.exists(names.PARTITION_METADATA):
         raise UsageError(f"{directory}: this is a partition; give the log directory that it is in")
-    if not directory.is_remote and directory.exists(names.LOCK):
-        with directory.hold():  # raises if a broker runs there
-            pass
+    directory.refuse_running()
 
 
 def _has_several_partitions(options: SinkOptions) -> bool:

@@ -18,12 +18,11 @@ from brokerless.batcher import BatchSettings
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.compressor import LEVELS
-from brokerless.jobs.manifest import full_path
 from brokerless.jobs.places import Placement
 from brokerless.log.bulk import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
-from brokerless.log.storage import StorageOptions
+from brokerless.log.storage import StorageOptions, full_path
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _PLACES = ("topic", "partition", "partitions")

@@ -14,7 +14,8 @@ from brokerless.errors import Finding, Severity, UnreadableError
 from brokerless.log import names
 from brokerless.log.checkpoints import load_meta_properties, load_offset_checkpoint
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.storage import Entry, StorageOptions, directory_name, list_directory
+from brokerless.log.lock import is_locked
+from brokerless.log.storage import Entry, StorageOptions, is_remote, list_directory, local
 
 Place = tuple[str, int]
 Lines = Mapping[str, tuple[str, int]]
@@ -41,6 +42,15 @@ class Notes:
         place = partition.topic or "", -1 if partition.partition is None else partition.partition
         live = self.offsets.items() if partition.state in ("live", "future") else ()
         return {name: (self.files[name].path, offsets[place]) for name, offsets in live if place in offsets}
+
+
+def running_broker(notes: Notes) -> Path | None:
+    """The log directory, if a broker or another process that writes holds its lock."""
+    lock = notes.files.get(names.LOCK)
+    if lock is None or is_remote(lock.path):
+        return None
+    directory = Path(local(lock.path)).parent
+    return directory if is_locked(directory) else None
 
 
 def load_notes(directory: LogDirectory, storage_options: StorageOptions | None = None) -> Notes:
@@ -148,8 +158,7 @@ def check_directory(
 
 def check_state(partition: PartitionPath) -> Iterator[Finding]:
     """What the name of a partition's directory says of its state, if it is not a live one."""
-    name = names.parse_partition_directory(directory_name(partition.path))
-    if name is not None and name.is_unfinished:
+    if partition.is_unfinished:
         text = "what brokerless was writing here is not finished: a job is going on, or was killed"
         yield Finding("info", "unfinished-directory", partition.path, None, None, text)
     elif partition.state != "live":

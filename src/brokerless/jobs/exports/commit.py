@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -72,10 +73,12 @@ class Commit:
             own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
             tasks = [task for task in plan.tasks if task.topic == topic]
             manifest.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
-            there = manifest.count_files(plan.directory, topic, plan.storage_options)
+            there: Counter[int] | None = None  # all that is there is listed only if it matters
             for task in tasks:
                 exported = own.partitions.get(task.partition, Exported(task.start, files=0))
                 if exported.files is None or plan.export.allow_removed:
+                    if there is None:
+                        there = manifest.count_files(plan.directory, topic, plan.storage_options)
                     exported = replace(exported, files=there[task.partition])
                 until = max(exported.until or 0, task.end)
                 own = own.with_partition(task.partition, replace(exported, until=until))

@@ -184,7 +184,7 @@ def _read(
 
 def _from(region: Region, base_offset: int) -> Placed:
     after = base_offset if region.after is None else region.after
-    return (region if region.after is not None else replace(region, after=after)), after
+    return replace(region, after=after), after
 
 
 def _as_region(files: Files, batches: NDArray[np.void], row: int) -> Region:

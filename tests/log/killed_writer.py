@@ -32,18 +32,22 @@ def made(offset: int) -> NDArray[np.uint8]:
     """What is appended at an offset: always the same, so that what was lost is written again as it was."""
     value = b"%d" % offset * (1 + offset % 60)
     if offset % 7 == 3:
-        producer = (TRANSACTIONAL_PRODUCER, 0)
         data = batch(
             offset,
             2,
             offset,
             value,
-            producer=(*producer, offset),
+            producer=(TRANSACTIONAL_PRODUCER, 0, offset),
             attributes=layouts.TRANSACTIONAL_BIT,
             epoch=offset // 500,
         )
-        return batches(data, marker(offset + 2, producer, commit=offset % 2 == 0, timestamp=offset))
+        return batches(data, end_of_transaction(offset))
     return batch(offset, 3, offset, value, producer=(PRODUCER, 0, offset), epoch=offset // 500)
+
+
+def end_of_transaction(offset: int) -> NDArray[np.uint8]:
+    """The marker after the two records at an offset."""
+    return marker(offset + 2, (TRANSACTIONAL_PRODUCER, 0), commit=offset % 2 == 0, timestamp=offset)
 
 
 def everything(until: int) -> Iterator[tuple[int, NDArray[np.uint8]]]:
@@ -58,6 +62,9 @@ def append_for_ever(directory: Path, say: int) -> None:
     log = open_log(directory, "orders", 0, CONFIG)
     offset = log.log_end_offset
     os.write(say, b"opened %d\n" % offset)
+    if offset % 3:
+        # Killed within a write: the kernel had taken the records and not yet their marker.
+        offset = log.append(end_of_transaction(offset - 2)).last_offset + 1
     while True:
         pieces = [made(at) for at in range(offset, offset + 3 * (1 + offset % 4), 3)]
         offset = log.append(batches(*pieces)).last_offset + 1

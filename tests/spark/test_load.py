@@ -17,6 +17,7 @@ import brokerless
 from brokerless.batcher import BatchSettings
 from brokerless.cli import main
 from brokerless.errors import BrokerlessError, UsageError
+from brokerless.jobs import inputs
 from brokerless.jobs.inputs import Inputs
 from brokerless.jobs.load import Loaded
 from brokerless.jobs.load_files import load_files
@@ -111,11 +112,21 @@ def told(loaded: Loaded) -> Loaded:
     ids=str,
 )
 def test_files_are_loaded_on_spark_as_in_one_process(
-    columns: dict[str, bool], placement: Placement, codec: str, magic: int, spark: SparkSession, tmp_path: Path
+    columns: dict[str, bool],
+    placement: Placement,
+    codec: str,
+    magic: int,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = record_files(tmp_path / "in", **columns)
     settings = BatchSettings(codec, message_format=magic)
     done: list[int] = []
+    monkeypatch.setattr(inputs, "_PART", 40_000)
+    parts = Inputs(files).split(1000)
+    assert len(parts) > 2 * len(files)
+    assert sum(size for _, size in parts) == sum(Path(each).stat().st_size for each in files)
 
     would = load_files(Inputs(files), str(tmp_path / "there"), placement, settings, spark=spark, dry_run=True)
     assert not (tmp_path / "there").exists()
@@ -168,6 +179,27 @@ def test_what_is_refused_on_spark_is_refused_as_in_one_process(
         assert reason in str(raised.value)
         assert not [path for path in tmp_path.glob("to/*") if path.name != ".lock"]
         assert place == "none" or not (tmp_path / "to").exists()
+
+
+def test_what_is_refused_in_a_part_of_a_file_has_its_place_in_the_file(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inputs, "_PART", 1000)
+    times = [-9 if number == 777 else number for number in range(1000)]
+    lines = _rows(tmp_path / "lines.jsonl", [{"value": "a", "timestamp": time} for time in times])
+    words = _rows(tmp_path / "words.jsonl", [{"value": "a"}] * 500)
+    with Path(words).open("a") as file:
+        file.write("no JSON\n" + '{"value": "b"}\n' * 500)
+    pq.write_table(pa.table({"value": ["a"] * 1000, "timestamp": times}), tmp_path / "a.parquet", row_group_size=50)
+    for path, reason in (
+        (lines, "lines.jsonl, line 778, timestamp: is -9 ms"),
+        (words, "words.jsonl, line 501: this is no JSON"),
+        (str(tmp_path / "a.parquet"), "a.parquet, row 777 (from 0), timestamp: is -9 ms"),
+    ):
+        assert len(Inputs([path]).split(1000)) > 3
+        with pytest.raises(BrokerlessError) as raised:
+            load_files(Inputs([path]), str(tmp_path / "to"), Placement("t"), spark=spark)
+        assert reason in str(raised.value)
 
 
 def test_partitions_that_are_there_are_refused_on_spark(spark: SparkSession, tmp_path: Path) -> None:

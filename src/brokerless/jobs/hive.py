@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from brokerless.arrow import column_of_numbers, column_of_values, numbers
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.parts import Part
 from brokerless.log import storage
 
 _COLUMN = re.compile(r"([^=]+)=(.*)", re.DOTALL)
@@ -37,6 +38,7 @@ class Source:
     topic: str | None = None
     partition: int | None = None
     size: int | None = None
+    part: Part | None = None
 
 
 def find_sources(path: str, suffixes: tuple[str, ...]) -> list[Source]:

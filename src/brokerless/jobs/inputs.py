@@ -6,7 +6,7 @@ import io
 import os
 import select
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -19,6 +19,7 @@ from brokerless.arrow import numbers
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.hive import Source, find_sources, merge, with_path
 from brokerless.jobs.job import Done, ignore
+from brokerless.jobs.parts import PARQUET_MAGIC, Part, Stream, is_parquet, open_parquet, parts_of, rows_before
 from brokerless.log import storage
 from brokerless.rows import IGNORED, RowError, normalize
 
@@ -31,8 +32,9 @@ STDIN = "-"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json")
 """Names of the files of a directory that are read; those that begin with ``_`` or ``.`` are notes of who wrote it."""
 _GZIP_MAGIC = b"\x1f\x8b"
-_PARQUET_MAGIC = b"PAR1"
 _ROWS = 1 << 15
+_PART = 128 << 20
+"""Bytes of a file that a task reads at least, as Spark's do (``spark.sql.files.maxPartitionBytes``)."""
 _BYTES, _BYTES_OF_SEVERAL = 8 << 20, 1 << 20
 _COMPACT = 8
 """Bytes that a value takes in Parquet at most, on average, if most of a column is indices of its dictionary."""
@@ -56,7 +58,7 @@ class Inputs:
         self._mode: BytesMode = mode
         self._stdin = stdin
         self._starts: list[int] = []
-        self._names: list[tuple[str, bool]] = []
+        self._begun: list[tuple[Source, bool]] = []
         self._rows = 0
 
     @property
@@ -74,11 +76,13 @@ class Inputs:
 
     def split(self, most: int) -> list[tuple[Inputs, int]]:
         """The same as several, about so many at most, in their order and about equally large, which can be sent to
-        other processes; and the bytes of each. No file is in more than one of them."""
+        other processes; and the bytes of each. Large files are in several of them."""
         total, before = self.size or 0, 0
+        most_bytes = max(_PART, -(-total // most))
+        sources = self._sources if most == 1 else [part for each in self._sources for part in _parts(each, most_bytes)]
         groups: list[list[Source]] = []
-        for each in self._sources:
-            if len(self._sources) <= most or before * most >= len(groups) * total:
+        for each in sources:
+            if len(sources) <= most or before * most >= len(groups) * total:
                 groups.append([])
             groups[-1].append(each)
             before += _size(each)
@@ -93,54 +97,55 @@ class Inputs:
         place."""
         for source in self._sources:
             if source.name == STDIN:
-                yield from self._read_stdin()
+                yield from self._read_stdin(source)
             elif len(source.files) > 1:
                 opens = [partial(_exported, path, self.done) for path in source.files]
                 batches = (with_path(batch, source) for batch in merge(source.starts, opens))
-                yield from _ahead(self._count(source.name, batches, is_lines=False))
+                yield from _ahead(self._count(source, batches, is_lines=False))
             else:
                 with storage.open_file(source.name) as file:
-                    yield from _ahead(with_path(each, source) for each in self._read(source.name, file))
+                    yield from _ahead(with_path(each, source) for each in self._read(source, file))
 
-    def _read_stdin(self) -> Iterator[pa.RecordBatch]:
+    def _read_stdin(self, source: Source) -> Iterator[pa.RecordBatch]:
         """Not ahead: a thread that waits for input could not be interrupted."""
         if self._stdin is None:
             raise UnreadableError("stdin: it is closed")
         stdin = _interruptible(self._stdin)
-        if stdin.peek(4)[:4] == _PARQUET_MAGIC:
+        if stdin.peek(4)[:4] == PARQUET_MAGIC:
             raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
-        return self._count("stdin", self._lines("stdin", stdin), is_lines=True)
+        return self._count(replace(source, name="stdin"), self._lines("stdin", stdin), is_lines=True)
 
-    def _read(self, path: str, file: storage.File) -> Iterator[pa.RecordBatch]:
-        start = file.read(0, 4).tobytes()
-        is_parquet = start == _PARQUET_MAGIC
-        if not file.size and path.endswith(".parquet"):
-            raise UnreadableError(f"{path}: this Parquet file cannot be read: it is empty")
-        if not is_parquet and path.endswith(".parquet"):
-            raise UnreadableError(f"{path}: this is no Parquet file: it does not begin with PAR1")
-        if start[:2] == _GZIP_MAGIC:
+    def _read(self, source: Source, file: storage.File) -> Iterator[pa.RecordBatch]:
+        path = source.name
+        if is_parquet(file):
+            return self._count(source, _parquet(path, file, self.done, source.part), is_lines=False)
+        if path.endswith(".parquet"):
+            reason = "this is no Parquet file: it does not begin with PAR1"
+            raise UnreadableError(f"{path}: {reason if file.size else 'this Parquet file cannot be read: it is empty'}")
+        if file.read(0, 2).tobytes() == _GZIP_MAGIC:
             raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
-        batches = _parquet(path, file, self.done) if is_parquet else self._lines(path, _Stream(file, self.done))
-        return self._count(path, batches, is_lines=not is_parquet)
+        stream = Stream(file, self.done, source.part)
+        lines = self._lines(path, stream, lambda: rows_before(path, source.part))
+        return self._count(source, lines, is_lines=True)
 
     def place(self, row: int) -> str:
         """The file of a row, by its number in all that was read so far, and its line or row there."""
         at = bisect_right(self._starts, row) - 1
-        name, is_lines = self._names[at]
-        number = row - self._starts[at]
-        return f"{name}, line {number + 1}" if is_lines else f"{name}, row {number} (from 0)"
+        source, is_lines = self._begun[at]
+        number = row - self._starts[at] + rows_before(source.name, source.part)
+        return f"{source.name}, line {number + 1}" if is_lines else f"{source.name}, row {number} (from 0)"
 
-    def _count(self, name: str, batches: Iterable[pa.RecordBatch], *, is_lines: bool) -> Iterator[pa.RecordBatch]:
+    def _count(self, source: Source, batches: Iterable[pa.RecordBatch], *, is_lines: bool) -> Iterator[pa.RecordBatch]:
         self._starts.append(self._rows)
-        self._names.append((name, is_lines))
+        self._begun.append((source, is_lines))
         for batch in batches:
             self._rows += batch.num_rows
             yield batch
 
-    def _lines(self, name: str, stream: Any) -> Iterator[pa.RecordBatch]:
+    def _lines(self, name: str, stream: Any, lines_before: Callable[[], int] = int) -> Iterator[pa.RecordBatch]:
         from brokerless.jobs.json_lines import read_lines
 
-        return read_lines(stream, name, self._mode)
+        return read_lines(stream, name, self._mode, lines_before)
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -176,35 +181,6 @@ def _interruptible(stdin: io.BufferedReader) -> io.BufferedReader:
         return stdin
 
 
-class _Stream(io.RawIOBase):
-    """A file of :mod:`storage` as Python's libraries want to have it."""
-
-    def __init__(self, file: storage.File, done: Done = ignore) -> None:
-        self._file = file
-        self._done = done
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._file.size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        found = self._file.read(self._at, max(0, self._file.size - self._at) if size < 0 else size)
-        self._file.release(self._at, len(found))
-        self._at += len(found)
-        self._done(len(found))
-        return found.tobytes()
-
-
 def refused(error: RowError, place: str) -> UnreadableError:
     """What is said of a row that cannot become a record, with its place in a file."""
     return UnreadableError(f"{place}, {error.column}: {error.reason}")
@@ -218,6 +194,14 @@ def _find(path: str | Source) -> list[Source]:
     if storage.is_directory(path):
         return find_sources(path, SUFFIXES)
     return [Source(each, (each,)) for each in storage.expand(path)]
+
+
+def _parts(source: Source, most_bytes: int) -> list[Source]:
+    """The same in parts, if it is one file and larger than that."""
+    if len(source.files) > 1 or _size(source) <= most_bytes:
+        return [source]
+    parts = parts_of(source.name, most_bytes)
+    return [replace(source, part=part, size=size) for part, size in parts] or [source]
 
 
 def _size(source: Source) -> int:
@@ -243,14 +227,15 @@ def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def _parquet(path: str, file: storage.File, done: Done, *, is_one: bool = True) -> Iterator[pa.RecordBatch]:
+def _parquet(
+    path: str, file: storage.File, done: Done, part: Part | None = None, *, is_one: bool = True
+) -> Iterator[pa.RecordBatch]:
     """The columns of a record of a Parquet file; of one of several, in small batches that are all of one type."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        # A local file is read as it is, not mapped, and without Python's lock.
-        source = pa.PythonFile(_Stream(file), mode="r") if storage.is_remote(path) else pa.OSFile(storage.local(path))
+        source = open_parquet(path, file)
         metadata = pq.read_metadata(source)
         schema = metadata.schema.to_arrow_schema()
         normalize(_empty(schema))  # to refuse a file for its columns before anything is read
@@ -262,7 +247,8 @@ def _parquet(path: str, file: storage.File, done: Done, *, is_one: bool = True) 
         with closing(pq.ParquetFile(source, **options)) as parquet:
             names = [name for name in schema.names if name not in IGNORED]
             rows = max(1, min(_ROWS, (_BYTES if is_one else _BYTES_OF_SEVERAL) // max(widest, 1)))
-            for batch in parquet.iter_batches(rows, columns=names, use_threads=False):
+            groups = None if part is None else list(range(part.start, part.end))
+            for batch in parquet.iter_batches(rows, groups, columns=names, use_threads=False):
                 yield batch
                 done(file.size * batch.num_rows // metadata.num_rows)
     except UsageError as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import binascii
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NoReturn, cast
 
 import numpy as np
@@ -34,12 +34,14 @@ class _LineError(ValueError):
     """What is wrong with a line."""
 
 
-def read_lines(stream: BinaryIO, name: str, mode: BytesMode = "auto") -> Iterator[pa.RecordBatch]:
+def read_lines(
+    stream: BinaryIO, name: str, mode: BytesMode = "auto", lines_before: Callable[[], int] = int
+) -> Iterator[pa.RecordBatch]:
     """The records of a stream of lines, about 1 MiB of text at a time, with the columns that the lines have.
 
     ``mode``: ``base64`` takes every string of a key, value or header value for base64. Lines with a member ``control``
-    become rows whose ``isControl`` is true. Raises :class:`UnreadableError` with ``name`` and the line for one that is
-    no record.
+    become rows whose ``isControl`` is true. ``lines_before``: how many lines of the file come before the stream, which is
+    asked if something is wrong. Raises :class:`UnreadableError` with ``name`` and the line for one that is no record.
     """
     number = 0
     for block in _blocks(stream, name):
@@ -56,7 +58,7 @@ def read_lines(stream: BinaryIO, name: str, mode: BytesMode = "auto") -> Iterato
             try:
                 rows.append(_row(line, mode))
             except _LineError as error:
-                raise UnreadableError(f"{name}, line {number + at + 1}: {error}") from None
+                raise UnreadableError(f"{name}, line {lines_before() + number + at + 1}: {error}") from None
         number += len(lines)
         yield _batch(rows)
 

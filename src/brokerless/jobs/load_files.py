@@ -44,8 +44,8 @@ _NAME = "brokerless load"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Some of the files, or parts of them. ``now`` (ms): of records without a timestamp; ``without_key``: bytes of the values of records
-    without a key in what comes before."""
+    """Some of the files, or a part of one. ``now`` (ms): of records without a timestamp; ``without_key``: bytes of the
+    values of records without a key in what comes before."""
 
     inputs: Inputs
     size: int

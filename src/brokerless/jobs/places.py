@@ -78,18 +78,20 @@ class Placer:
 
         Raises :class:`UsageError` or :class:`RowError` where no topic is known.
         """
+        topic, partition = self._placement.topic, self._placement.partition
+        if topic is not None and partition is not None:
+            return np.full(rows.num_rows, self._code((topic, partition)), np.int32)
         topics, names = self._topics(rows, numbers)
-        partitions = self.partitions(rows, numbers)
-        pairs = topics.astype(np.int64) << 32 | partitions
-        found, inverse = (pairs[:1], None) if (pairs == pairs[0]).all() else np.unique(pairs, return_inverse=True)
-        codes = np.empty(len(found), np.int32)
-        for at, pair in enumerate(found.tolist()):
-            place = names[pair >> 32], pair & 0xFFFFFFFF
-            if place not in self.codes:
-                self.codes[place] = len(self.names)
-                self.names.append(place)
-            codes[at] = self.codes[place]
-        return np.full(len(pairs), codes[0]) if inverse is None else codes[inverse]
+        pairs = topics.astype(np.int64) << 32 | self.partitions(rows, numbers)
+        encoded: arrow.Column = arrow.column_of_numbers(pa.int64(), pairs).dictionary_encode()
+        codes = [self._code((names[pair >> 32], pair & 0xFFFFFFFF)) for pair in encoded.dictionary.to_pylist()]
+        return np.array(codes, np.int32)[arrow.numbers(encoded.indices, np.int32)]
+
+    def _code(self, place: tuple[str, int]) -> int:
+        if place not in self.codes:
+            self.codes[place] = len(self.names)
+            self.names.append(place)
+        return self.codes[place]
 
     def _topics(self, rows: pa.RecordBatch, numbers: Int64s) -> tuple[NDArray[np.int32], list[str]]:
         """Each row's topic, as an index of a list of names."""

@@ -138,6 +138,21 @@ def test_an_empty_file_has_no_batches(tmp_path: Path) -> None:
     assert scanned(str(path)) == ([], b"", [])
 
 
+@pytest.mark.parametrize(("batches", "bytes_more"), [(1, 0), (3, 0), (3, 17), (3, 60), (3, 1 << 20)])
+def test_a_file_that_is_shortened_while_it_is_read_ends_there(batches: int, bytes_more: int, tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    small = twin.write_batch(twin.write_record(b"k", b"v"))
+    path.write_bytes(3 * small + twin.write_batch(twin.write_record(b"k", bytes(2 << 20))) + small)
+    found: list[Finding] = []
+    with open_file(str(path)) as file:
+        chunks = scan(file, found.append, step=1)
+        positions = [int(next(chunks).positions[0])]
+        os.truncate(path, batches * len(small) + bytes_more)
+        positions += [int(chunk.positions[0]) for chunk in chunks]
+    assert positions == [row * len(small) for row in range(batches)]
+    assert [each.kind for each in found] == (["truncated-batch"] if bytes_more else [])
+
+
 @pytest.mark.parametrize("zeros", [1, 17, 18, 61, 70_000])
 def test_zeros_at_the_end_are_told_by_how_many_they_are(zeros: int, memory: str, tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"

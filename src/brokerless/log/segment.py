@@ -58,7 +58,8 @@ def scan(file: File, report: Report, start: int = 0, end: int | None = None, ste
     while at < end:
         buffer = file.read(at, file.size - at if file.mapped else window)
         walked = walk(buffer, max_bytes=min(step, end - at))
-        is_cut = walked.stop == Stop.END and at + len(buffer) < file.size  # by the window, not by the file
+        # By the window, not by the file, nor by a broker that shortened it meanwhile.
+        is_cut = walked.stop == Stop.END and not file.mapped and at + len(buffer) < file.size
         if is_cut:
             walked = _whole_headers(walked, len(buffer))
         if is_cut and not len(walked.positions):
@@ -122,6 +123,8 @@ def open_segments(
 def describe_end(file: File, position: int) -> Finding | None:
     """What is wrong with the end of a chain of batches at ``position``, if anything."""
     left = file.size - position
+    if file.mapped and left > 0:
+        left = len(file.read(position, left))  # a broker may have shortened it
     if left <= 0:
         return None
     head = file.read(position, layouts.HEADER_SIZE_UP_TO_MAGIC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +13,14 @@ from tests.format.twin import HEADER, Header
 from tests.golden import case, cases, of_type
 
 from brokerless.format import batches as batches_module
-from brokerless.format.batches import Stop, checksums_match, increment_sequence, read_headers, walk
+from brokerless.format.batches import (
+    Stop,
+    checksums_match,
+    increment_sequence,
+    plain_walks_left,
+    read_headers,
+    walk,
+)
 from brokerless.format.chain import walk_chain
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -142,14 +148,12 @@ def mutated(draw: st.DrawFn) -> bytes:
 def test_python_kernel_and_twin_walk_alike(data: bytes, capacity: int) -> None:
     positions, stopped_at, throws = twin.chain(data)
     stop = Stop.SIZE_TOO_SMALL if throws else Stop.END
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches_module, "_walk_many", None)  # plain Python alone
-        patch.delitem(sys.modules, "brokerless.format.chain")
-        walked = walk(array(data))
-    assert (walked.positions.tolist(), walked.stopped_at, walked.stop) == (positions, stopped_at, stop)
     assert by_kernel(data, capacity=capacity) == (positions, stopped_at, stop)
-    walked = walk(array(data))  # the two together
-    assert (walked.positions.tolist(), walked.stopped_at, walked.stop) == (positions, stopped_at, stop)
+    for plainly in (0, capacity, 1 << 40):  # the kernel alone, the two together, and plain Python alone
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(batches_module, "plain_walks_left", lambda left=plainly: left)
+            walked = walk(array(data))
+        assert (walked.positions.tolist(), walked.stopped_at, walked.stop) == (positions, stopped_at, stop)
 
 
 @settings(deadline=None, max_examples=100)
@@ -167,10 +171,12 @@ def test_a_walk_ends_after_so_many_batches_or_bytes_and_can_go_on(data: bytes, l
     assert found == positions
 
 
-def test_many_batches_are_walked_by_the_kernel_from_their_beginning() -> None:
+def test_the_kernel_goes_on_where_plain_python_has_walked_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches_module, "_walked_plainly", 0)
     one = LOGS[0][: walk(array(LOGS[0]), limit=1).stopped_at]
     many = one * 40_000
     walked = walk(array(many))
+    assert plain_walks_left() == 0
     assert np.array_equal(walked.positions, np.arange(40_000) * len(one))
     assert (walked.stopped_at, walked.stop) == (len(many), Stop.END)
 

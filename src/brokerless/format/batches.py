@@ -20,8 +20,11 @@ from numpy.typing import NDArray
 from brokerless.format import layouts
 
 _HEADER_SIZE = layouts.BATCH_V2_SIZE
-_FEW = 1 << 14
-"""Up to so many batches of one buffer are walked in plain Python: quicker than importing Numba, if it is not yet."""
+_BEFORE_NUMBA = 1 << 19
+"""So many batches a process walks in plain Python, at about 1 µs each: by then, importing Numba would have paid off."""
+_BEFORE_KERNEL = 1 << 12
+"""The same where Numba is there already, for other kernels."""
+_walked_plainly = 0
 
 _LEGACY = np.dtype(
     {
@@ -57,36 +60,52 @@ class Walk:
     stop: Stop
 
 
+def plain_walks_left() -> int:
+    """How many batches more are to be walked in plain Python before it is worth the time that kernels take to load."""
+    return max(0, (_BEFORE_KERNEL if "brokerless.format.kernel" in sys.modules else _BEFORE_NUMBA) - _walked_plainly)
+
+
+def count_plain_walk(batches: int) -> None:
+    global _walked_plainly
+    _walked_plainly += batches
+
+
 def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_bytes: int = 1 << 62) -> Walk:
     """Follows the chain of sizes from ``start`` until it ends or breaks, or ``limit`` batches were found, or a batch
     begins ``max_bytes`` or more after ``start``."""
+    few, until = min(limit, plain_walks_left()), start + max_bytes
+    first = _walk_few(buffer, start, few, until)
+    count_plain_walk(len(first.positions))
+    if first.stop != Stop.LIMIT or few == limit or first.stopped_at >= until:
+        return first
+    rest = _walk_many(buffer, first.stopped_at, limit - few, until)
+    return Walk(np.concatenate([first.positions, rest.positions]), rest.stopped_at, rest.stop)
+
+
+def _walk_few(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
     found: list[int] = []
-    at, end = start, len(buffer)
-    view = buffer.data
-    few = min(limit, 8 if "brokerless.format.chain" in sys.modules else _FEW)
-    until = start + max_bytes
-    while len(found) < few:
-        if at >= until:
-            return Walk(np.array(found, dtype=np.int64), at, Stop.LIMIT)
+    end, view, stop = len(buffer), buffer.data, Stop.LIMIT
+    while len(found) < limit and at < until:
         if at >= end - layouts.HEADER_SIZE_UP_TO_MAGIC:
-            return Walk(np.array(found, dtype=np.int64), at, Stop.END)
+            stop = Stop.END
+            break
         size = int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
         if size < layouts.MESSAGE_V0_OVERHEAD:
-            return Walk(np.array(found, dtype=np.int64), at, Stop.SIZE_TOO_SMALL)
+            stop = Stop.SIZE_TOO_SMALL
+            break
         if at > end - layouts.LOG_ENTRY_SIZE - size:
-            return Walk(np.array(found, dtype=np.int64), at, Stop.END)
+            stop = Stop.END
+            break
         found.append(at)
         at += layouts.LOG_ENTRY_SIZE + size
-    if len(found) == limit:
-        return Walk(np.array(found, dtype=np.int64), at, Stop.LIMIT)
-    return _walk_many(buffer, start, min(limit, 1 << 40), until)
+    return Walk(np.array(found, dtype=np.int64), at, stop)
 
 
-def _walk_many(buffer: NDArray[np.uint8], start: int, limit: int, until: int) -> Walk:
+def _walk_many(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
     from brokerless.format.chain import walk_chain
 
     pieces: list[NDArray[np.int64]] = []
-    at, stop = start, int(Stop.LIMIT)
+    stop = int(Stop.LIMIT)
     while limit > 0 and stop == Stop.LIMIT and at < until:
         positions = np.empty(min(limit, 1 << 20), dtype=np.int64)
         count, at, stop = walk_chain(buffer, at, until, positions)

@@ -77,5 +77,11 @@ class DamageError(BrokerlessError):
         return type(self), (self.finding,)
 
 
+def raise_errors(finding: Finding) -> None:
+    """What to do about damage where the caller says nothing: an error is raised, anything less is passed over."""
+    if finding.severity == "error":
+        raise DamageError(finding)
+
+
 class JobError(BrokerlessError):
     """Tasks that Spark gave up: its workers cannot run them, or were lost too often."""

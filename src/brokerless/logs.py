@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from brokerless.arrow import table_of
-from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.clock import Time, milliseconds
+from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import PartitionState
 from brokerless.log.storage import StorageOptions, open_file
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
-Time = int | datetime
-"""Milliseconds since the epoch, or a datetime with a time zone."""
 
 
 def open(
@@ -112,7 +109,7 @@ class Partition:
         if committed:
             transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
         reading = Reading(
-            range=Range(start_offset, end_offset, _milliseconds(start_timestamp), _milliseconds(end_timestamp)),
+            range=Range(start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp)),
             keys="key" in schema.names,
             values="value" in schema.names,
             headers="headers" in schema.names,
@@ -244,9 +241,9 @@ class Partition:
         """The offset of the first record whose timestamp is at least this (``KafkaConsumer.offsetsForTimes``)."""
         from brokerless.log.seek import offset_for_timestamp
 
-        milliseconds = _milliseconds(timestamp)
-        assert milliseconds is not None
-        found = offset_for_timestamp(self.paths, milliseconds, self.storage_options)
+        at = milliseconds(timestamp)
+        assert at is not None
+        found = offset_for_timestamp(self.paths, at, self.storage_options)
         return None if found is None else found[0]
 
     @property
@@ -396,17 +393,3 @@ class Log:
 
 def _put(pending: dict[tuple[str, int | None], Finding], finding: Finding) -> None:
     pending[finding.file, finding.position] = finding
-
-
-def raise_errors(finding: Finding) -> None:
-    """What to do about damage where the caller says nothing: an error is raised, anything less is passed over."""
-    if finding.severity == "error":
-        raise DamageError(finding)
-
-
-def _milliseconds(time: Time | None) -> int | None:
-    if not isinstance(time, datetime):
-        return time
-    if time.tzinfo is None:
-        raise UsageError(f"{time.isoformat()}: a time needs a time zone")
-    return int(np.floor(time.timestamp() * 1000 + 1e-6))

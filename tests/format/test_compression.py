@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.format.twin import COMPRESS
 
-from brokerless.format.compression import CodecError, Inflater, LimitError
+from brokerless.format.compression import Inflater
+from brokerless.format.framings import CodecError, LimitError
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}

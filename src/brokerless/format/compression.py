@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import cramjam
 import numpy as np
@@ -23,7 +22,15 @@ import zstandard
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from brokerless.format import layouts
+from brokerless.format.framings import (
+    XERIAL_HEAD,
+    XERIAL_LARGEST,
+    CodecError,
+    LimitError,
+    gzip_header,
+    is_xerial_header,
+    lz4_frame,
+)
 
 Int64s = NDArray[np.int64]
 
@@ -38,14 +45,6 @@ _PIECE = 1 << 20
 _FEW = 512
 """Bytes of a payload that are given to a further gzip member at first: the library copies what it leaves unused."""
 _IsalError: type[Exception] = isal_zlib.error  # pyright: ignore[reportAssignmentType] - a class, whatever its stub says
-
-
-class CodecError(Exception):
-    """A compressed payload that Kafka would not read; the message says what is wrong with it."""
-
-
-class LimitError(CodecError):
-    """A payload that would inflate past the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def find_payloads(
 def _plain_lz4_header(payload: memoryview, magic: int) -> int:
     """The 7 bytes of the frame's header, if there is nothing but blocks of up to 64 KB behind; otherwise 0."""
     try:
-        at, max_block, block_checksums, content_checksum = _lz4_frame(payload, magic)
+        at, max_block, block_checksums, content_checksum = lz4_frame(payload, magic)
     except CodecError:
         return 0
     is_plain = at == 7 and max_block == 1 << 16 and not block_checksums and not content_checksum
@@ -180,10 +179,10 @@ class Inflater:
         batch declares no record."""
         try:
             if codec == _LZ4:
-                _lz4_frame(payload, magic)
+                lz4_frame(payload, magic)
             elif codec == _GZIP:
-                _gzip_header(payload)
-            elif codec == _SNAPPY and not _is_xerial_header(payload[:16]):
+                gzip_header(payload)
+            elif codec == _SNAPPY and not is_xerial_header(payload[:16]):
                 return self.inflate(codec, magic, payload)[2]
             elif codec > _ZSTD:
                 return CodecError(f"unknown compression type id {codec}")
@@ -214,7 +213,7 @@ class Inflater:
 
     def _lz4(self, payload: memoryview, magic: int) -> None:
         start, end = self.used, len(payload)
-        at, max_block, block_checksums, content_checksum = _lz4_frame(payload, magic)
+        at, max_block, block_checksums, content_checksum = lz4_frame(payload, magic)
         while True:
             word = int.from_bytes(payload[at : at + 4], "little")
             block = at + 4
@@ -249,21 +248,21 @@ class Inflater:
         start = self.used
         if len(payload) == 0:
             raise CodecError("snappy: an empty stream")
-        if not _is_xerial_header(payload[:16]):
+        if not is_xerial_header(payload[:16]):
             self._snappy_block(payload, start)
             return
         at = 16
         while len(payload) - at >= 4:
             size = int.from_bytes(payload[at : at + 4], "big", signed=True)
             at += 4
-            if size == _XERIAL_HEAD:
+            if size == XERIAL_HEAD:
                 if len(payload) - at < 12:
                     raise CodecError("snappy: a second header is cut off")
-                if not _is_xerial_header(payload[at - 4 : at + 12]):
+                if not is_xerial_header(payload[at - 4 : at + 12]):
                     return
                 at += 12
                 continue
-            if size < 0 or size > _XERIAL_LARGEST:
+            if size < 0 or size > XERIAL_LARGEST:
                 raise CodecError(f"snappy: a block of {size} bytes")
             block = payload[at : at + size]
             if len(block) < size:
@@ -305,7 +304,7 @@ class Inflater:
 
     def _gzip(self, payload: memoryview) -> None:
         start = self.used
-        first = at = _gzip_header(payload)
+        first = at = gzip_header(payload)
         while True:
             member = self.used
             # Members may be empty and many: what the library leaves unused it copies.
@@ -319,7 +318,7 @@ class Inflater:
                 raise CodecError("gzip: the trailer does not match the data")
             at += 8
             try:
-                at += _gzip_header(payload[at:])
+                at += gzip_header(payload[at:])
             except CodecError:
                 return
 
@@ -345,77 +344,3 @@ class Inflater:
 
 def _past_limit(limit: int) -> LimitError:
     return LimitError(f"the payload inflates past the limit of {limit} bytes; a higher one can be given")
-
-
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEAD = int.from_bytes(_XERIAL_MAGIC[:4], "big", signed=True)
-_XERIAL_LARGEST = 512 << 20
-"""SnappyInputStream's default for the largest block."""
-
-
-def _is_xerial_header(header: memoryview) -> bool:
-    return len(header) == 16 and bytes(header[:8]) == _XERIAL_MAGIC
-
-
-_LZ4_MAGIC = b"\x04\x22\x4d\x18"
-
-
-def _lz4_frame(payload: memoryview, magic: int) -> tuple[int, int, bool, bool]:
-    """Of a frame: where its blocks start, their largest size, and whether it has block and content checksums."""
-    head = bytes(payload[:15])
-    if len(head) < 6:
-        raise CodecError("lz4: the stream ends within its header")
-    return _lz4_descriptor(head if head[4] & 0x08 else head[:7], magic > layouts.MAGIC_V0)
-
-
-@lru_cache(maxsize=64)
-def _lz4_descriptor(header: bytes, check: bool) -> tuple[int, int, bool, bool]:
-    if header[:4] != _LZ4_MAGIC:
-        raise CodecError(f"lz4: the frame's magic is {header[:4].hex()}, not {_LZ4_MAGIC.hex()}")
-    flags, block_descriptor = header[4], header[5]
-    if flags & 0x03 or block_descriptor & 0x8F:
-        raise CodecError("lz4: reserved bits are set in the frame descriptor")
-    if flags >> 6 != 1:
-        raise CodecError(f"lz4: frame version {flags >> 6}")
-    if not flags & 0x20:
-        raise CodecError("lz4: the blocks depend on each other")
-    if block_descriptor >> 4 < 4:
-        raise CodecError(f"lz4: block size id {block_descriptor >> 4}")
-    end = 14 if flags & 0x08 else 6
-    if len(header) < end + 1:
-        raise CodecError("lz4: the stream ends within its header")
-    if check and header[end] != xxhash.xxh32_intdigest(header[4:end]) >> 8 & 0xFF:
-        raise CodecError("lz4: the frame descriptor's checksum does not match")
-    return end + 1, 1 << (2 * (block_descriptor >> 4) + 8), bool(flags & 0x10), bool(flags & 0x04)
-
-
-def _gzip_header(payload: memoryview) -> int:
-    """The length of a gzip member's header (RFC 1952), read as ``java.util.zip.GZIPInputStream`` does."""
-    if len(payload) < 10:
-        raise CodecError("gzip: the stream ends within its header")
-    if bytes(payload[:2]) != b"\x1f\x8b":
-        raise CodecError("gzip: not in gzip format")
-    if payload[2] != 8:
-        raise CodecError(f"gzip: compression method {payload[2]}")
-    flags, at = payload[3], 10
-    if flags & 0x04:
-        at += 2 + int.from_bytes(payload[at : at + 2], "little")
-    for flag in (0x08, 0x10):
-        if flags & flag:
-            at = _after_zero(payload, at)
-    if flags & 0x02:
-        if bytes(payload[at : at + 2]) != (isal_zlib.crc32(payload[:at]) & 0xFFFF).to_bytes(2, "little"):
-            raise CodecError("gzip: the header's checksum does not match")
-        at += 2
-    if at > len(payload):
-        raise CodecError("gzip: the stream ends within its header")
-    return at
-
-
-def _after_zero(payload: memoryview, at: int) -> int:
-    """The position after the next zero byte; past the end where there is none."""
-    for start in range(at, len(payload), _FEW):
-        found = bytes(payload[start : start + _FEW]).find(b"\x00")
-        if found >= 0:
-            return start + found + 1
-    return len(payload) + 1

@@ -20,7 +20,8 @@ from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.columns import Columns, allocate
-from brokerless.format.compression import DEFAULT_LIMIT, CodecError, Inflater, LimitError, find_payloads
+from brokerless.format.compression import DEFAULT_LIMIT, Inflater, find_payloads
+from brokerless.format.framings import CodecError, LimitError
 from brokerless.format.messages import decode_messages, decode_wrappers
 from brokerless.format.records import decode_batches
 

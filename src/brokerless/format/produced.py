@@ -20,8 +20,9 @@ from brokerless.format import layouts
 from brokerless.format.appending import Refusal, refuse
 from brokerless.format.batches import Batches, Stop, read_headers, walk
 from brokerless.format.columns import Columns, allocate, block
-from brokerless.format.compression import CodecError, Inflater, LimitError
+from brokerless.format.compression import Inflater
 from brokerless.format.decode import MOST_HEADERS, wrapper_values
+from brokerless.format.framings import CodecError, LimitError
 from brokerless.format.messages import decode_messages
 from brokerless.format.records import decode_batches
 from brokerless.format.skim import ENDED, skim_records

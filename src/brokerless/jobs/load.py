@@ -9,13 +9,11 @@ take their names; before that, an error leaves nothing.
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from queue import SimpleQueue
 from typing import Self
 
 import numpy as np
@@ -23,9 +21,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow, clock
-from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, encode, observe
+from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, observe
 from brokerless.errors import UsageError
-from brokerless.format.encode import Encoder, Ratio
+from brokerless.format.encode import Ratio
+from brokerless.jobs.encoders import AT_ONCE, Encoders
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
 from brokerless.log.assemble import id_of, owner_of, partitions_of, prepare, remove_unused, topic_id
@@ -43,8 +42,6 @@ Int64s = NDArray[np.int64]
 
 _GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
 """Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
-_WAITING = 4
-"""Pieces of a few batches that are encoded at once; always as many, so that output does not depend on the machine."""
 Check = Callable[[Destination, str, int], object]
 """Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
 BeforeCommit = Callable[["Loaded", Sequence[Unfinished]], object]
@@ -339,7 +336,7 @@ class Loader:
     def _append(self, each: _Open, cuts: Iterator[Cut]) -> None:
         for cut in cuts:
             self._waiting.append((each, self._encoders.submit(cut)))
-            if len(self._waiting) > _WAITING:
+            if len(self._waiting) > AT_ONCE:
                 self._write_oldest()
 
     def _write_oldest(self) -> None:
@@ -348,40 +345,12 @@ class Loader:
         observe(each.batcher.ratio, encoded, self._settings)
         if each.output is not None:
             self._writing.append(self._writer.submit(each.output.append, encoded.buffer, computed=True))
-            self._wait_for_writes(_WAITING)
+            self._wait_for_writes(AT_ONCE)
         each.size += len(encoded.buffer)
 
     def _wait_for_writes(self, left: int) -> None:
         while len(self._writing) > left:
             self._writing.popleft().result()
-
-
-class Encoders:
-    """Encodes in as many threads as this process has processors, a few at most."""
-
-    def __init__(self, settings: BatchSettings, threads: int | None = None) -> None:
-        if threads is None:
-            threads = min(len(os.sched_getaffinity(0)), _WAITING) if hasattr(os, "sched_getaffinity") else 2
-        self._free: SimpleQueue[Encoder] = SimpleQueue()
-        for _ in range(threads):
-            self._free.put(settings.encoder())
-        self._pool = ThreadPoolExecutor(threads, "brokerless-encode")
-
-    def submit(self, cut: Cut) -> Future[Encoded]:
-        return self._pool.submit(self._encode, cut)
-
-    def _encode(self, cut: Cut) -> Encoded:
-        encoder = self._free.get()
-        try:
-            return encode(encoder, cut)
-        finally:
-            self._free.put(encoder)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
 
 
 def records_of(batch: pa.RecordBatch, first_row: int, timestamp: int | None) -> tuple[pa.RecordBatch, Int64s]:

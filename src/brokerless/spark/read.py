@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import Finding, UnreadableError, raise_errors
 from brokerless.log.segment import HEADERS_STEP, STEP, Report, scan
 from brokerless.log.storage import File, StorageOptions, exists, open_file
-from brokerless.logs import raise_errors
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import fsspec
@@ -13,8 +13,8 @@ from tests.format import twin
 from tests.golden import all_cases, case, cases, of_type
 
 from brokerless.errors import Finding
-from brokerless.log import segment
-from brokerless.log.segment import scan
+from brokerless.log import headers, segment
+from brokerless.log.segment import Chunk, scan, scan_headers
 from brokerless.log.storage import open_file
 
 LIMIT = 100_000
@@ -42,12 +42,16 @@ def upload(path: Path, root: str) -> str:
 
 
 def scanned(
-    path: str, start: int = 0, end: int | None = None, step: int = segment.STEP
+    path: str,
+    start: int = 0,
+    end: int | None = None,
+    step: int = segment.STEP,
+    by: Callable[..., Iterator[Chunk]] = scan,
 ) -> tuple[list[int], bytes, list[tuple[str, str, int | None, int | None]]]:
     """The positions and headers of the batches, and what is told of the end."""
     told: list[Finding] = []
     with open_file(path) as file:
-        chunks = list(scan(file, told.append, start, end, step))
+        chunks = list(by(file, told.append, start, end, step))
         for chunk in chunks:
             assert len(chunk.batches)
             assert (chunk.batches.ends <= len(chunk.buffer)).all()
@@ -69,6 +73,14 @@ def test_a_window_gives_what_a_map_gives(window: int, memory: str, monkeypatch: 
     chosen = SMALL if window > 100 else SMALL[::5]
     for log in chosen:
         assert scanned(upload(log, memory)) == scanned(str(log)), log
+
+
+def test_headers_alone_are_found_and_end_as_whole_batches(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "HEADERS_STEP", 0)  # so that no file is too small for being read by its headers
+    monkeypatch.setattr(headers, "_TRIAL", 200)
+    for log in SMALL:
+        for path in (str(log), upload(log, memory)):
+            assert scanned(path, step=700, by=scan_headers) == scanned(str(log)), log
 
 
 def test_the_chain_and_its_end_are_kafkas() -> None:
@@ -138,14 +150,18 @@ def test_an_empty_file_has_no_batches(tmp_path: Path) -> None:
     assert scanned(str(path)) == ([], b"", [])
 
 
+@pytest.mark.parametrize("by", [scan, scan_headers])
 @pytest.mark.parametrize(("batches", "bytes_more"), [(1, 0), (3, 0), (3, 17), (3, 60), (3, 1 << 20)])
-def test_a_file_that_is_shortened_while_it_is_read_ends_there(batches: int, bytes_more: int, tmp_path: Path) -> None:
+def test_a_file_that_is_shortened_while_it_is_read_ends_there(
+    batches: int, bytes_more: int, by: Callable[..., Iterator[Chunk]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "HEADERS_STEP", 0)
     path = tmp_path / f"{0:020}.log"
     small = twin.write_batch(twin.write_record(b"k", b"v"))
     path.write_bytes(3 * small + twin.write_batch(twin.write_record(b"k", bytes(2 << 20))) + small)
     found: list[Finding] = []
     with open_file(str(path)) as file:
-        chunks = scan(file, found.append, step=1)
+        chunks = by(file, found.append, step=1)
         positions = [int(next(chunks).positions[0])]
         os.truncate(path, batches * len(small) + bytes_more)
         positions += [int(chunk.positions[0]) for chunk in chunks]

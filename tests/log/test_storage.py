@@ -13,6 +13,7 @@ import pytest
 
 from brokerless.errors import UnreadableError
 from brokerless.log.storage import (
+    MappedFile,
     directory_name,
     exists,
     expand,
@@ -94,6 +95,16 @@ def test_a_view_outlives_its_file(file_of: Callable[[bytes], str]) -> None:
         file.release(0, 512)
     file.close()
     assert view.tobytes() == CONTENT[:512]
+
+
+def test_a_closed_file_holds_no_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(CONTENT)
+    with open_file(str(tmp_path / "a")) as file:
+        assert isinstance(file, MappedFile)
+        descriptor = file.descriptor
+        assert os.pread(descriptor, 100, 50) == CONTENT[50:150]
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)
 
 
 def test_releasing_pages_loses_no_bytes(file_of: Callable[[bytes], str]) -> None:

@@ -31,7 +31,7 @@ from brokerless.log.leftovers import Leftovers, plan_leftovers
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.producer_loading import Producers, advance, load_producers
 from brokerless.log.producers import ProducerState
-from brokerless.log.segment import HEADERS_STEP, ignore, scan
+from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.segment_files import Files, describe_segment, remove_segments
 from brokerless.log.segment_recovery import Recovered, recover_segment
 from brokerless.log.storage import Entry, list_directory, open_file
@@ -159,7 +159,7 @@ def _next_offset(entry: Entry) -> int:
     file = names.parse_segment_file(entry.name)
     end = 0 if file is None else file.offset
     with open_file(entry.path) as opened:
-        for chunk in scan(opened, ignore, step=HEADERS_STEP):
+        for chunk in scan_headers(opened, ignore):
             end = int(chunk.batches.last_offset[-1]) + 1
     return end
 

@@ -14,7 +14,7 @@ from brokerless.format.batches import Stop, checksums_match, read_headers, walk
 from brokerless.format.decode import Decoder
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
-from brokerless.log.segment import HEADERS_STEP, WINDOW, ignore, open_segments, scan
+from brokerless.log.segment import WINDOW, ignore, open_segments, scan_headers
 from brokerless.log.storage import File, StorageOptions
 
 
@@ -35,7 +35,7 @@ def first_position(
     """The position (bytes) of the first batch that ends, or begins, at ``offset`` or later; the last batch's end where
     none does. Exact, where :func:`position_of_offset` is a hint: what is before has been read with lower offsets."""
     start = position_of_offset(file, segment, offset, storage_options)
-    for chunk in scan(file, ignore, start, step=_step(file)):
+    for chunk in scan_headers(file, ignore, start, step=_step(file)):
         batches = chunk.batches
         rows = np.flatnonzero((batches.last_offset >= offset) | (batches.entry_offset >= offset))
         if len(rows):
@@ -47,7 +47,7 @@ def first_position(
 def end_position(file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None) -> int:
     """The position (bytes) after the last batch that begins before ``offset``."""
     end, last_before = position_of_offset(file, segment, offset, storage_options), -1
-    for chunk in scan(file, ignore, end, step=_step(file)):
+    for chunk in scan_headers(file, ignore, end, step=_step(file)):
         batches = chunk.batches
         # A wrapper's own offset is its last one; where it begins, the one before it tells.
         before_it = np.concatenate([[last_before], batches.last_offset[:-1]])
@@ -107,7 +107,7 @@ def _start_for_timestamp(
 
 def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
     """The largest timestamp (ms) of the batch with ``offset``, at or after ``start`` (bytes); a time index has it."""
-    for chunk in scan(file, ignore, start, step=1 << 16):
+    for chunk in scan_headers(file, ignore, start, step=1 << 16):
         rows = np.flatnonzero(chunk.batches.last_offset >= offset)
         if len(rows):
             return int(chunk.batches.max_timestamp[rows[0]])
@@ -116,7 +116,7 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
 
 def _first_since(file: File, start: int, timestamp: int) -> tuple[int, int] | None:
     decoder = Decoder(keys=False, values=False, headers=False)
-    for chunk in scan(file, ignore, start, step=HEADERS_STEP):
+    for chunk in scan_headers(file, ignore, start):
         late = chunk.batches.take(chunk.batches.max_timestamp >= timestamp)
         for row in range(len(late)):
             one = late.take(slice(row, row + 1))
@@ -134,7 +134,7 @@ def split(file: File, start: int, end: int, size: int) -> Iterator[tuple[int, in
     """Cuts the batches of a file that begin in ``[start, end)`` into byte ranges of about ``size`` bytes; each starts
     where a batch does."""
     at = start
-    for chunk in scan(file, ignore, start, end, step=max(size, 1)):
+    for chunk in scan_headers(file, ignore, start, end, step=max(size, 1)):
         after = chunk.base + int(chunk.batches.ends[-1])
         if after - at >= size:
             yield at, after

@@ -16,7 +16,8 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.headers import HeaderReader, header_reader
+from brokerless.log.storage import File, MappedFile, StorageOptions, open_file
 
 Report = Callable[[Finding], None]
 
@@ -52,12 +53,32 @@ class Chunk:
 def scan(file: File, report: Report, start: int = 0, end: int | None = None, step: int = STEP) -> Iterator[Chunk]:
     """The batches that begin in ``[start, end)``, following the chain of sizes from ``start``, as Kafka's reader does
     (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports how the chain ends, if oddly."""
+    return _scan(file, report, start, end, step, None)
+
+
+def scan_headers(
+    file: File, report: Report, start: int = 0, end: int | None = None, step: int = HEADERS_STEP
+) -> Iterator[Chunk]:
+    """The same for who looks at headers, and seldom at what is between them: of large local files, little else is read.
+
+    Raises :class:`UnreadableError` where the system does not read."""
+    read = header_reader(file) if isinstance(file, MappedFile) and file.size - start > HEADERS_STEP else None
+    return _scan(file, report, start, end, step, read)
+
+
+def _scan(
+    file: File, report: Report, start: int, end: int | None, step: int, read: HeaderReader | None
+) -> Iterator[Chunk]:
     at, end = start, file.size if end is None else min(end, file.size)
     released = start
     window = WINDOW
     while at < end:
         buffer = file.read(at, file.size - at if file.mapped else window)
-        walked = walk(buffer, max_bytes=min(step, end - at))
+        until, batches = min(step, end - at), None
+        if read is None:
+            walked = walk(buffer, max_bytes=until)
+        else:
+            walked, batches = read(at, at + until, at + len(buffer))
         # By the window, not by the file, nor by a broker that shortened it meanwhile.
         is_cut = walked.stop == Stop.END and not file.mapped and at + len(buffer) < file.size
         if is_cut:
@@ -75,7 +96,7 @@ def scan(file: File, report: Report, start: int = 0, end: int | None = None, ste
                 continue
             walked, is_cut = walk(buffer[:0]), False
         if len(walked.positions):
-            yield Chunk(buffer, at, read_headers(buffer, walked.positions))
+            yield Chunk(buffer, at, read_headers(buffer, walked.positions) if batches is None else batches)
             at += walked.stopped_at
             window = WINDOW
         if at - released > _KEEP:

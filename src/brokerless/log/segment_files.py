@@ -24,7 +24,7 @@ from brokerless.log.index_writers import (
 )
 from brokerless.log.indexes import TimeIndex, load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.retention import Segment
-from brokerless.log.segment import HEADERS_STEP, Report, ignore, scan
+from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage import File, list_directory, open_file
 
 KINDS: tuple[names.SegmentFileKind, ...] = (
@@ -124,7 +124,7 @@ def describe_segment(files: Files, base_offset: int, report: Report = ignore) ->
         start = int(offsets.positions[-1]) if offsets.is_sound and len(offsets.positions) else 0
         start = start if start <= file.size else 0
         size, next_offset = start, base_offset
-        for chunk in scan(file, report, start, step=HEADERS_STEP):
+        for chunk in scan_headers(file, report, start):
             size = chunk.base + int(chunk.batches.ends[-1])
             next_offset = int(chunk.batches.last_offset[-1]) + 1
         state = SegmentState(
@@ -143,7 +143,7 @@ def truncated_segment(files: Files, base_offset: int, offset: int) -> tuple[Segm
     times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
     with open_file(str(files.path(base_offset, "log"))) as file:
         size = file.size
-        for chunk in scan(file, ignore, offsets.lookup(offset)[1], step=HEADERS_STEP):
+        for chunk in scan_headers(file, ignore, offsets.lookup(offset)[1]):
             reaching = np.flatnonzero(chunk.batches.last_offset >= offset)
             if len(reaching):
                 size = int(chunk.positions[reaching[0]])
@@ -161,7 +161,7 @@ def truncated_segment(files: Files, base_offset: int, offset: int) -> tuple[Segm
         )
         # What came behind the time index's last entry is in the log only.
         last = state.base_offset if state.max_timestamp_offset is None else state.max_timestamp_offset
-        for chunk in scan(file, ignore, offsets.lookup(last)[1], size, step=HEADERS_STEP):
+        for chunk in scan_headers(file, ignore, offsets.lookup(last)[1], size):
             row = int(np.argmax(chunk.batches.max_timestamp))
             if (largest := int(chunk.batches.max_timestamp[row])) > state.max_timestamp:
                 found = int(chunk.batches.last_offset[row])
@@ -179,6 +179,6 @@ def _with_last_time_entry(state: SegmentState, times: TimeIndex) -> SegmentState
 
 
 def _first_timestamp(file: File) -> int:
-    for chunk in scan(file, ignore, 0, 1):
+    for chunk in scan_headers(file, ignore, 0, 1):
         return int(chunk.batches.max_timestamp[0])
     return layouts.NO_TIMESTAMP

@@ -44,13 +44,15 @@ class Entry:
 
 
 class MappedFile:
-    """A local file, mapped. ``size`` is fixed at opening.
+    """A local file, mapped. ``size`` is fixed at opening; ``descriptor`` is for reads beside the map, until
+    :meth:`close`.
 
     A view that :meth:`read` gave stays valid after :meth:`close`: the map goes with its last view.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
+        self.descriptor = descriptor
         self.size = os.fstat(descriptor).st_size
         self._map: mmap.mmap | None = None
         self._bytes = _EMPTY
@@ -82,6 +84,9 @@ class MappedFile:
                 self._map.madvise(mmap.MADV_DONTNEED, start, length)
 
     def close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
         self._bytes = _EMPTY
         self.size = 0
         if self._map is not None:
@@ -169,8 +174,9 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
             if not stat.S_ISREG(mode):
                 raise OSError("it is not a regular file")
             return MappedFile(path, descriptor)
-        finally:
+        except BaseException:
             os.close(descriptor)
+            raise
 
 
 def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = None) -> bytes:

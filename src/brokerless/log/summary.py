@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.format import layouts
-from brokerless.log.segment import HEADERS_STEP, Chunk, Report, scan
+from brokerless.log.segment import Chunk, Report, scan_headers
 from brokerless.log.storage import File
 
 
@@ -35,7 +35,7 @@ class Summary:
 def summarize(file: File, report: Report) -> Summary:
     """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages)."""
     summary = Summary(file.size)
-    for chunk in scan(file, report, step=HEADERS_STEP):
+    for chunk in scan_headers(file, report):
         add_chunk(summary, chunk)
     return summary
 

@@ -20,7 +20,7 @@ from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index
 from brokerless.log.ranges import Range
 from brokerless.log.seek import first_position, is_batch_up_to
-from brokerless.log.segment import HEADERS_STEP, Chunk, Report, ignore, scan
+from brokerless.log.segment import Chunk, Report, ignore, scan_headers
 from brokerless.log.storage import File, StorageOptions, open_file
 from brokerless.log.transactions import Transactions, follow
 
@@ -95,7 +95,7 @@ def look_committed(
                     start = held.position
                 elif held is None and first > segment.base_offset:
                     start = first_position(file, segment, first, storage_options)
-                for chunk in scan(file, ignore, start, end, HEADERS_STEP):
+                for chunk in scan_headers(file, ignore, start, end):
                     yield file.path, chunk
 
     follow(transactions, chunks(), report)
@@ -139,7 +139,7 @@ def _indexed(file: File, segment: SegmentPaths, storage_options: StorageOptions 
 def _end(file: File, start: Tail, active: SegmentPaths) -> Tail:
     """The last whole, valid batch from a place on."""
     end_offset, position, last = start.end_offset, start.position, start.last
-    for chunk in scan(file, ignore, start.position, step=HEADERS_STEP):
+    for chunk in scan_headers(file, ignore, start.position):
         for row in range(len(chunk.batches) - 1, -1, -1):
             batch = chunk.batches.take(slice(row, row + 1))
             if checksums_match(chunk.buffer, batch)[0]:

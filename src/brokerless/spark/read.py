@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from brokerless.errors import Finding, UnreadableError, raise_errors
-from brokerless.log.segment import HEADERS_STEP, STEP, Report, scan
+from brokerless.log.segment import Report, scan, scan_headers
 from brokerless.log.storage import File, StorageOptions, exists, open_file
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
@@ -104,7 +104,7 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
     check = "isValid" in names and options.checksums
     source = Source(split.segment.log.path, split.topic, split.partition)
     with open_file(split.segment.log.path, options.storage or None) as file:
-        for chunk in scan(file, report, split.start, split.end, STEP if check else HEADERS_STEP):
+        for chunk in (scan if check else scan_headers)(file, report, split.start, split.end):
             if not split.bounds.is_everything:
                 chunk = chunk.take(split.bounds.batches(chunk.batches))
             if not len(chunk.batches):

@@ -13,7 +13,7 @@ from brokerless.errors import Finding
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.segment import HEADERS_STEP, Chunk, ignore, scan
+from brokerless.log.segment import Chunk, ignore, scan_headers
 from brokerless.log.storage import File, StorageOptions, open_file
 
 if TYPE_CHECKING:
@@ -104,14 +104,14 @@ def _is_behind(file: File, position: int, wanted: Range) -> bool:
     """Whether the batch at ``position``, and so all that follow, begin behind the offsets that are asked for."""
     if wanted.end_offset is None or not position:
         return False
-    for chunk in scan(file, ignore, position, position + 1):
+    for chunk in scan_headers(file, ignore, position, position + 1):
         return not chunk.batches.is_legacy[0] and int(chunk.batches.entry_offset[0]) >= wanted.end_offset
     return False
 
 
 def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
     """Cuts at batches where it can; a batch with more offsets than ``most`` is read by several tasks, each its part."""
-    chunks = list(scan(file, ignore, part.start, part.end, HEADERS_STEP))
+    chunks = list(scan_headers(file, ignore, part.start, part.end))
     if not chunks:
         yield part
         return

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.spark.java import CLASS_PATH, SPARK_HOME, java, submit_arguments
+from tests.spark.java import class_path, java, spark_home, submit_arguments
 
 ROOT = Path(__file__).parents[2]
 _STARTS_WITHIN = 90.0
@@ -66,10 +66,10 @@ class Cluster:
         """In a process group of its own, with all that it starts."""
         flags = (*shlex.split(self.java_options), "-Xmx256m")
         opens = ("--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED")
-        command = [java(), *flags, *opens, "-cp", CLASS_PATH, f"org.apache.spark.deploy.{main}", *options]
+        command = [java(), *flags, *opens, "-cp", class_path(), f"org.apache.spark.deploy.{main}", *options]
         environment = {
             **os.environ,
-            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_HOME": str(spark_home()),
             "SPARK_SCALA_VERSION": "2.13",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import shlex
 import shutil
@@ -13,12 +15,10 @@ from pathlib import Path
 import pyspark
 from tests.archive import QUICK, archive, make_archive, quick
 from tests.kafka.jars import CACHE
+from tests.once import made_once
 from tests.require import require
 
-SPARK_HOME = Path(pyspark.__file__).parent
-JARS = SPARK_HOME / "jars"
-CLASS_PATH = os.pathsep.join([f"{SPARK_HOME}/conf", *map(str, JARS.glob("slf4j-api-*.jar")), f"{JARS}/*"])
-"""As spark-submit has it: an archive is of no use where another one begins."""
+_PYSPARK = Path(pyspark.__file__).parent
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -45,9 +45,28 @@ def java() -> str:
     return found
 
 
+@functools.cache
+def spark_home() -> Path:
+    """PySpark's Spark without ``python/lib/pyspark.zip``: Python workers that find it compile what they import from it,
+    each for itself, which takes a second and more; without it they import the same modules, compiled, from PySpark."""
+    digest = hashlib.sha256(str(_PYSPARK).encode()).hexdigest()[:16]
+
+    def link(target: Path) -> None:
+        for name in ("bin", "jars"):
+            (target / name).symlink_to(_PYSPARK / name)
+
+    return made_once(CACHE / f"spark-{pyspark.__version__}-{digest}", link)
+
+
+def class_path() -> str:
+    """As spark-submit has it: an archive is of no use where another one begins."""
+    jars = spark_home() / "jars"
+    return os.pathsep.join([f"{spark_home()}/conf", *map(str, jars.glob("slf4j-api-*.jar")), f"{jars}/*"])
+
+
 def java_options() -> str:
     """With the archive of a session's classes, which is made if it is not there yet."""
-    path = archive(CACHE, "spark", java(), JARS)
+    path = archive(CACHE, "spark", java(), spark_home() / "jars")
     make_archive(path, run_program)
     return shlex.join(quick(path))
 
@@ -63,7 +82,7 @@ def run_program(option: str) -> None:
 
 
 def submit_arguments(java_options: str, **more: str) -> dict[str, str]:
-    """The variable of the environment in which PySpark looks for settings of the sessions that it starts."""
+    """Variables of the environment: there PySpark looks for Spark, and for settings of the sessions that it starts."""
     settings = {
         **SETTINGS,
         "spark.driver.extraJavaOptions": java_options,
@@ -71,4 +90,4 @@ def submit_arguments(java_options: str, **more: str) -> dict[str, str]:
         **more,
     }
     arguments = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-    return {"PYSPARK_SUBMIT_ARGS": shlex.join([*arguments, "pyspark-shell"])}
+    return {"SPARK_HOME": str(spark_home()), "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments, "pyspark-shell"])}

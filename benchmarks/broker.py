@@ -41,14 +41,14 @@ def serving(records: int) -> Iterator[KafkaBroker]:
 
 
 @contextlib.contextmanager
-def empty(topic: str) -> Iterator[KafkaBroker]:
+def empty(topic: str, partitions: int = 1) -> Iterator[KafkaBroker]:
     """A broker with nothing but an empty topic; its oldest segments go while new ones are written."""
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(dir=CACHE))
     broker = KafkaBroker(directory, DEFAULTS | {"log.retention.bytes": "1", "log.retention.check.interval.ms": "2000"})
     try:
         start(broker)
-        broker.create_topic(topic)
+        broker.create_topic(topic, partitions)
         yield broker
     finally:
         broker.stop()

@@ -18,6 +18,7 @@ from benchmarks import data
 from benchmarks.broker import empty
 from benchmarks.jvm import command
 from benchmarks.measure import Pass, Workload, python, warm_process
+from benchmarks.spark import CONNECTOR, TASKS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,7 @@ def workloads(records: int) -> Iterator[Workload]:
     yield against_producer("load-synced", "load_arrow_synced", records)
     yield against_producer("load-parquet", "load_parquet", records)
     yield against_producer("sink", "sink_parquet", records)
+    yield against_connector(records)
     yield beside_handing_over(records)
 
 
@@ -57,6 +59,23 @@ def against_producer(name: str, function: str, records: int) -> Workload:
 
     return Workload(
         name, "records/s", lambda: writing(function, records), f"kafka-java producer {NEWEST}", theirs, runs=3, cores=2
+    )
+
+
+def against_connector(records: int) -> Workload:
+    """The same DataFrame, written by Spark's own connector to a broker with the producer's settings from above."""
+
+    @contextlib.contextmanager
+    def theirs() -> Iterator[Callable[[], Pass]]:
+        with (
+            empty(TOPIC, TASKS) as broker,
+            warm_process(python(f"{__name__}:send_parquet", str(data.tables(records)), broker.bootstrap)) as run,
+        ):
+            yield lambda: settled(run)
+
+    ours = functools.partial(writing, "sink_parquet", records)
+    return Workload(
+        "sink-connector", "records/s", ours, f"spark-sql-kafka {CONNECTOR}, kafka {NEWEST}", theirs, runs=3, cores=2
     )
 
 
@@ -133,6 +152,16 @@ def sink_parquet(path: str, directory: str) -> int:
     return count
 
 
+def send_parquet(path: str, servers: str) -> int:
+    """Spark reads Parquet in two tasks, and each sends a partition."""
+    rows, count = frame(path, connector=True)
+    settings = {f"kafka.{name}": value for name, value in PRODUCER.items()}
+    rows.write.format("kafka").options(**settings).option("kafka.bootstrap.servers", servers).option(
+        "topic", TOPIC
+    ).save()
+    return count
+
+
 def hand_over_parquet(path: str) -> int:
     """The same rows to Python, which drops them."""
 
@@ -145,14 +174,14 @@ def hand_over_parquet(path: str) -> int:
     return count
 
 
-def frame(path: str) -> tuple[DataFrame, int]:
+def frame(path: str, *, connector: bool = False) -> tuple[DataFrame, int]:
     import pyarrow.parquet as pq
     from pyspark.sql import functions as f
 
-    from benchmarks.spark import TASKS, session
+    from benchmarks.spark import session
 
     source = Path(path) / "events.parquet"
-    spark = session()
+    spark = session(connector)
     spark.conf.set("spark.sql.files.maxPartitionBytes", source.stat().st_size // TASKS + (1 << 20))
     spark.conf.set("spark.sql.files.openCostInBytes", 0)
     rows = spark.read.parquet(str(source)).withColumn("partition", f.spark_partition_id())

@@ -194,9 +194,12 @@ class Batcher:
         settings = self.settings
         first = 0
         while first < batch.num_rows:
-            is_plain = settings.compression_type == "none"
-            estimate, most = None, max(1, _BYTES_AT_ONCE // max(1, settings.batch_size))
-            if not is_plain:
+            if settings.compression_type == "none":
+                left = batch.nbytes * (batch.num_rows - first) // batch.num_rows
+                estimate, most = None, max(1, _BYTES_AT_ONCE // max(1, settings.batch_size))
+                if left < 1.5 * _BYTES_AT_ONCE:
+                    most = None  # one large piece takes less time than that and a small one
+            else:
                 estimate, most = float(self.ratio.estimate), _AT_ONCE
             starts = cut(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)
             if not is_last and starts[-1] == batch.num_rows:

@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from brokerless import arrow
 from brokerless.errors import UsageError
 from brokerless.format import layouts
+from brokerless.format.batches import Batches
 from brokerless.format.columns import Columns
 from brokerless.format.encode import Encoder, Ratio, cut, headers_of
+from brokerless.log.appending import whole_batches
 from brokerless.rows import LAST_OFFSET, RowError
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
 from brokerless.tables import columns_of
@@ -74,16 +76,18 @@ class Cut(NamedTuple):
 
 
 class Encoded(NamedTuple):
-    """The bytes of batches, one after the other; of each, the bytes of its payload, and those before compressing."""
+    """The bytes of batches, one after the other, and their headers; of each, the bytes of its payload, and those before
+    compressing."""
 
     buffer: NDArray[np.uint8]
+    batches: Batches
     payloads: Int64s
     uncompressed: Int64s
 
 
 def encode(encoder: Encoder, cut: Cut) -> Encoded:
     buffer = encoder.encode(cut.columns, cut.starts, cut.headers)
-    return Encoded(buffer, encoder.payloads, encoder.uncompressed)
+    return Encoded(buffer, whole_batches(buffer, computed=True), encoder.payloads, encoder.uncompressed)
 
 
 def observe(ratio: Ratio, encoded: Encoded, settings: BatchSettings) -> None:

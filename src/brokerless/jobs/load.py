@@ -344,7 +344,7 @@ class Loader:
         encoded = future.result()
         observe(each.batcher.ratio, encoded, self._settings)
         if each.output is not None:
-            self._writing.append(self._writer.submit(each.output.append, encoded.buffer, computed=True))
+            self._writing.append(self._writer.submit(each.output.append, encoded.buffer, encoded.batches))
             self._wait_for_writes(AT_ONCE)
         each.size += len(encoded.buffer)
 

@@ -16,46 +16,49 @@ from brokerless.log.config import LogConfig
 from brokerless.log.producers import ProducerState
 
 
-def checked(
-    buffer: NDArray[np.uint8],
-    log_end_offset: int,
-    config: LogConfig,
-    producers: ProducerState,
-    *,
-    computed: bool = False,
-) -> Batches:
-    """The headers of all batches in a buffer, which are to be appended at ``log_end_offset`` as they are. ``computed``:
-    their checksums were computed or checked just now.
+def whole_batches(buffer: NDArray[np.uint8], *, computed: bool = False) -> Batches:
+    """The headers of all batches in a buffer. ``computed``: their checksums were computed just now.
 
-    Raises :class:`RefusedError` for the first of the reasons that there is: a batch that is not whole, of an unknown
-    format, or whose checksum is wrong; offsets that do not grow; a batch larger than a segment may be; one that does
-    not fit what its producer wrote before.
+    Raises :class:`RefusedError` for a batch that is not whole, is of an unknown format, or whose checksum is wrong.
     """
     walked = walk(buffer)
     batches = read_headers(buffer, walked.positions)
     if walked.stopped_at != len(buffer):
         left = len(buffer) - walked.stopped_at
         raise RefusedError("CorruptRecordException", f"{left} bytes at {walked.stopped_at} are no whole batch")
-    is_legacy, first, last = batches.is_legacy, batches.entry_offset, batches.last_offset
+    is_unknown = (batches.magic < 0) | (batches.magic > layouts.MAGIC_V2)
+    if is_unknown.any():
+        raise _refused(batches, is_unknown, "CorruptRecordException", "an unknown format")
+    if not computed and not (matches := checksums_match(buffer, batches)).all():
+        raise _refused(batches, ~matches, "CorruptRecordException", "a wrong checksum")
+    return batches
+
+
+def check_next(
+    batches: Batches, buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, producers: ProducerState
+) -> None:
+    """Whether the batches of a buffer can be appended at ``log_end_offset`` as they are.
+
+    Raises :class:`RefusedError` for the first of the reasons that there is: offsets that do not grow; a batch larger
+    than a segment may be; one that does not fit what its producer wrote before.
+    """
+    first, last = batches.entry_offset, batches.last_offset
     following = np.append(log_end_offset, last[:-1] + 1)
     for wrong, reason, text in (
-        ((batches.magic < 0) | (batches.magic > layouts.MAGIC_V2), "CorruptRecordException", "an unknown format"),
-        (_has_wrong_checksum(buffer, batches, computed), "CorruptRecordException", "a wrong checksum"),
         (first < following, "OffsetsOutOfOrderException", "an offset that was there already"),
-        (~is_legacy & (last < first), "OffsetsOutOfOrderException", "a last offset before its first"),
+        (~batches.is_legacy & (last < first), "OffsetsOutOfOrderException", "a last offset before its first"),
         (batches.sizes > config.segment_bytes, "RecordBatchTooLargeException", "more bytes than a segment"),
     ):
         if wrong.any():
-            row = int(np.argmax(wrong))
-            if reason == "OffsetsOutOfOrderException" and row == 0 and first[0] < log_end_offset:
+            if reason == "OffsetsOutOfOrderException" and wrong[0] and first[0] < log_end_offset:
                 reason = "UnexpectedAppendOffsetException"
-            raise RefusedError(reason, f"batch {row}, offset {first[row]}: {text}")
+            raise _refused(batches, wrong, reason, text)
     has_producers = (batches.producer_id > layouts.NO_PRODUCER_ID).any()
     refused = producers.refusal(batches, buffer) if has_producers else None
     if refused is not None:
         raise RefusedError(refused.exception, f"batch {refused.row}, offset {refused.offset}: {refused.message}")
-    return batches
 
 
-def _has_wrong_checksum(buffer: NDArray[np.uint8], batches: Batches, computed: bool) -> NDArray[np.bool_]:
-    return np.zeros(len(batches), np.bool_) if computed else ~checksums_match(buffer, batches)
+def _refused(batches: Batches, wrong: NDArray[np.bool_], reason: str, text: str) -> RefusedError:
+    row = int(np.argmax(wrong))
+    return RefusedError(reason, f"batch {row}, offset {batches.entry_offset[row]}: {text}")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
+from brokerless.format.batches import Batches
 from brokerless.format.encode import empty_batch
 from brokerless.log import names
 from brokerless.log.atomic import write_file
@@ -118,9 +119,9 @@ class PartitionOutput:
         """The offset that the next record gets at least."""
         return self._writer.log_end_offset
 
-    def append(self, buffer: NDArray[np.uint8], *, computed: bool = False) -> Appended:
+    def append(self, buffer: NDArray[np.uint8], batches: Batches | None = None) -> Appended:
         """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
-        return self._writer.append(buffer, computed=computed)
+        return self._writer.append(buffer, batches)
 
     def set_limits(
         self, log_start_offset: int, log_end_offset: int, epochs: Epochs, magic: int = layouts.MAGIC_V2
@@ -137,7 +138,7 @@ class PartitionOutput:
             else:
                 noted = [epoch for epoch, start in epochs or self._writer.leader_epochs if start < log_end_offset]
                 epoch = max(noted, default=layouts.NO_PARTITION_LEADER_EPOCH)
-                self._writer.append(empty_batch(log_end_offset - 1, epoch), computed=True)
+                self._writer.append(empty_batch(log_end_offset - 1, epoch))
         self._writer.delete_records_before(log_start_offset)
         self._epochs = epochs
 

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from brokerless import clock
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.format import layouts
+from brokerless.format.batches import Batches
 from brokerless.log import names
-from brokerless.log.appending import checked
+from brokerless.log.appending import check_next, whole_batches
 from brokerless.log.atomic import sync_directory, write_file
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
 from brokerless.log.config import LogConfig
@@ -135,17 +136,18 @@ class LogWriter:
     def producers(self) -> ProducerState:
         return self._producers.state
 
-    def append(self, buffer: NDArray[np.uint8], *, computed: bool = False) -> Appended:
+    def append(self, buffer: NDArray[np.uint8], batches: Batches | None = None) -> Appended:
         """Appends whole batches of any format, with their final offsets and leader epochs, to as many segments as they
         need (``UnifiedLog.appendAsFollower``, as if each batch came by itself).
 
         Raises :class:`RefusedError`, and appends nothing, if a batch is not whole or its checksum is wrong, offsets do
-        not grow, a batch is larger than a segment may be, or does not fit what its producer wrote before. ``computed``:
-        checksums were computed or checked just now, and are not looked at again.
+        not grow, a batch is larger than a segment may be, or does not fit what its producer wrote before. ``batches``:
+        what :func:`~brokerless.log.appending.whole_batches` gives for the buffer, if that was called already.
         """
-        batches = checked(buffer, self._log_end_offset, self._config, self._producers.state, computed=computed)
+        batches = whole_batches(buffer) if batches is None else batches
         if not len(batches):
             return Appended(self._log_end_offset, self._log_end_offset - 1, 0, 0)
+        check_next(batches, buffer, self._log_end_offset, self._config, self._producers.state)
         with self._writing():
             self._set_epochs(assign_batches(self._epochs, batches))
             has_producers = bool((batches.producer_id > layouts.NO_PRODUCER_ID).any())

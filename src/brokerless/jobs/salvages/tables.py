@@ -20,7 +20,7 @@ from brokerless.jobs.exports.manifest import Exported, Manifest
 from brokerless.jobs.exports.plan import FILE_BYTES
 from brokerless.jobs.salvages.writing import Contents, write_batches
 from brokerless.log import names
-from brokerless.log.appending import checked
+from brokerless.log.appending import check_next, whole_batches
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.partition import Piece
@@ -99,7 +99,8 @@ class _Output:
 
     def append(self, buffer: NDArray[np.uint8]) -> None:
         """Raises :class:`RefusedError` as :meth:`LogWriter.append`."""
-        batches = checked(buffer, self._end, self._config, self._producers)
+        batches = whole_batches(buffer)
+        check_next(batches, buffer, self._end, self._config, self._producers)
         if not len(batches):
             return
         self._producers.update(batches, buffer)

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from brokerless.log import placement as at
+from brokerless.log import segment_numbers as at
 from brokerless.log.placement import place_batches
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,10 @@ def test_what_does_not_go_together_is_refused() -> None:
         parse_sink_options({"path": "log", "compression.type": "zstd", "message.format.version": "0.10"})
     with pytest.raises(UsageError, match="v0 has no timestamps, so no LogAppendTime"):
         parse_sink_options({"path": "log", "message.timestamp.type": "LogAppendTime", "message.format.version": "0.9"})
+
+
+@pytest.mark.parametrize("module", ["source", "sink"])
+def test_what_plans_a_query_waits_for_no_kernels(module: str) -> None:
+    """Spark starts a process to plan, and one to commit."""
+    code = f"import sys, brokerless.spark.{module}; print('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

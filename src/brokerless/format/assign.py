@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from brokerless.format import layouts
 from brokerless.format.appending import Appended, Terms, refuse
 from brokerless.format.batches import Batches
-from brokerless.format.checksum import crc32_ranges, crc32c_ranges
 from brokerless.format.columns import Columns
 from brokerless.format.encode import Encoder
 from brokerless.printable import java_text
@@ -28,6 +27,8 @@ _FLAGS = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.CONTROL_BIT | 
 
 def assign_batch(buffer: NDArray[np.uint8], batch: Batches, timestamps: Int64s, terms: Terms) -> Appended:
     """Sets the header of one v2 batch, whose records have these timestamps."""
+    from brokerless.format.checksum import crc32c_ranges
+
     at, end = int(batch.positions[0]), int(batch.ends[0])
     changed = buffer[:end].copy()
     header: Any = changed[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)[0]
@@ -66,6 +67,8 @@ def assign_messages(buffer: NDArray[np.uint8], messages: Batches, terms: Terms) 
 def _set_messages(
     buffer: NDArray[np.uint8], messages: Batches, offsets: Int64s, timestamps: Int64s, terms: Terms
 ) -> NDArray[np.uint8]:
+    from brokerless.format.checksum import crc32_ranges
+
     buffer = buffer[: int(messages.ends[-1])].copy()
     put(buffer, messages.positions, offsets.astype(">i8"))
     if terms.to_magic == layouts.MAGIC_V0:

@@ -19,10 +19,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.checksum import crc32_ranges, crc32c_ranges
 from brokerless.format.columns import Columns, block, no_columns
 from brokerless.format.compressor import compressor
-from brokerless.format.record_writers import cut_rows, size_messages, write_messages, write_records
 
 Int64s = NDArray[np.int64]
 
@@ -57,6 +55,8 @@ def cut(
 
     Source: ``MemoryRecordsBuilder.hasRoomFor`` and ``isFull`` (4.1.1).
     """
+    from brokerless.format.record_writers import cut_rows
+
     rows = columns.rows
     starts = np.empty(min(rows - first, rows if most is None else most) + 1, np.int64)
     flags = np.empty(0, np.uint8) if breaks is None else breaks.view(np.uint8)
@@ -171,6 +171,9 @@ class Encoder:
             raise UsageError(f"offsets {first[at]} to {last[at]} do not fit into a batch from offset {base[at]} on")
 
     def _encode_v2(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+        from brokerless.format.checksum import crc32c_ranges
+        from brokerless.format.record_writers import write_records
+
         headers = headers.copy()
         bases = headers["base_offset"].astype(np.int64), headers["base_timestamp"].astype(np.int64)
         written = starts, *bases, *columns.contents()
@@ -207,6 +210,8 @@ class Encoder:
         return buffer[: int(ends[-1]) if len(ends) else 0]
 
     def _encode_messages(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+        from brokerless.format.record_writers import size_messages, write_messages
+
         filled = starts[1:] > starts[:-1]
         if not filled.all():  # these formats have no empty batches
             headers, starts = headers[filled], np.append(starts[:-1][filled], starts[-1])
@@ -323,6 +328,8 @@ def _put(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -> N
 
 
 def _put_crc32(buffer: NDArray[np.uint8], positions: Int64s, ends: Int64s) -> None:
+    from brokerless.format.checksum import crc32_ranges
+
     checksums = np.empty(len(positions), np.uint32)
     crc32_ranges(buffer, positions + layouts.MESSAGE_CRC_START, ends, checksums)
     _put(buffer, positions + layouts.LOG_ENTRY_SIZE, checksums.astype(">u4"))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
-from brokerless.log import placement as at
+from brokerless.log import segment_numbers as at
 from brokerless.log.config import LogConfig
 from brokerless.log.indexes import OffsetIndex, TimeIndex, TransactionIndex
 
@@ -99,6 +99,8 @@ class Placement:
     def place(self, batches: Batches, row: int = 0, age_ms: int = 0) -> Placed:
         """Takes the batches from ``row`` on, which lie one behind the other, up to the first one that needs a new
         segment. ``age_ms``: since the segment was created, which counts where batches have no timestamps."""
+        from brokerless.log.placement import place_batches
+
         self._limits[at.AGE] = age_ms
         columns = batches.sizes, batches.last_offset, batches.max_timestamp
         size_before = self.size
@@ -106,7 +108,7 @@ class Placement:
         spanned = int(batches.ends[-1] - batches.positions[row]) if row < len(batches) else 0
         most = min(len(batches) - row, spanned // (int(self._limits[at.INDEX_INTERVAL]) + 1) + 1)
         rows, times, time_offsets = (np.empty(most, np.int64) for _ in range(3))
-        found = at.place_batches(*columns, row, self._numbers, self._limits, rows, times, time_offsets)
+        found = place_batches(*columns, row, self._numbers, self._limits, rows, times, time_offsets)
         end, rows, times, time_offsets = found[0], rows[: found[1]], times[: found[2]], time_offsets[: found[2]]
         positions = batches.positions[rows] - batches.positions[row : row + 1] + size_before
         return Placed(

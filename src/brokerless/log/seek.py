@@ -11,7 +11,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from brokerless.format.batches import Stop, checksums_match, read_headers, walk
-from brokerless.format.decode import Decoder
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
 from brokerless.log.segment import WINDOW, ignore, open_segments, scan_headers
@@ -115,6 +114,8 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
 
 
 def _first_since(file: File, start: int, timestamp: int) -> tuple[int, int] | None:
+    from brokerless.format.decode import Decoder
+
     decoder = Decoder(keys=False, values=False, headers=False)
     for chunk in scan_headers(file, ignore, start):
         late = chunk.batches.take(chunk.batches.max_timestamp >= timestamp)

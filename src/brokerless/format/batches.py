@@ -9,6 +9,7 @@ the file ends it silently, a size below the smallest message breaks it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -83,17 +84,23 @@ def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_by
 
 
 def _walk_few(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
+    view = buffer.data
+    return walk_plainly(
+        lambda at: int.from_bytes(view[at + 8 : at + 12], "big", signed=True), at, limit, until, len(view)
+    )
+
+
+def walk_plainly(size_at: Callable[[int], int | None], at: int, limit: int, until: int, end: int) -> Walk:
+    """The walk in plain Python, through what ends at ``end``. ``size_at`` gives the size that the entry at a position
+    says it has, or None where it cannot be read, as if nothing more was there."""
     found: list[int] = []
-    end, view, stop = len(buffer), buffer.data, Stop.LIMIT
+    stop = Stop.LIMIT
     while len(found) < limit and at < until:
-        if at >= end - layouts.HEADER_SIZE_UP_TO_MAGIC:
-            stop = Stop.END
-            break
-        size = int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
-        if size < layouts.MESSAGE_V0_OVERHEAD:
+        size = size_at(at) if at < end - layouts.HEADER_SIZE_UP_TO_MAGIC else None
+        if size is not None and size < layouts.MESSAGE_V0_OVERHEAD:
             stop = Stop.SIZE_TOO_SMALL
             break
-        if at > end - layouts.LOG_ENTRY_SIZE - size:
+        if size is None or at > end - layouts.LOG_ENTRY_SIZE - size:
             stop = Stop.END
             break
         found.append(at)

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
-from brokerless.format.batches import Batches, Stop, Walk, count_plain_walk, plain_walks_left, read_headers, walk
+from brokerless.format.batches import (
+    Batches,
+    Stop,
+    Walk,
+    count_plain_walk,
+    plain_walks_left,
+    read_headers,
+    walk,
+    walk_plainly,
+)
 from brokerless.log.storage import MappedFile
 
 _HEADER_SIZE = layouts.BATCH_V2_SIZE
@@ -86,23 +95,16 @@ def _read_many(descriptor: int, start: int, until: int, end: int) -> _Read:
 
 def _read_few(descriptor: int, at: int, until: int, end: int) -> _Read:
     """The kernel's work in plain Python."""
-    positions: list[int] = []
     heads = bytearray()
-    stop = Stop.LIMIT
-    while at < until and len(positions) < _MOST:
-        head = os.pread(descriptor, _HEADER_SIZE, at)
-        if at >= end - layouts.HEADER_SIZE_UP_TO_MAGIC or len(head) < min(_HEADER_SIZE, end - at):
-            stop = Stop.END
-            break
-        size = int.from_bytes(head[8:12], "big", signed=True)
-        if size < layouts.MESSAGE_V0_OVERHEAD:
-            stop = Stop.SIZE_TOO_SMALL
-            break
-        if at > end - layouts.LOG_ENTRY_SIZE - size:
-            stop = Stop.END
-            break
-        positions.append(at)
-        heads += head[: end - at].ljust(_HEADER_SIZE, b"\0")
-        at += layouts.LOG_ENTRY_SIZE + size
-    count_plain_walk(len(positions))
-    return np.array(positions, np.int64), np.frombuffer(heads, np.uint8), at, stop
+
+    def size_at(position: int) -> int | None:
+        head = os.pread(descriptor, min(_HEADER_SIZE, end - position), position)
+        if len(head) < min(_HEADER_SIZE, end - position):
+            return None
+        heads.extend(head.ljust(_HEADER_SIZE, b"\0"))
+        return int.from_bytes(head[8:12], "big", signed=True)
+
+    walked = walk_plainly(size_at, at, _MOST, until, end)
+    found = len(walked.positions)
+    count_plain_walk(found)
+    return walked.positions, np.frombuffer(heads, np.uint8)[: found * _HEADER_SIZE], walked.stopped_at, walked.stop

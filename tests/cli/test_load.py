@@ -287,6 +287,7 @@ def test_a_load_that_is_killed_leaves_nothing_that_is_seen(how: int, code: int, 
         assert load.stdin is not None
         give_up = time.monotonic() + 60
         while not any(path.stat().st_size for path in tmp_path.glob("t-0.*-delete/*.log")):
+            assert load.poll() is None
             assert time.monotonic() < give_up
             load.stdin.write(lines)
             time.sleep(0.02)

@@ -85,9 +85,11 @@ def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_by
 
 def _walk_few(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
     view = buffer.data
-    return walk_plainly(
-        lambda at: int.from_bytes(view[at + 8 : at + 12], "big", signed=True), at, limit, until, len(view)
-    )
+
+    def size_at(position: int) -> int:
+        return int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+
+    return walk_plainly(size_at, at, limit, until, len(view))
 
 
 def walk_plainly(size_at: Callable[[int], int | None], at: int, limit: int, until: int, end: int) -> Walk:

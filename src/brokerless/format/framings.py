@@ -12,6 +12,7 @@ from isal import isal_zlib
 from brokerless.format import layouts
 
 _PIECE = 512
+"""Bytes that are looked through at once for the end of a name."""
 
 
 class CodecError(Exception):

@@ -6,7 +6,7 @@ import io
 import os
 import select
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -113,20 +113,19 @@ class Inputs:
         stdin = _interruptible(self._stdin)
         if stdin.peek(4)[:4] == PARQUET_MAGIC:
             raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
-        return self._count(replace(source, name="stdin"), self._lines("stdin", stdin), is_lines=True)
+        return self._lines(replace(source, name="stdin"), stdin)
 
     def _read(self, source: Source, file: storage.File) -> Iterator[pa.RecordBatch]:
         path = source.name
         if is_parquet(file):
             return self._count(source, _parquet(path, file, self.done, source.part), is_lines=False)
         if path.endswith(".parquet"):
-            reason = "this is no Parquet file: it does not begin with PAR1"
-            raise UnreadableError(f"{path}: {reason if file.size else 'this Parquet file cannot be read: it is empty'}")
+            no_parquet = "this is no Parquet file: it does not begin with PAR1"
+            reason = no_parquet if file.size else "this Parquet file cannot be read: it is empty"
+            raise UnreadableError(f"{path}: {reason}")
         if file.read(0, 2).tobytes() == _GZIP_MAGIC:
             raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
-        stream = Stream(file, self.done, source.part)
-        lines = self._lines(path, stream, lambda: rows_before(path, source.part))
-        return self._count(source, lines, is_lines=True)
+        return self._lines(source, Stream(file, self.done, source.part))
 
     def place(self, row: int) -> str:
         """The file of a row, by its number in all that was read so far, and its line or row there."""
@@ -142,10 +141,11 @@ class Inputs:
             self._rows += batch.num_rows
             yield batch
 
-    def _lines(self, name: str, stream: Any, lines_before: Callable[[], int] = int) -> Iterator[pa.RecordBatch]:
+    def _lines(self, source: Source, stream: Any) -> Iterator[pa.RecordBatch]:
         from brokerless.jobs.json_lines import read_lines
 
-        return read_lines(stream, name, self._mode, lines_before)
+        lines = read_lines(stream, source.name, self._mode, lambda: rows_before(source.name, source.part))
+        return self._count(source, lines, is_lines=True)
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -35,7 +35,7 @@ class _LineError(ValueError):
 
 
 def read_lines(
-    stream: BinaryIO, name: str, mode: BytesMode = "auto", lines_before: Callable[[], int] = int
+    stream: BinaryIO, name: str, mode: BytesMode = "auto", lines_before: Callable[[], int] = lambda: 0
 ) -> Iterator[pa.RecordBatch]:
     """The records of a stream of lines, about 1 MiB of text at a time, with the columns that the lines have.
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import pickle
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +69,38 @@ def test_it_is_the_same_as_what_a_log_writer_leaves(tmp_path: Path) -> None:
     bulk, written = listed(tmp_path / "bulk"), listed(tmp_path / "log")
     del bulk["orders-0/partition.metadata"], written["orders-0/partition.metadata"]
     assert bulk == written
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system has no posix_fadvise")
+def test_a_large_log_goes_to_the_disk_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[int, list[tuple[int, int]]] = {}
+    advise = os.posix_fadvise
+
+    def note(descriptor: int, start: int, length: int, advice: int) -> None:
+        assert advice == os.POSIX_FADV_DONTNEED
+        given.setdefault(os.fstat(descriptor).st_ino, []).append((start, start + length))
+        advise(descriptor, start, length, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", note)
+    mebibyte = 1 << 20
+    numbered = [batch(offset, value=bytes(mebibyte)) for offset in range(42)]
+    with open_log(tmp_path / "", "orders", 1) as log:
+        for each in numbered:
+            log.append(each)
+    assert not given, "a log that is read meanwhile stays in memory"
+    with PartitionOutput(tmp_path, "orders", 0, LogConfig(segment_bytes=40 * mebibyte)) as output:
+        for each in numbered:
+            output.append(each)
+        output.commit()
+    written, last = sorted((tmp_path / "orders-0").glob("*.log"))
+    assert last.stat().st_ino not in given
+    ranges = given[written.stat().st_ino]
+    assert ranges[0][0] == 0
+    for before, after in pairwise(ranges):
+        assert before[1] - 32 * mebibyte <= after[0] <= before[1] < after[1], "each range overlaps with those before"
+    assert written.stat().st_size - ranges[-1][1] < 5 * mebibyte
+    assert len(ranges) == 9
+    assert written.read_bytes() + last.read_bytes() == b"".join(each.tobytes() for each in numbered)
 
 
 def test_without_a_commit_nothing_is_left(tmp_path: Path) -> None:

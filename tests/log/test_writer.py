@@ -355,7 +355,9 @@ def test_where_no_segment_can_be_begun_the_log_can_still_be_closed_and_opened_ag
     log = open_log(tmp_path, "orders", 0)
     log.append(batch(0))
     with monkeypatch.context() as patch:
-        patch.setattr("brokerless.log.writer.SegmentWriter", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many")))
+        patch.setattr(
+            "brokerless.log.writer.SegmentWriter", lambda *_, **__: (_ for _ in ()).throw(OSError(24, "Too many"))
+        )
         with pytest.raises(UnwritableError, match="Too many"):
             log.roll()
     log.close()

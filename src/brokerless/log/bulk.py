@@ -111,7 +111,7 @@ class PartitionOutput:
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
             self._path = log_directory / unfinished_name(topic, partition, owner)
             contents = begin(self._path, start_offset, topic_id)
-            self._writer = LogWriter(self._path, config, contents, sync_rolled=False)
+            self._writer = LogWriter(self._path, config, contents, is_bulk=True)
             self._resources = stack.pop_all()
 
     @property

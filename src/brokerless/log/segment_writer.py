@@ -24,18 +24,28 @@ from brokerless.log.index_writers import Placement, SegmentState, limits_of
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
 _MOST_AT_ONCE = 1 << 30
 """Bytes in one call; Linux takes no more than 2 GiB."""
+_GIVEN_AT_ONCE, _ON_ITS_WAY = 4 << 20, 32 << 20
+"""Bytes that are given to the disk in one call, and those that it may not have taken yet."""
 
 
 class SegmentWriter:
     """A segment that is appended to."""
 
     def __init__(
-        self, directory: Path, state: SegmentState, config: LogConfig, transactions: int | None = None
+        self,
+        directory: Path,
+        state: SegmentState,
+        config: LogConfig,
+        transactions: int | None = None,
+        *,
+        is_bulk: bool = False,
     ) -> None:
         """Opens the segment's files, or makes them, and cuts them to what ``state`` says is in them. The transaction
-        index keeps its first ``transactions`` entries; all of them if that is None."""
+        index keeps its first ``transactions`` entries; all of them if that is None. ``is_bulk``: much is written, and
+        read much later, so it goes to the disk at once and does not stay in memory."""
         self._directory = directory
         self._created = clock.now()
+        self._given = state.size if is_bulk and hasattr(os, "posix_fadvise") else None
         self._placement = Placement(state, limits_of(config))
         offsets_size = state.offset_entries * layouts.OFFSET_INDEX_ENTRY.itemsize
         times_size = state.time_entries * layouts.TIME_INDEX_ENTRY.itemsize
@@ -89,7 +99,17 @@ class SegmentWriter:
             _write(self._log, buffer[int(batches.positions[row]) : int(batches.ends[placed.end - 1])])
             _write(self._offsets, placed.offset_index)
             _write(self._times, placed.time_index)
+            self._give_to_disk()
         return placed.end
+
+    def _give_to_disk(self) -> None:
+        """Begins to write out what was appended, and lets go of the memory of what was written out: taking that again
+        is quicker than taking other memory, the last sync has little left to do, and what a broker on this machine has
+        in its page cache stays there."""
+        if self._given is not None and self.size >= self._given + _GIVEN_AT_ONCE:
+            start = max(0, self._given - _ON_ITS_WAY)
+            os.posix_fadvise(self._log, start, self.size - start, os.POSIX_FADV_DONTNEED)
+            self._given = self.size
 
     def append_aborted(self, entries: bytes) -> None:
         """Appends to the transaction index, which is made with its first entry."""

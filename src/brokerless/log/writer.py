@@ -82,16 +82,16 @@ class LogWriter:
         write_checkpoints: Callable[[Checkpoints], None] = lambda checkpoints: None,
         release: Callable[[bool], None] = lambda is_sound: None,
         *,
-        sync_rolled: bool = True,
+        is_bulk: bool = False,
     ) -> None:
         """``write_checkpoints`` gets this partition's lines when they change; ``release`` is called when the log was
-        closed, with whether no write failed. ``sync_rolled``: whether a segment is synced when the next one begins, or
-        with the next :meth:`flush`."""
+        closed, with whether no write failed. ``is_bulk``: this is written as a whole before anybody reads it, so a
+        segment is not synced when the next one begins, but with the next :meth:`flush`, and does not stay in memory."""
         self._directory = directory
         self._config = config
         self._write_checkpoints = write_checkpoints
         self._release = release
-        self._sync_rolled = sync_rolled
+        self._is_bulk = is_bulk
         self._failed = self._closed = False
         self._segments = contents.segments or [contents.active.base_offset]
         self._unsynced: list[Path] = []
@@ -100,7 +100,7 @@ class LogWriter:
         self._log_end_offset = contents.log_end_offset
         self._epochs = contents.epochs
         self._producers = contents.producers
-        self._active = SegmentWriter(directory, contents.active, config)
+        self._active = SegmentWriter(directory, contents.active, config, is_bulk=is_bulk)
 
     @property
     def log_start_offset(self) -> int:
@@ -274,15 +274,15 @@ class LogWriter:
         self._producers.state.end_offset = base_offset
         self._producers.take_snapshot()
         self._write_snapshots()
-        if self._sync_rolled:
-            old.flush()
-        else:
+        if self._is_bulk:
             self._unsynced += old.paths
+        else:
+            old.flush()
         old.close()
         clear_segment(self._directory, base_offset)
-        self._active = SegmentWriter(self._directory, SegmentState(base_offset), self._config)
+        self._active = SegmentWriter(self._directory, SegmentState(base_offset), self._config, is_bulk=self._is_bulk)
         self._segments.append(base_offset)
-        if self._sync_rolled:
+        if not self._is_bulk:
             sync_directory(self._directory)
             self._recovery_point = max(self._recovery_point, base_offset)
 
@@ -336,11 +336,11 @@ class LogWriter:
     def _write_snapshots(self) -> None:
         for offset, snapshot in self._producers.write.items():
             path = self._directory / names.segment_file(offset, "producer-snapshot")
-            if self._sync_rolled:
-                write_file(path, snapshot)
-            else:
+            if self._is_bulk:
                 path.write_bytes(snapshot)
                 self._unsynced.append(path)
+            else:
+                write_file(path, snapshot)
         self._producers.write.clear()
 
     def _describe(self) -> list[Segment]:

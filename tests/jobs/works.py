@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -27,6 +28,10 @@ class Task:
 def square(task: Task, done: Callable[[int], object]) -> int:
     done(task.size)
     return task.number**2
+
+
+def objects_that_stay(task: Task, done: Callable[[int], object]) -> int:
+    return gc.get_freeze_count()
 
 
 def process_of(task: Task, done: Callable[[int], object]) -> int:

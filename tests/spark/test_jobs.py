@@ -12,7 +12,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.golden import broker_data
-from tests.jobs.works import Endless, Task, Waiting, go_on, kill_itself, refuse_three, square, wait_for
+from tests.jobs.works import (
+    Endless,
+    Task,
+    Waiting,
+    go_on,
+    kill_itself,
+    objects_that_stay,
+    refuse_three,
+    square,
+    wait_for,
+)
 
 import brokerless
 from brokerless.errors import JobError, UsageError
@@ -36,6 +46,12 @@ def test_values_and_bytes_are_those_of_one_process(spark: SparkSession) -> None:
     assert values == [number**2 for number in range(50)]
     assert sum(read) == sum(task.size for task in tasks)
     assert list(run(square, [], spark=spark)) == []
+
+
+def test_a_worker_does_not_look_through_what_it_loaded_after_each_task(spark: SparkSession) -> None:
+    tasks = [Task(number) for number in range(6)]
+    counts = [count for _, count in run(objects_that_stay, tasks, spark=spark)]
+    assert max(counts) > 10_000
 
 
 def test_values_come_while_others_run(spark: SparkSession, tmp_path: Path) -> None:

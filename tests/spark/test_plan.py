@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -14,9 +15,11 @@ from pyspark.sql.types import LongType, StructField, StructType
 from tests.golden import broker_data, broker_expected, case, json_lines, of_type
 
 from brokerless.errors import BrokerlessError, DamageError, UnreadableError, UsageError
+from brokerless.jobs.spark_worker import keep_what_is_loaded
 from brokerless.spark.columns import choose_columns, default_schema
 from brokerless.spark.options import parse_options
 from brokerless.spark.source import BrokerlessSource, PushdownReader
+from brokerless.spark.splits import split_bytes
 
 Rows = list[dict[str, Any]]
 OFFSET = StructType([StructField("offset", LongType())])
@@ -126,6 +129,25 @@ def test_splits_have_each_record_once_and_in_order(broker: str, options: dict[st
     assert [row for task in split for row in task] == whole
     if "maxRecordsPerPartition" in options:
         assert max(map(len, split)) <= 7
+
+
+def test_tasks_are_as_many_as_asked_for_or_a_multiple_and_of_one_size() -> None:
+    def size(total: int, **options: int) -> int:
+        return split_bytes(parse_options(given(DATA, options)), total)
+
+    assert size(1000, maxPartitionBytes=300) == 300
+    assert size(1000, minPartitions=2) == 500
+    assert size(1000, minPartitions=2, maxPartitionBytes=500) == 500
+    assert size(1000, minPartitions=2, maxPartitionBytes=499) == 250
+    assert size(1000, minPartitions=3, maxPartitionBytes=150) == 112
+    assert size(0, minPartitions=3) == 1
+
+
+def test_a_task_keeps_what_it_loaded_for_the_next_ones() -> None:
+    keep_what_is_loaded.cache_clear()
+    assert tasks(DATA)
+    assert keep_what_is_loaded.cache_info().currsize == 1
+    gc.unfreeze()
 
 
 def test_splits_are_the_same_without_an_index(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from uuid import uuid4
 
 from brokerless.errors import BrokerlessError, JobError, UsageError
 from brokerless.jobs.job import Done, Say, TaskT, ValueT, Work, ignore
+from brokerless.jobs.spark_worker import keep_what_is_loaded
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
@@ -169,6 +170,7 @@ def run_on(
                 inbox.add([(index, work(own, ignore))])
             except BrokerlessError as error:
                 inbox.add([(index, _Failed(error))])
+        keep_what_is_loaded()
 
     def drive() -> None:
         try:

@@ -27,7 +27,7 @@ from brokerless.spark.find import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, tasks_of, teller, timestamp_of
 from brokerless.spark.positions import Positions
-from brokerless.spark.splits import Split, cut
+from brokerless.spark.splits import Split, cut, split_bytes
 
 Partitions = dict[TopicPartition, Partition]
 Segments = dict[int, int | None]
@@ -202,7 +202,7 @@ class Follower:
             if begin < after:
                 spans.append((partition, Range(begin, after), list(self._spans(each, partition, begin, after, told))))
         splits = [split for _, _, found in spans for split in found]
-        size, most = self._split_bytes(splits), self.options.max_records
+        size, most = split_bytes(self.options, sum(each.cost for each in splits)), self.options.max_records
         storage = self.options.storage or None
         cuts = [
             one
@@ -262,12 +262,6 @@ class Follower:
                     transactions=None if transactions is None else compact(transactions, base, next_base),
                     cost=end - first,
                 )
-
-    def _split_bytes(self, splits: list[Split]) -> int:
-        if self.options.min_partitions is None:
-            return self.options.split_bytes
-        total = sum(each.cost for each in splits)
-        return max(1, min(self.options.split_bytes, -(-total // self.options.min_partitions)))
 
     def _tell(self, finding: Finding) -> None:
         """Damage among transactions; its rows are told where it is read, if that is ever reached."""

@@ -20,7 +20,7 @@ from brokerless.log.segment import open_segments
 from brokerless.logs import Partition
 from brokerless.spark.find import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
-from brokerless.spark.splits import Split, Task, cut
+from brokerless.spark.splits import Split, Task, cut, split_bytes
 
 if TYPE_CHECKING:
     from brokerless.log.transactions import Transactions
@@ -65,7 +65,7 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     else:
         ranges = [(each, _range(each, options)) for each in chosen]
         pairs = [(each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None]
-        size = _split_bytes(options, [each for each, _ in pairs])
+        size = split_bytes(options, sum(segment.size for each, _ in pairs for segment in each.segment_paths))
         splits = [
             one for each, own in pairs for one in _splits(each, own, options, pushed, size, teller(each, options, told))
         ]
@@ -154,13 +154,6 @@ def _there(offset: int, partition: Partition, options: Options) -> int:
             raise UnreadableError(f"{text}; with failOnDataLoss=false what is there is read")
         _log.warning("%s; what is there is read", text)
     return offset
-
-
-def _split_bytes(options: Options, partitions: list[Partition]) -> int:
-    if options.min_partitions is None:
-        return options.split_bytes
-    total = sum(segment.size for each in partitions for segment in each.segment_paths)
-    return max(1, min(options.split_bytes, -(-total // options.min_partitions)))
 
 
 def _whole(partition: Partition) -> Split:

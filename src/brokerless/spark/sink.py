@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
 from brokerless.jobs.load import Loader
+from brokerless.jobs.spark_worker import keep_what_is_loaded
 from brokerless.log import names
 from brokerless.log.assemble import commit_pieces, owner_of, partitions_of, prepare, remove_leftovers, remove_unused
 from brokerless.log.bulk import allow_many_files
@@ -166,7 +167,9 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
                 for part in bounded(batch.rename_columns(list(map(column_name, batch.schema.names)))):
                     rows.check(part)
                     loader.add(part)
-            return tuple(loader.finish())
+            written = tuple(loader.finish())
+            keep_what_is_loaded()
+            return written
         except RowError as error:
             rows.refuse(error)
         except RefusedError as error:  # all that a log refuses of batches that were made for it

@@ -103,10 +103,12 @@ class Reader(DataSourceReader):
         return plan(self.options, self.pushed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from brokerless.jobs.spark_worker import keep_what_is_loaded
         from brokerless.spark.read import read_split
 
         for split in cast("Task", partition).splits:
             yield from read_split(split, self.options, self.columns)
+        keep_what_is_loaded()
 
 
 class PushdownReader(Reader):

@@ -18,6 +18,7 @@ from brokerless.log.storage import File, StorageOptions, open_file
 
 if TYPE_CHECKING:
     from brokerless.log.transactions import Transactions
+    from brokerless.spark.options import Options
 
 _MOST_PIECES = 1024
 """Into how many tasks one batch is cut at most."""
@@ -50,6 +51,16 @@ class Task(InputPartition):
     def __init__(self, splits: tuple[Split, ...]) -> None:
         super().__init__(splits)
         self.splits = splits
+
+
+def split_bytes(options: Options, total: int) -> int:
+    """How many bytes a task is to read, of ``total`` in all: no more than ``maxPartitionBytes``, and as much as others
+    where ``minPartitions`` says how many there should be. There are that many tasks then, or a multiple of it, as the
+    cores that it counts would not all have work to the end otherwise."""
+    if options.min_partitions is None:
+        return options.split_bytes
+    rounds = max(1, -(-total // (options.min_partitions * options.split_bytes)))
+    return max(1, -(-total // (options.min_partitions * rounds)))
 
 
 def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:

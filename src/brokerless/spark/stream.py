@@ -61,6 +61,7 @@ class Reader(DataSourceStreamReader):
         return self.follower.plan(from_json(start), from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from brokerless.jobs.spark_worker import keep_what_is_loaded
         from brokerless.spark.read import read_split
 
         for split in cast("Task", partition).splits:
@@ -68,6 +69,7 @@ class Reader(DataSourceStreamReader):
                 yield from read_split(split, self.options, self.columns)
             except UnreadableError as error:
                 self._lose(split, error)
+        keep_what_is_loaded()
 
     def commit(self, end: dict[str, Any]) -> None:
         self.follower.forget(from_json(end))

@@ -1,4 +1,4 @@
-"""A real broker on this machine that serves the very files which brokerless reads."""
+"""A real broker on this machine, and its log directory, which brokerless reads beside it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ DEFAULTS = {"num.network.threads": "3", "num.io.threads": "8"}
 """Kafka's own, where the tests' broker has less."""
 
 
-@contextlib.contextmanager
-def serving(records: int) -> Iterator[KafkaBroker]:
-    """A broker with the data set's topics (``events-lz4``), whose logs are copies of its files."""
+def with_events(records: int) -> KafkaBroker:
+    """A broker, not running, with the data set's topics (``events-lz4``): copies of its files, and its own indexes."""
     data = events(records)
     directory = data.with_name(f"broker-{data.name}")
     broker = KafkaBroker(directory, DEFAULTS)
@@ -32,7 +31,16 @@ def serving(records: int) -> Iterator[KafkaBroker]:
                 broker.create_topic(f"events-{codec}")
         for codec in CODECS:
             put_segment(data / f"events-{codec}-0", broker.log_dir / f"events-{codec}-0")
+        start(broker)
+        broker.stop()
         (directory / "ready").touch()
+    return broker
+
+
+@contextlib.contextmanager
+def serving(records: int) -> Iterator[KafkaBroker]:
+    """The broker with the data set's topics, running."""
+    broker = with_events(records)
     try:
         start(broker)
         yield broker

@@ -1,4 +1,4 @@
-"""Queries in a warm Spark on two cores: the files themselves, beside a broker that serves the same files."""
+"""Queries in a warm Spark on two cores: a broker's log directory, beside the broker that serves it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tests.kafka.jars import NEWEST
 
-from benchmarks.broker import serving
-from benchmarks.data import CACHE, CODECS, events
+from benchmarks.broker import serving, with_events
+from benchmarks.data import CACHE, CODECS
 from benchmarks.measure import Pass, Workload, python, warm_process
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def workloads(records: int) -> Iterator[Workload]:
 
 def against_connector(name: str, query: str, topics: str, records: int) -> Workload:
     def ours() -> contextlib.AbstractContextManager[Callable[[], Pass]]:
-        return warm_process(python(f"{__name__}:{query}_of_files", str(events(records)), topics))
+        directory = with_events(records).log_dir
+        return warm_process(python(f"{__name__}:{query}_of_files", str(directory), topics))
 
     @contextlib.contextmanager
     def theirs() -> Iterator[Callable[[], Pass]]:

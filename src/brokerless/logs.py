@@ -254,12 +254,11 @@ class Partition:
     @cached_property
     def end_offset(self) -> int | None:
         """The offset after the last one in the log, by the last segment's headers; None without a segment."""
-        from brokerless.log.segment import ignore
-        from brokerless.log.summary import summarize
+        from brokerless.log.seek import last_offset
 
         for segment in reversed(self.paths.segments):
             with open_file(segment.log.path, self.storage_options) as file:
-                last = summarize(file, ignore).last_offset
+                last = last_offset(file, segment, self.storage_options)
             if last is not None:
                 return last + 1
             if segment.base_offset:

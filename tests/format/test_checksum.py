@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -11,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from brokerless.format import checksum
+from brokerless.format import checksum, plain_checksum
 from brokerless.format.checksum import CRC32C_POLYNOMIAL, crc32_ranges, crc32c_ranges, slicing_tables
 from brokerless.format.kernel import kernel
 
@@ -43,7 +45,8 @@ def crc32c_by_tables(
         checksums[i] = checksum._by_tables(checksum._CRC32C_TABLES, buffer, starts[i], ends[i])
 
 
-CRC32C = [crc32c_ranges, crc32c_by_tables]
+CRC32C = [crc32c_ranges, crc32c_by_tables, plain_checksum.crc32c_ranges]
+CRC32 = [crc32_ranges, plain_checksum.crc32_ranges]
 
 
 def one(crc: object, data: bytes, start: int = 0, end: int | None = None) -> int:
@@ -53,7 +56,7 @@ def one(crc: object, data: bytes, start: int = 0, end: int | None = None) -> int
     return int(found[0])
 
 
-@pytest.mark.parametrize("crc", CRC32C, ids=["as this machine does", "by tables"])
+@pytest.mark.parametrize("crc", CRC32C, ids=["as this machine does", "by tables", "in plain Python"])
 @pytest.mark.parametrize(("data", "expected"), PUBLISHED)
 def test_crc32c_has_the_published_check_values(crc: object, data: bytes, expected: int) -> None:
     assert one(crc, data) == calc_crc32c_py(data) == expected
@@ -67,8 +70,8 @@ def test_crc32_has_the_published_check_value() -> None:
 def test_every_length_is_right_around_the_steps_of_the_kernels(length: int) -> None:
     data = np.random.default_rng(length).bytes(length + 5)
     expected = calc_crc32c_py(data[3 : 3 + length])
-    assert [one(crc, data, 3, 3 + length) for crc in CRC32C] == [expected] * 2
-    assert one(crc32_ranges, data, 3, 3 + length) == zlib.crc32(data[3 : 3 + length])
+    assert [one(crc, data, 3, 3 + length) for crc in CRC32C] == [expected] * 3
+    assert [one(crc, data, 3, 3 + length) for crc in CRC32] == [zlib.crc32(data[3 : 3 + length])] * 2
 
 
 @settings(deadline=None, max_examples=50)
@@ -79,12 +82,25 @@ def test_many_ranges_are_taken_at_once(seed: int, size: int, count: int) -> None
     buffer = np.frombuffer(data, np.uint8)
     starts, ends = np.sort(random.integers(0, size + 1, (2, count)), axis=0)
     found = np.empty(count, np.uint32)
-    crc32_ranges(buffer, starts, ends, found)
-    assert found.tolist() == [zlib.crc32(data[a:b]) for a, b in zip(starts, ends, strict=True)]
+    for crc in CRC32:
+        crc(buffer, starts, ends, found)
+        assert found.tolist() == [zlib.crc32(data[a:b]) for a, b in zip(starts, ends, strict=True)]
     expected = [calc_crc32c_py(data[a:b]) for a, b in zip(starts, ends, strict=True)]
     for crc in CRC32C:
         crc(buffer, starts, ends, found)
         assert found.tolist() == expected
+
+
+def test_few_bytes_are_checked_without_numba_and_many_with_it() -> None:
+    program = """
+import sys
+from brokerless.format.plain_checksum import is_worth
+print(is_worth(100), is_worth(1 << 40), is_worth(8 << 20), is_worth((8 << 20) - 100), is_worth(1))
+import brokerless.format.kernel
+print(is_worth(0))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert ran.stdout.split() == ["True", "False", "False", "True", "False", "False"]
 
 
 def test_the_tables_are_those_of_a_checksum_bit_by_bit() -> None:

@@ -14,7 +14,7 @@ from tests.golden import BROKERS, broker_data, case
 import brokerless
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.partition import ignore
-from brokerless.log.seek import is_batch_up_to, position_of_offset, split
+from brokerless.log.seek import is_batch_up_to, last_indexed, last_offset, position_of_offset, split
 from brokerless.log.segment import scan
 from brokerless.log.storage import open_file
 
@@ -117,6 +117,19 @@ def test_all_from_an_offset_on_follows_the_position(lie: str, tmp_path: Path) ->
                     assert all(at >= position for each, at in own if each >= offset), (segment, offset)
                 if lie == "true" and own and segment.offset_index and segment.offset_index.size:
                     assert max(found.values()) > 0  # the index is used where it can be
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_where_a_segment_ends_is_known_whatever_its_index_says(lie: str, tmp_path: Path) -> None:
+    begun: list[int] = []
+    for number, directory in enumerate(directories()):
+        for segment in segments(with_lies(directory, tmp_path / str(number) / directory.name, lie, ".index")):
+            with open_file(segment.log.path) as file:
+                lasts = [int(chunk.batches.last_offset.max()) for chunk in scan(file, ignore)]
+                assert last_offset(file, segment) == max(lasts, default=None)
+                begun.append(last_indexed(file, segment))
+    if lie == "true":
+        assert sum(position > 0 for position in begun) > len(begun) // 3, "the index is used where it can be"
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])

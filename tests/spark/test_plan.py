@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
+import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,6 +143,22 @@ def test_tasks_are_as_many_as_asked_for_or_a_multiple_and_of_one_size() -> None:
     assert size(1000, minPartitions=2, maxPartitionBytes=499) == 250
     assert size(1000, minPartitions=3, maxPartitionBytes=150) == 112
     assert size(0, minPartitions=3) == 1
+
+
+def test_a_query_is_planned_without_kernels() -> None:
+    """Spark plans in a process of its own, which would have to load them."""
+    program = f"""
+import sys
+from brokerless.spark.options import parse_options
+from brokerless.spark.plan import plan
+options = {{"path": {str(DATA / "__transaction_state-1")!r}, "maxPartitionBytes": "3000"}}
+options |= {{"endingOffsets": '{{"__transaction_state": {{"1": 200}}}}'}}
+print(len(plan(parse_options(options))), "numba" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    tasks, has_numba = ran.stdout.split()
+    assert int(tasks) > 5
+    assert has_numba == "False"
 
 
 def test_a_task_keeps_what_it_loaded_for_the_next_ones() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format import layouts
+from brokerless.format import layouts, plain_checksum
 
 _HEADER_SIZE = layouts.BATCH_V2_SIZE
 _BEFORE_NUMBA = 1 << 19
@@ -310,7 +310,10 @@ def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.b
 
 def compute_checksums(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.int64]:
     """The checksum of each batch's bytes as Kafka computes it; int64, -1 where it is too small to have one."""
-    from brokerless.format.checksum import crc32_ranges, crc32c_ranges
+    if plain_checksum.is_worth(int((batches.ends - batches.positions).sum())):
+        crc32_ranges, crc32c_ranges = plain_checksum.crc32_ranges, plain_checksum.crc32c_ranges
+    else:
+        from brokerless.format.checksum import crc32_ranges, crc32c_ranges
 
     computed = np.full(len(batches), -1, dtype=np.int64)
     for rows, covered_from, crc in (

@@ -58,6 +58,26 @@ def end_position(file: File, segment: SegmentPaths, offset: int, storage_options
     return end
 
 
+def last_indexed(file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None) -> int:
+    """The position (bytes) of the last batch that the offset index knows, if a true batch is there, or else 0."""
+    if segment.offset_index is None:
+        return 0
+    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+    if not len(index.positions) or not index.is_sound:
+        return 0
+    position = int(index.positions[-1])
+    return position if is_batch_up_to(file, position, int(index.offsets[-1])) else 0
+
+
+def last_offset(file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None) -> int | None:
+    """The last offset that is in the segment, by batches' headers; None if there is no batch."""
+    found = [
+        int(chunk.batches.last_offset.max())
+        for chunk in scan_headers(file, ignore, last_indexed(file, segment, storage_options))
+    ]
+    return max(found, default=None)
+
+
 def _step(file: File) -> int:
     """How far to look at once where the place is near: of a remote file, a window is fetched in any case."""
     return 1 << 16 if file.mapped else WINDOW

@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from brokerless.format import layouts
 from brokerless.format.batches import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.indexes import load_offset_index
 from brokerless.log.ranges import Range
-from brokerless.log.seek import first_position, is_batch_up_to
+from brokerless.log.seek import first_position, last_indexed
 from brokerless.log.segment import Chunk, Report, ignore, scan_headers
 from brokerless.log.storage import File, StorageOptions, open_file
 from brokerless.log.transactions import Transactions, follow
@@ -59,7 +58,7 @@ def look(paths: PartitionPath, before: Tail | None = None, storage_options: Stor
         start = Tail(active.base_offset, active.base_offset)
         if before is not None and before.base_offset == active.base_offset and _holds(before, file):
             start = before
-        elif (position := _indexed(file, active, storage_options)) is not None:
+        elif position := last_indexed(file, active, storage_options):
             start = Tail(active.base_offset, active.base_offset, position)
         return _end(file, start, active)
 
@@ -123,17 +122,6 @@ def _holds(before: Tail, file: File) -> bool:
         return before.position == 0
     position, head = before.last
     return file.size >= before.position and file.read(position, len(head)).tobytes() == head
-
-
-def _indexed(file: File, segment: SegmentPaths, storage_options: StorageOptions | None) -> int | None:
-    """The position (bytes) of the last batch that the offset index knows, if a true batch is there."""
-    if segment.offset_index is None:
-        return None
-    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
-    if not len(index.positions) or not index.is_sound:
-        return None
-    position = int(index.positions[-1])
-    return position if is_batch_up_to(file, position, int(index.offsets[-1])) else None
 
 
 def _end(file: File, start: Tail, active: SegmentPaths) -> Tail:

@@ -18,6 +18,8 @@ from tests.log.test_tail import written
 from tests.spark.test_plan import kafkas
 
 from brokerless.errors import DamageError, UnreadableError, UsageError
+from brokerless.log.journal import Growing, Journal, write_journal
+from brokerless.log.names import COMMIT_JOURNAL
 from brokerless.spark.limited import LimitedReader
 from brokerless.spark.source import BrokerlessSource
 from brokerless.spark.stream import EverythingReader
@@ -102,6 +104,25 @@ def test_each_record_comes_once_and_in_order_as_the_log_grows(options: dict[str,
             query = Query(tmp_path / "logs", query.position, **options)
             query.rows = there("segments-0")[: batch["lastOffset"] + 1]
     assert query.rows == there("segments-0")
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "DROPMALFORMED"])
+def test_what_a_commit_adds_is_there_when_the_commit_has_ended(
+    mode: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is going on, or was cut short, whatever it takes."""
+    copy("segments-0", tmp_path)
+    copy("edges-0", tmp_path)
+    all_of_it, last = there("segments-0"), max(int(log.stem) for log in (tmp_path / "segments-0").glob("*.log"))
+    before = [row for row in all_of_it if row[2] < last]
+    query = Query(tmp_path, startingOffsets="earliest", mode=mode)
+    journal = Journal((Growing("segments", 0, last, last, -1),)).decide((("somewhere", "edges-0"),))
+    write_journal(tmp_path, journal)
+    assert query.trigger() == before
+    assert query.trigger() == []
+    (tmp_path / COMMIT_JOURNAL).unlink()
+    assert query.trigger() == there("edges-0") + all_of_it[len(before) :]
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("name", ["txn-0", "compacted-txn-0"])

@@ -26,10 +26,8 @@ from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_firs
 from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, note_directory, note_file
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
-from brokerless.log.assemble import topic_id as topic_id_in
 from brokerless.log.bulk import PartitionOutput, output_directory
-from brokerless.log.checkpoint_writers import random_id
-from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint, load_partition_metadata
+from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint
 from brokerless.log.commit import Unfinished, commit, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
@@ -38,6 +36,7 @@ from brokerless.log.epochs import Epochs, epochs_of
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.segment import Report, check_checksums, open_segments, scan
 from brokerless.log.storage import Entry, File, StorageOptions, exists, full_path
+from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.transactions import Transactions
 
 LEFT_OUT = LOST | {
@@ -160,8 +159,6 @@ def plan(
     if not conversion.dry_run:
         settle(to)
     found: dict[str, PartitionPath] = {}
-    topic_ids: dict[str, str] = {}
-    tasks: list[Task] = []
     for each in partitions:
         if each.topic is None or each.partition is None:
             raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory, as orders-0")
@@ -171,11 +168,12 @@ def plan(
         found[name] = each
         if to.exists(name):
             raise UsageError(f"{to.join(name)}: this partition exists already; write to another directory")
-        known = topic_id_of(each, storage_options) or topic_ids.get(each.topic) or topic_id_in(to, each.topic)
-        topic_id = known or random_id()
-        topic_ids[each.topic] = topic_id
-        tasks.append(Task(each, each.topic, each.partition, to, topic_id, conversion, storage_options))
-    return tasks
+    own = ((each.topic or "", topic_id_of(each, storage_options), each.path) for each in partitions)
+    topic_ids = choose_topic_ids(to, own)
+    return [
+        Task(each, each.topic or "", each.partition or 0, to, topic_ids[each.topic or ""], conversion, storage_options)
+        for each in partitions
+    ]
 
 
 def inputs_of(source: PartitionPath) -> list[Entry]:
@@ -369,13 +367,6 @@ def _log_start_offset(source: PartitionPath, storage_options: StorageOptions | N
         return first
     noted = load_offset_checkpoint(path, storage_options).offsets
     return max(first, noted.get((source.topic or "", source.partition or 0), first))
-
-
-def topic_id_of(source: PartitionPath, storage_options: StorageOptions | None) -> str | None:
-    """By the partition's own note, if it has one that can be read."""
-    if source.partition_metadata is None:
-        return None
-    return load_partition_metadata(source.partition_metadata.path, storage_options).topic_id
 
 
 def _epochs(task: Task) -> Epochs:

@@ -27,7 +27,7 @@ from brokerless.format.encode import Ratio
 from brokerless.jobs.encoders import AT_ONCE, Encoders
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
-from brokerless.log.assemble import id_of, owner_of, partitions_of, prepare, remove_unused, topic_id
+from brokerless.log.assemble import id_of, owner_of, partitions_of, prepare, remove_unused
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.commit import Unfinished, commit, discard
@@ -35,6 +35,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.opening import checked_name
 from brokerless.log.storage import StorageOptions
+from brokerless.log.topic_ids import topic_id_there
 from brokerless.log.writer import Appended, unwritable
 from brokerless.rows import RowError, bounded, normalize
 
@@ -328,7 +329,7 @@ class Loader:
             )
 
     def _choose_id(self, topic: str) -> str:
-        there, asked = topic_id(self._directory, topic), self._topic_id
+        there, asked = topic_id_there(self._directory, topic), self._topic_id
         if asked is not None and there not in (None, asked):
             raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
         return asked or there or (random_id() if self._job is None else id_of(self._job, topic))

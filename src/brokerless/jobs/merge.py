@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import Notes, load_notes
-from brokerless.jobs.convert import topic_id_of
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.merges.agreement import Agreement, Copy, agree, rank
 from brokerless.jobs.merges.copies import begin_of, end_of, read_copies, tell_batches
@@ -37,7 +36,6 @@ from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
-from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.checkpoints import load_meta_properties
 from brokerless.log.commit import Unfinished, commit, settle
 from brokerless.log.config import LogConfig
@@ -46,6 +44,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.epochs import Epochs, truncate_from_end
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions, is_remote
+from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,8 @@ def plan(
             if each.topic is None or each.partition is None:
                 raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
             found.setdefault((each.topic, each.partition), []).append((each, notes))
-    topic_ids = _topic_ids([each for copies in found.values() for each in copies], storage_options)
+    known = _topic_ids([each for copies in found.values() for each in copies], storage_options)
+    topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in found])
     tasks: list[Task] = []
     for (topic, partition), copies in sorted(found.items()):
         files = tuple(describe_files([each], notes, (), storage_options) for each, notes in copies)
@@ -266,8 +266,11 @@ def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
         seen[place] = log.path
 
 
-def _topic_ids(copies: Sequence[tuple[PartitionPath, Notes]], storage_options: StorageOptions | None) -> dict[str, str]:
-    """The ID of each topic. Where a copy has none, it must be of the same cluster at least."""
+def _topic_ids(
+    copies: Sequence[tuple[PartitionPath, Notes]], storage_options: StorageOptions | None
+) -> dict[str, tuple[str | None, str]]:
+    """The ID of each topic, None where no copy has one, and a copy's path. Where a copy has none, it must be of the
+    same cluster at least."""
     known: dict[str, tuple[str, str]] = {}
     clusters: dict[str, tuple[str, str]] = {}
     what = "they are of two topics; leave one out, or choose others with -t and -p"
@@ -285,7 +288,7 @@ def _topic_ids(copies: Sequence[tuple[PartitionPath, Notes]], storage_options: S
             first, path = clusters.setdefault(topic, (cluster, each.path))
             if first != cluster:
                 raise UsageError(f"{path} is of the cluster {first}, but {each.path} of {cluster}: {what}")
-    return {each.topic or "": known.get(each.topic or "", ("", ""))[0] or random_id() for each, _ in copies}
+    return {each.topic or "": known.get(each.topic or "", (None, each.path)) for each, _ in copies}
 
 
 def _write(

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.audits.notes import load_notes
-from brokerless.jobs.convert import topic_id_of
 from brokerless.jobs.exports.files import Written
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.salvages.losses import Loss, summed
@@ -36,6 +35,7 @@ from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions
+from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def plan(
     if not (salvage.dry_run or salvage.parquet):
         settle(to)
     tasks: list[Task] = []
-    topic_ids: dict[str, str] = {}
+    own: list[tuple[str, str | None, str]] = []
     for log in logs:
         notes = load_notes(log, storage_options)
         for paths in _by_partition(log, chosen):
@@ -137,21 +137,20 @@ def plan(
             other = next((each for each in tasks if (each.topic, each.partition) == (topic, partition)), None)
             if other is not None:
                 raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
-            known = (topic_id_of(each, storage_options) for each in paths)
-            topic_id = next(filter(None, known), None) or topic_ids.get(topic)
-            if topic_id is None and not salvage.parquet:
-                topic_id = random_id()
-            if topic_id is not None:
-                topic_ids[topic] = topic_id
+            known = filter(None, (topic_id_of(each, storage_options) for each in paths))
+            own.append((topic, next(known, None), first.path))
             source = describe_files(paths, notes, include, storage_options)
-            task = Task(source, topic, partition, to, topic_id, salvage)
+            task = Task(source, topic, partition, to, None, salvage)
             if not salvage.parquet and to.exists(task.name):
                 raise UsageError(f"{to.join(task.name)}: this partition exists already; write to another directory")
             tasks.append(task)
     if salvage.parquet:
+        topic_ids = {topic: topic_id for topic, topic_id, _ in own if topic_id is not None}
         for topic, partitions in _partitions(tasks).items():
             check_tables(to, topic, partitions, topic_ids.get(topic))
-    return tasks
+    else:
+        topic_ids = choose_topic_ids(to, own)
+    return [replace(task, topic_id=topic_ids.get(task.topic)) for task in tasks]
 
 
 def salvage(

@@ -146,21 +146,6 @@ def _unfinished(log_directory: Destination) -> Iterator[tuple[str, str]]:
             yield each.name, parsed.unique_id
 
 
-def topic_id(directory: Path | Destination, topic: str) -> str | None:
-    """The ID that a topic's partitions have in a log directory, in base64 as in ``partition.metadata``; None without
-    any."""
-    at = Destination.of(directory)
-    for each in at.entries():
-        found = names.parse_partition_directory(each.name)
-        if found is not None and found.topic == topic and found.state == "live":
-            with suppress(UnreadableError):
-                path = at.join(each.name, names.PARTITION_METADATA)
-                known = load_partition_metadata(path, at.storage_options).topic_id
-                if known is not None:
-                    return known
-    return None
-
-
 def partitions_of(directory: Destination, topic: str | None) -> set[int]:
     """The numbers of a topic's partitions in a log directory; of all topics', if it is None."""
     found = (names.parse_partition_directory(each.name) for each in directory.entries())

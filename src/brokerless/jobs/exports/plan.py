@@ -11,7 +11,6 @@ from pathlib import Path
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
-from brokerless.jobs.convert import topic_id_of
 from brokerless.jobs.exports import manifest, target
 from brokerless.jobs.exports.files import CODECS, Layout
 from brokerless.jobs.exports.manifest import Exported, Isolation, Manifest
@@ -21,6 +20,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.lock import is_locked
 from brokerless.log.seek import position_of_offset
 from brokerless.log.storage import StorageOptions, open_file
+from brokerless.log.topic_ids import topic_id_of
 
 FILE_BYTES = 256 << 20
 _TASK_BYTES = 1 << 30

@@ -9,6 +9,8 @@ KERNELS := brokerless.format.decode, brokerless.format.encode, brokerless.format
     brokerless.format.frames, brokerless.log.placement, brokerless.format.skim, \
     brokerless.views.jsonl_kernels, brokerless.log.partitioner, \
     brokerless.jobs.json_lines_kernels
+# An environment may forbid Python to write byte code; without it, each start takes twice as long.
+COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo demo-data test lint types format bench lock clean
@@ -25,7 +27,7 @@ demo-data: install  ## Write demo/data anew, with a real Kafka
 	$(BIN)/python -m demo.make_data
 
 test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
-	$(BIN)/python -m pytest -n 2 $(TESTS)
+	$(COMPILING) $(BIN)/python -m pytest -n 2 $(TESTS)
 
 lint: install  ## Style
 	$(BIN)/ruff check $(SOURCES)
@@ -46,13 +48,12 @@ lock: .cache/uv  ## Newest versions that pyproject.toml allows, into requirement
 	"$$(cat .cache/uv)" pip compile pyproject.toml --upgrade --universal --python-version 3.11 \
 	    --extra spark --extra s3 --group dev --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
 
-# An environment may forbid Python to write byte code (PYTHONDONTWRITEBYTECODE); without it, each start takes twice as long.
 $(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
 	@uv="$$(cat .cache/uv)" && set -x && \
 	"$$uv" venv --quiet --allow-existing --no-python-downloads --python "$$(command -v $(PYTHON))" .venv && \
 	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock && \
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q src
+	@$(COMPILING) $(BIN)/python -m compileall -q src
 	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "import $(KERNELS)"
 	@touch $@
 

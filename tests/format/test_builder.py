@@ -6,6 +6,7 @@ Where a codec is at work the bytes before compressing are compared, as two libra
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import random
 from typing import Any, NamedTuple
@@ -93,18 +94,20 @@ def some_case(seed: int) -> Case:
     return Case(magic, codec, size, rng.choice([1.0, 0.3, 0.777]), facts, records)
 
 
-CASES = [some_case(seed) for seed in range(300)]
+@functools.cache
+def some_cases() -> list[Case]:
+    return [some_case(seed) for seed in range(300)]
 
 
 @pytest.fixture(scope="module")
 def kafkas() -> list[list[bytes]]:
     """The batches that Kafka 3.9.1's builder makes of each case (4.1.1's writes no v0 and v1)."""
-    text = "".join(json.dumps(case.for_kafka()) + "\n" for case in CASES)
+    text = "".join(json.dumps(case.for_kafka()) + "\n" for case in some_cases())
     try:
         lines = check(run("BuildBatches", version=OLD_FORMATS, stdin=text.encode(), helper=True)).split(b"\n")
     except KafkaUnavailableError as error:
         require(False, str(error))
-    return [[base64.b64decode(batch) for batch in line.split(b" ")] for line in lines[: len(CASES)]]
+    return [[base64.b64decode(batch) for batch in line.split(b" ")] for line in lines[: len(some_cases())]]
 
 
 def a_ratio(estimate: float) -> Ratio:
@@ -201,7 +204,7 @@ def compare(case: Case, ours: list[bytes], theirs: list[bytes]) -> None:
 
 @pytest.mark.xdist_group("kafka")
 def test_record_by_record(kafkas: list[list[bytes]]) -> None:
-    for case, theirs in zip(CASES, kafkas, strict=True):
+    for case, theirs in zip(some_cases(), kafkas, strict=True):
         ours = built(case)
         assert len(ours) == len(theirs)
         compare(case, ours, theirs)
@@ -209,7 +212,7 @@ def test_record_by_record(kafkas: list[list[bytes]]) -> None:
 
 @pytest.mark.xdist_group("kafka")
 def test_from_columns(kafkas: list[list[bytes]]) -> None:
-    for case, theirs in zip(CASES, kafkas, strict=True):
+    for case, theirs in zip(some_cases(), kafkas, strict=True):
         compare(case, encoded(case), theirs)
 
 

@@ -7,6 +7,7 @@ import random
 import struct
 import tracemalloc
 import zlib
+from collections.abc import Callable
 
 import cramjam
 import pytest
@@ -234,30 +235,25 @@ def test_garbage_never_crashes(codec: str, payload: bytes, head: int) -> None:
         inflater.check_header(CODECS[codec], magic, memoryview(first + payload))
 
 
-def bombs() -> dict[str, tuple[int, bytes]]:
-    """Payloads of a few hundred kilobytes at most that hold gigabytes, or say so."""
-    mebibyte = bytes(1 << 20)
-    zeros = zstandard.ZstdCompressor().compress(mebibyte)
-    return {
-        "gzip": (GZIP, gzip.compress(bytes(100 << 20))),
-        "gzip members": (GZIP, gzip.compress(mebibyte) * 200),
-        "zstd": (ZSTD, zstandard.ZstdCompressor().compress(bytes(1 << 30))),
-        "zstd stream": (ZSTD, zstd_stream(bytes(100 << 20))),
-        "zstd frames": (ZSTD, zeros * 2000),
-        "lz4": (LZ4, lz4_frame(bytes(100 << 20), 4 << 20, size_id=7)),
-        "lz4 blocks": (LZ4, lz4_frame(b"", 1)[:7] + lz4_frame(bytes(65536))[7:-4] * 2000),
-        "snappy blocks": (SNAPPY, xerial(b"", 1) + xerial(mebibyte, 1 << 20)[16:] * 100),
-        "snappy claim": (SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(100)),
-        "xerial claim": (SNAPPY, xerial(b"", 1) + struct.pack(">i", 100) + b"\xff\xff\xff\xff\x07" + bytes(95)),
-    }
-
-
-BOMBS = bombs()
+MEBIBYTE = bytes(1 << 20)
+BOMBS: dict[str, Callable[[], tuple[int, bytes]]] = {
+    "gzip": lambda: (GZIP, gzip.compress(bytes(100 << 20))),
+    "gzip members": lambda: (GZIP, gzip.compress(MEBIBYTE) * 200),
+    "zstd": lambda: (ZSTD, zstandard.ZstdCompressor().compress(bytes(1 << 30))),
+    "zstd stream": lambda: (ZSTD, zstd_stream(bytes(100 << 20))),
+    "zstd frames": lambda: (ZSTD, zstandard.ZstdCompressor().compress(MEBIBYTE) * 2000),
+    "lz4": lambda: (LZ4, lz4_frame(bytes(100 << 20), 4 << 20, size_id=7)),
+    "lz4 blocks": lambda: (LZ4, lz4_frame(b"", 1)[:7] + lz4_frame(bytes(65536))[7:-4] * 2000),
+    "snappy blocks": lambda: (SNAPPY, xerial(b"", 1) + xerial(MEBIBYTE, 1 << 20)[16:] * 100),
+    "snappy claim": lambda: (SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(100)),
+    "xerial claim": lambda: (SNAPPY, xerial(b"", 1) + struct.pack(">i", 100) + b"\xff\xff\xff\xff\x07" + bytes(95)),
+}
+"""Payloads of a few hundred kilobytes at most that hold gigabytes, or say so; made when they are asked for."""
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_is_an_error_that_takes_little_memory(bomb: str) -> None:
-    codec, payload = BOMBS[bomb]
+    codec, payload = BOMBS[bomb]()
     tracemalloc.start()
     try:
         inflater = Inflater(1 << 22)

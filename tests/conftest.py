@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import tests.golden
 from tests.require import require
@@ -23,6 +24,9 @@ os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 # What a shell starts in the background ignores Ctrl-C, and so would all that is interrupted in the tests.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# No test measures time, and Hypothesis is not to either.
+settings.register_profile("brokerless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("brokerless")
 
 SHARED = ("spark", "kafka", "spark_cluster")
 """Session fixtures that start a JVM: all tests with one of them run in one xdist worker, so that it starts once. A test

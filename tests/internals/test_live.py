@@ -33,7 +33,7 @@ def written(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     """A log directory as it was while the broker ran, and what the broker said of it."""
     directory = tmp_path_factory.mktemp("internals")
     with KafkaBroker(directory / "broker", SETTINGS) as broker:
-        done = jars.run("ClusterState", broker.bootstrap, helper=True, sources=jars.HELPERS_OF_4)
+        done = jars.run("ClusterState", broker.bootstrap, helper=True, sources=jars.HELPERS_OF_4, alone=True)
         said = json.loads(jars.check(done))
         broker.kill()  # nothing is to change now, not even as at a clean shutdown
     return broker.log_dir, said

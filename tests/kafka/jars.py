@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.archive import archive, quick
+from tests.archive import QUICK, archive, quick
+from tests.kafka import programs
 from tests.once import made_once
 
 NEWEST = "4.1.1"
@@ -70,7 +71,7 @@ def fetch(version: str, target: Path) -> None:
         scratch = Path(directory)
         modules = scratch / "ivy.xml"
         modules.write_text(MODULES.format(version=version))
-        command = [java(), "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
+        command = [java(), *QUICK, "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
         command += ["-ivy", str(modules), "-confs", "default"]
         command += ["-retrieve", str(target / "[artifact]-[revision](-[classifier]).[ext]")]
         try:
@@ -116,7 +117,7 @@ def compile_helpers(version: str = NEWEST, sources: Path = HELPERS) -> Path:
 
     def compile_them(target: Path) -> None:
         path = os.pathsep.join(map(str, jars(version).glob("*.jar")))  # only the launcher of java expands a *
-        compiler = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-cp", path]
+        compiler = [java(), *QUICK, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-cp", path]
         done = subprocess.run(
             [*compiler, "-d", str(target), *map(str, files)], capture_output=True, text=True, check=False
         )
@@ -136,10 +137,18 @@ def run(
     stdin: bytes = b"",
     helper: bool = False,
     sources: Path = HELPERS,
+    alone: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs a class of Kafka, or with ``helper`` one of ours in ``sources``; checks nothing."""
-    classes = compile_helpers(version, sources) if helper else None
-    line = command(main, *arguments, version=version, heap=heap, classes=classes)
+    """Runs a class of Kafka, or with ``helper`` one of ours in ``sources``; checks nothing.
+
+    They share a JVM, which this process keeps; one that is to be ``alone``, or is given options in the environment, has
+    its own.
+    """
+    classes = compile_helpers(version, sources)
+    if not alone and "JAVA_TOOL_OPTIONS" not in os.environ:
+        java = command("Programs", version=version, heap=heap, classes=compile_helpers(version))
+        return programs.run(java, [str(classes), main, *arguments], stdin)
+    line = command(main, *arguments, version=version, heap=heap, classes=classes if helper else None)
     return subprocess.run(line, input=stdin, capture_output=True, timeout=300, check=False)
 
 

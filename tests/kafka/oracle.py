@@ -17,9 +17,9 @@ from tests.kafka.jars import NEWEST, check, run
 def read_log(*paths: Path, version: str = NEWEST) -> list[dict[str, Any]]:
     """What Kafka's Java reader gives for log files: lines such as those of the golden archive's ``expected.jsonl``.
 
-    One JVM reads them all (0.5 s), so give many files at once. Each file's lines are closed by one of type ``end``;
-    keys and values longer than 1024 bytes are given as length and SHA-256, as in the archive. ``control`` has the type
-    and the coordinator's epoch, but not the decoded data of KRaft's control records.
+    Each file's lines are closed by one of type ``end``; keys and values longer than 1024 bytes are given as length and
+    SHA-256, as in the archive. ``control`` has the type and the coordinator's epoch, but not the decoded data of
+    KRaft's control records.
     """
     text = check(run("ReadLog", *map(str, paths), version=version, helper=True))
     return [json.loads(line) for line in text.split(b"\n") if line]

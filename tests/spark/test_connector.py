@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.archive import QUICK
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import CACHE, ivy, java
 from tests.kafka.producers import Record, produce_confluent, produce_java
@@ -50,7 +51,7 @@ def connector() -> Path:
     """The jar of spark-sql-kafka, fetched if it is not there yet."""
 
     def fetch(target: Path) -> None:
-        command = [java(), "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(target / "cache")]
+        command = [java(), *QUICK, "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(target / "cache")]
         command += ["-dependency", *CONNECTOR, "-confs", "default", "-notransitive"]
         command += ["-retrieve", str(target / "[artifact]-[revision].[ext]")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.golden import cases
 from tests.kafka.broker import KafkaBroker
+from tests.kafka.cluster import wait_for
 from tests.kafka.oracle import dump, read_log
 from tests.kafka.producers import PRODUCERS, Record, consume, produce_confluent
 
@@ -58,8 +59,10 @@ def test_what_each_client_produces_is_in_the_log(client: str, kafka: KafkaBroker
 def test_consumers_see_transactions_as_their_isolation_says(client: str, kafka: KafkaBroker) -> None:
     topic = f"harness-transactions-{client}"
     kafka.create_topic(topic)
-    PRODUCERS[client](kafka, topic, RECORDS, "lz4", "commit")
-    PRODUCERS[client](kafka, topic, RECORDS, "none", "abort")
+    for number, (codec, end) in enumerate([("lz4", "commit"), ("none", "abort")], 1):
+        PRODUCERS[client](kafka, topic, RECORDS, codec, end)
+        # A client is told that a transaction has ended before its marker is in the log.
+        wait_for(lambda: len(controls(kafka, topic)) == number, lambda: f"{topic}: {controls(kafka, topic)}")  # noqa: B023
     produce_confluent(kafka, topic, RECORDS[:1])
     produce_confluent(kafka, topic, RECORDS[:2], transaction="open")
     produce_confluent(kafka, topic, RECORDS[:1])
@@ -67,5 +70,8 @@ def test_consumers_see_transactions_as_their_isolation_says(client: str, kafka: 
     assert [record.offset for record in consume(kafka, topic)] == [0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13]
     assert [record.offset for record in consume(kafka, topic, isolation="read_committed")] == [0, 1, 2, 3, 10]
 
-    controls = [line["control"] for line in read_log(*kafka.logs(topic)) if "control" in line]
-    assert [control["type"] for control in controls] == ["COMMIT", "ABORT"]
+    assert controls(kafka, topic) == ["COMMIT", "ABORT"]
+
+
+def controls(kafka: KafkaBroker, topic: str) -> list[str]:
+    return [line["control"]["type"] for line in read_log(*kafka.logs(topic)) if "control" in line]

@@ -149,6 +149,7 @@ REFUSED_ROWS = [
     ("timestamp", pa.array([0, None], pa.timestamp("us")), 1, "is null"),
     ("timestamp", pa.array([0, -2]), 1, "is -2 ms"),
     ("timestamp", pa.array([0, -1001], pa.timestamp("us")), 1, "is -2 ms"),
+    ("timestamp", pa.array([0, -500], pa.timestamp("us")), 1, "is -500 us"),
     ("timestamp", pa.array([0, 2**61], pa.timestamp("s")), 1, "is more than 2^63 - 1 ms"),
     ("timestampType", pa.array([0, 2]), 1, "is 2; there are -1 (NoTimestampType), 0 (CreateTime), 1 (LogAppendTime)"),
     ("timestampType", pa.array(["CreateTime", "x"]), 1, "is 'x'; there are NoTimestampType, CreateTime, LogAppendTime"),

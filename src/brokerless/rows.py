@@ -324,8 +324,10 @@ def _milliseconds(column: Column, refuse: _Refuse) -> Column:
             refuse.row(_first(column, lambda part: part.cast(pa.timestamp("ms"))), "is more than 2^63 - 1 ms")
     if unit == "ms":
         return column.view(pa.int64())
-    finer = arrow.numbers(column.view(pa.int64()), np.int64)
-    return arrow.column_of_numbers(pa.int64(), finer // (1_000 if unit == "us" else 1_000_000))
+    finer, step = arrow.numbers(column.view(pa.int64()), np.int64), 1_000 if unit == "us" else 1_000_000
+    # Cut off, these would be -1 ms, which says that there is none.
+    refuse.where((finer < -1) & (finer > -step), lambda row: f"is {finer[row]} {unit}, and Kafka has none before 1970")
+    return arrow.column_of_numbers(pa.int64(), finer // step)
 
 
 def _timestamp_type(column: Column, refuse: _Refuse) -> Column:

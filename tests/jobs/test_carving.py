@@ -39,6 +39,7 @@ def test_batches_are_carved_out_of_a_disk(tmp_path: Path) -> None:
     assert sum(len(each) for each in found[3:]) == len(compacted)
     assert sum(each.bytes for each in carved) == sum(log.stat().st_size for log in logs)
     assert not [each for each in brokerless.open(tmp_path / "to").verify() if each.severity != "info"]
+    assert len({path.read_text() for path in (tmp_path / "to").glob("*/partition.metadata")}) == 1
 
 
 def test_nothing_is_carved_out_of_chance(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import brokerless
 from brokerless.batcher import BatchSettings
-from brokerless.errors import UnwritableError, UsageError
+from brokerless.errors import RefusedError, UnwritableError, UsageError
 from brokerless.jobs.load import Placement, load
 from brokerless.log.config import LogConfig
 from brokerless.rows import RowError
@@ -264,6 +264,14 @@ def test_an_id_is_that_of_the_topics_other_partitions_or_refused(tmp_path: Path)
     for dry_run in (False, True):
         with pytest.raises(UsageError, match=f"the partitions of t that are there have the ID {id}"):
             load([batch], str(tmp_path), other, dry_run=dry_run)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_record_larger_than_a_segment_is_refused_by_a_dry_run_too(dry_run: bool, tmp_path: Path) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": [bytes(2000)]})
+    with pytest.raises(RefusedError, match=r"more bytes than a segment, which has 1000 at most \(segment.bytes\)"):
+        load([rows], str(tmp_path / "to"), Placement("t", 0), config=LogConfig(segment_bytes=1000), dry_run=dry_run)
+    assert not list(tmp_path.glob("to/*-*"))
 
 
 def test_a_dry_run_writes_nothing_and_tells_the_same(tmp_path: Path) -> None:

@@ -188,6 +188,12 @@ def test_a_preallocated_index_is_empty_however_large_it_is(parse: Any) -> None:
     assert (len(index.offsets), index.findings) == (0, ())
 
 
+def test_twelve_zero_bytes_are_an_entry_of_a_time_index() -> None:
+    """As a segment is closed whose largest timestamp is 0, that of its first record (``TimeIndex.maybeAppend``)."""
+    index = parse_time_index(np.zeros(12, np.uint8), "100.timeindex", 100)
+    assert (index.timestamps.tolist(), index.offsets.tolist(), index.findings) == ([0], [100], ())
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_noise_is_read_as_an_index_without_raising(seed: int) -> None:
     noise = np.frombuffer(np.random.default_rng(seed).bytes(seed * 17), np.uint8)

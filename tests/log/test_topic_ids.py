@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.log.whole_batches import batch
 
 import brokerless
 from brokerless.errors import UsageError
+from brokerless.jobs.load import load
 from brokerless.jobs.merge import Merge
 from brokerless.jobs.merge import plan as plan_merge
+from brokerless.jobs.places import Placement
 from brokerless.jobs.salvage import Salvage
 from brokerless.jobs.salvage import plan as plan_salvage
 from brokerless.log.bulk import PartitionOutput
@@ -84,11 +87,19 @@ def test_partitions_that_do_not_know_their_topic_get_the_id_of_those_that_do(tmp
     assert topic_id_there(tmp_path / "to", "order") is None
 
 
-def test_of_two_that_write_a_new_topic_at_once_the_second_one_is_refused(tmp_path: Path) -> None:
-    with PartitionOutput(tmp_path / "", "orders", 0) as first, PartitionOutput(tmp_path / "", "orders", 1) as second:
-        first.append(batch(0))
-        second.append(batch(0))
-        second.commit()
-        with pytest.raises(UsageError, match="meanwhile somebody else has written partitions of orders, with the ID"):
-            first.commit()
+def test_of_two_that_load_a_new_topic_at_once_the_second_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("brokerless.jobs.load._GROUP", 1)  # each batch is written as it comes
+    rows = pa.RecordBatch.from_pydict({"value": [b"one"]})
+
+    def slowly() -> Iterator[pa.RecordBatch]:
+        yield rows
+        load([rows], str(tmp_path), Placement("orders", 1))
+        yield rows
+
+    with pytest.raises(UsageError, match="meanwhile somebody else has written partitions of orders, with the ID"):
+        load(slowly(), str(tmp_path), Placement("orders", 0))
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["orders-1"]
+    load([rows], str(tmp_path), Placement("orders", 0))
+    assert len(ids(tmp_path)) == 1

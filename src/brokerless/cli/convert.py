@@ -149,9 +149,13 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
         output.say("aborted records are kept like all others, if there are any; --isolation read_committed drops them")
     for each in results:
         if each.damages:
+            refused = next((damage for damage in each.damages if damage.kind == "batch-refused"), None)
             path = each.task.source.path
-            output.say(f"{each.task.name} was not written, as it is damaged: see brokerless verify {path}")
-    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+            damaged = f"was not written, as it is damaged: see brokerless verify {path}"
+            output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
+    what = f"written to {options.to}" if written else "nothing was written"
+    if options.dry_run:
+        what = "nothing was written, as in a dry run"
     before = sum(each.totals.bytes_in for each in written)
     after = sum(each.totals.bytes_out for each in written)
     output.line("")

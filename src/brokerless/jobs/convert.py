@@ -25,6 +25,7 @@ from brokerless.format.convert import LOST, Converter, Target, Totals
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, note_directory, note_file
 from brokerless.log import names
+from brokerless.log.appending import check_sizes, whole_batches
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint
@@ -168,11 +169,10 @@ def plan(
         found[name] = each
         if to.exists(name):
             raise UsageError(f"{to.join(name)}: this partition exists already; write to another directory")
-    own = ((each.topic or "", topic_id_of(each, storage_options), each.path) for each in partitions)
-    topic_ids = choose_topic_ids(to, own)
+    own = [(each.topic or "", topic_id_of(each, storage_options), each.path) for each in partitions]
     return [
-        Task(each, each.topic or "", each.partition or 0, to, topic_ids[each.topic or ""], conversion, storage_options)
-        for each in partitions
+        Task(each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options)
+        for each, topic_id in zip(partitions, choose_topic_ids(to, own), strict=True)
     ]
 
 
@@ -227,6 +227,8 @@ def run_task(task: Task, done: Done) -> Value:
             for buffer in reading.buffers(converter, done):
                 if output is not None and len(buffer):
                     output.append(buffer)
+                elif len(buffer):
+                    check_sizes(whole_batches(buffer, computed=True), task.conversion.config)
                 del buffer  # a huge one is not to stay beside the next
         except (RefusedError, UsageError) as error:
             reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))

@@ -27,6 +27,7 @@ from brokerless.format.encode import Ratio
 from brokerless.jobs.encoders import AT_ONCE, Encoders
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
+from brokerless.log.appending import check_sizes
 from brokerless.log.assemble import id_of, owner_of, partitions_of, prepare, remove_unused
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
@@ -35,7 +36,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.opening import checked_name
 from brokerless.log.storage import StorageOptions
-from brokerless.log.topic_ids import topic_id_there
+from brokerless.log.topic_ids import check_topic_ids, topic_id_there
 from brokerless.log.writer import Appended, unwritable
 from brokerless.rows import RowError, bounded, normalize
 
@@ -239,6 +240,7 @@ class Loader:
         loaded = self.loaded()
         try:
             if partitions:
+                check_topic_ids(self._directory, ((each.topic, each.directory) for each in partitions))
                 before(loaded, partitions)
                 commit(self._directory, partitions)
         except BaseException:
@@ -347,6 +349,8 @@ class Loader:
         if each.output is not None:
             self._writing.append(self._writer.submit(each.output.append, encoded.buffer, encoded.batches))
             self._wait_for_writes(AT_ONCE)
+        else:
+            check_sizes(encoded.batches, self._config)
         each.size += len(encoded.buffer)
 
     def _wait_for_writes(self, left: int) -> None:

@@ -146,15 +146,15 @@ def plan(
                 raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
             found.setdefault((each.topic, each.partition), []).append((each, notes))
     known = _topic_ids([each for copies in found.values() for each in copies], storage_options)
-    topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in found])
     tasks: list[Task] = []
     for (topic, partition), copies in sorted(found.items()):
         files = tuple(describe_files([each], notes, (), storage_options) for each, notes in copies)
-        task = Task(files, topic, partition, to, topic_ids[topic], merge, storage_options)
+        task = Task(files, topic, partition, to, "", merge, storage_options)
         if to.exists(task.name):
             raise UsageError(f"{to.join(task.name)}: this partition exists already; write to another directory")
         tasks.append(task)
-    return tasks
+    topic_ids = choose_topic_ids(to, [(task.topic, *known[task.topic]) for task in tasks])
+    return [replace(task, topic_id=each) for task, each in zip(tasks, topic_ids, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,9 +148,8 @@ def plan(
         topic_ids = {topic: topic_id for topic, topic_id, _ in own if topic_id is not None}
         for topic, partitions in _partitions(tasks).items():
             check_tables(to, topic, partitions, topic_ids.get(topic))
-    else:
-        topic_ids = choose_topic_ids(to, own)
-    return [replace(task, topic_id=topic_ids.get(task.topic)) for task in tasks]
+        return [replace(task, topic_id=topic_ids.get(task.topic)) for task in tasks]
+    return [replace(task, topic_id=each) for task, each in zip(tasks, choose_topic_ids(to, own), strict=True)]
 
 
 def salvage(

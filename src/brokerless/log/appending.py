@@ -47,16 +47,24 @@ def check_next(
     for wrong, reason, text in (
         (first < following, "OffsetsOutOfOrderException", "an offset that was there already"),
         (~batches.is_legacy & (last < first), "OffsetsOutOfOrderException", "a last offset before its first"),
-        (batches.sizes > config.segment_bytes, "RecordBatchTooLargeException", "more bytes than a segment"),
     ):
         if wrong.any():
             if reason == "OffsetsOutOfOrderException" and wrong[0] and first[0] < log_end_offset:
                 reason = "UnexpectedAppendOffsetException"
             raise _refused(batches, wrong, reason, text)
+    check_sizes(batches, config)
     has_producers = (batches.producer_id > layouts.NO_PRODUCER_ID).any()
     refused = producers.refusal(batches, buffer) if has_producers else None
     if refused is not None:
         raise RefusedError(refused.exception, f"batch {refused.row}, offset {refused.offset}: {refused.message}")
+
+
+def check_sizes(batches: Batches, config: LogConfig) -> None:
+    """Raises :class:`RefusedError` for a batch that is larger than a segment may be."""
+    wrong = batches.sizes > config.segment_bytes
+    if wrong.any():
+        text = f"more bytes than a segment, which has {config.segment_bytes} at most (segment.bytes)"
+        raise _refused(batches, wrong, "RecordBatchTooLargeException", text)
 
 
 def _refused(batches: Batches, wrong: NDArray[np.bool_], reason: str, text: str) -> RefusedError:

@@ -20,6 +20,7 @@ from brokerless.log.destination import Destination
 from brokerless.log.journal import committing, last_batch
 from brokerless.log.opening import DEFAULTS
 from brokerless.log.pieces import append_piece
+from brokerless.log.topic_ids import check_topic_ids
 from brokerless.log.writer import unwritable
 
 _OWNER = 16
@@ -67,6 +68,7 @@ def commit_pieces(
                     new.append(parts[0])
                 else:
                     made.append(_put_together(directory, parts, config))
+            check_topic_ids(directory, ((each.topic, each.directory) for each in (*new, *made)))
             before_commit([*new, *made])
             commit_held(directory, held, [*new, *made], growing, config, query)
         except BaseException:

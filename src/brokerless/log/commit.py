@@ -32,7 +32,6 @@ from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
 from brokerless.log.opening import DEFAULTS, reopen_log
 from brokerless.log.pieces import append_piece, check_behind
 from brokerless.log.tail import look
-from brokerless.log.topic_ids import check_topic_ids
 from brokerless.log.writer import unwritable
 
 Place = tuple[str, int]
@@ -101,7 +100,6 @@ def commit_held(
     growing = growing or {}
     for each in new:
         _check_new(at, each)
-    check_topic_ids(at, ((each.topic, each.directory) for each in new))
     for each in (piece for pieces in growing.values() for piece in pieces):
         _check_files(at, each)
     # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it.

@@ -257,6 +257,8 @@ def _entries(
     used = slots
     if is_preallocated:
         used = -(-_end_of_nonzero(data[: slots * entry.itemsize]) // entry.itemsize)
+        if not used and slots == 1 and entry == layouts.TIME_INDEX_ENTRY:
+            used = 1  # not room for one entry, but one: the first offset's timestamp is 0, and the largest
     return data[: used * entry.itemsize].view(entry), slots, findings
 
 

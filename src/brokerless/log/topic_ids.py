@@ -4,7 +4,7 @@ takes those with another for strays, renames them, and begins them anew, empty (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,27 +37,24 @@ def topic_id_there(directory: Path | Destination, topic: str) -> str | None:
     return None
 
 
-def choose_topic_ids(directory: Destination, sources: Iterable[tuple[str, str | None, str]]) -> dict[str, str]:
-    """The ID that each topic gets that is written to a log directory: that of its partitions that are there, or its
-    own, or else a random one. ``sources``: what is written: topic, its own ID if it has one, and the path of that.
+def choose_topic_ids(directory: Destination, sources: Sequence[tuple[str, str | None, str]]) -> list[str]:
+    """The IDs of partitions that are written to a log directory: their own, or that of their topic's partitions there,
+    or else of others of these, or a random one. ``sources``: of each, topic, its own ID if any, and its path.
 
-    Raises :class:`UsageError` where two differ.
+    Raises :class:`UsageError` for one that has another than those that are there.
     """
-    known: dict[str, tuple[str, str]] = {}
-    topics: set[str] = set()
+    topics = {topic for topic, _, _ in sources}
+    there = {topic: known for topic in topics if (known := topic_id_there(directory, topic)) is not None}
     for topic, own, path in sources:
-        if topic not in topics and (there := topic_id_there(directory, topic)) is not None:
-            known[topic] = there, f"the partitions of {topic} in {directory}"
-        topics.add(topic)
-        if own is None:
-            continue
-        first, where = known.setdefault(topic, (own, path))
-        if own != first:
+        if own is not None and there.get(topic, own) != own:
             raise UsageError(
-                f"{path} has the topic ID {own}, but {where} {first}: a broker serves partitions of one ID only. Write "
-                f"to another directory; or, if it is to be that topic's, read a copy without {names.PARTITION_METADATA}"
+                f"{path} has the topic ID {own}, but the partitions of {topic} in {directory} have {there[topic]}, and "
+                "a broker serves those of one ID only. Write to another directory; or, if it is to be that topic's, "
+                f"read a copy without {names.PARTITION_METADATA}"
             )
-    return {topic: known[topic][0] if topic in known else random_id() for topic in topics}
+    known = {topic: own for topic, own, _ in sources if own is not None} | there
+    new = {topic: random_id() for topic in topics}
+    return [own or known.get(topic) or new[topic] for topic, own, _ in sources]
 
 
 def check_topic_ids(directory: Destination, unnamed: Iterable[tuple[str, str]]) -> None:

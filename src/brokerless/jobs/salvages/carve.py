@@ -27,6 +27,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions, open_file
+from brokerless.log.topic_ids import topic_id_there
 
 TOPIC = "carved"
 
@@ -142,7 +143,10 @@ def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: Report) -> NDArray[np.bool_]:
     carving.directory.make()
     first, last = int(batches["first"][0]), int(batches["last"][-1])
-    with PartitionOutput(carving.directory, TOPIC, partition, carving.config, start_offset=first) as output:
+    topic_id = topic_id_there(carving.directory, TOPIC)
+    with PartitionOutput(
+        carving.directory, TOPIC, partition, carving.config, start_offset=first, topic_id=topic_id
+    ) as output:
         taken = write_batches(
             output, batches, [carving.path], report, lambda _: None, carving.limit, carving.storage_options
         )

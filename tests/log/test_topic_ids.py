@@ -20,7 +20,7 @@ from brokerless.jobs.salvage import plan as plan_salvage
 from brokerless.log.bulk import PartitionOutput
 from brokerless.log.checkpoints import load_partition_metadata
 from brokerless.log.directory import resolve
-from brokerless.log.topic_ids import topic_id_there
+from brokerless.log.topic_ids import topic_ids_there
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 
@@ -55,13 +55,12 @@ def by_merge(source: Path, to: Path) -> set[str | None]:
     return {each.topic_id for each in plan_merge([resolve(str(source))], str(to), Merge())}
 
 
-WAYS: list[Callable[[Path, Path], set[str | None]]] = [by_convert, by_salvage, by_merge]
+Way = Callable[[Path, Path], set[str | None]]
+WAYS: list[Way] = [by_convert, by_salvage, by_merge]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_partitions_of_another_topic_of_that_name_are_refused(
-    way: Callable[[Path, Path], set[str | None]], tmp_path: Path
-) -> None:
+def test_partitions_of_another_topic_of_that_name_are_refused(way: Way, tmp_path: Path) -> None:
     write(tmp_path / "to", 1, ONE)
     source = write(tmp_path / "source", 0, OTHER).parent
     with pytest.raises(UsageError, match=f"orders-0 has the topic ID {OTHER}, but the partitions of orders in .*{ONE}"):
@@ -70,9 +69,7 @@ def test_partitions_of_another_topic_of_that_name_are_refused(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_partitions_that_do_not_know_their_topic_get_the_id_that_is_there(
-    way: Callable[[Path, Path], set[str | None]], tmp_path: Path
-) -> None:
+def test_partitions_that_do_not_know_their_topic_get_the_id_that_is_there(way: Way, tmp_path: Path) -> None:
     write(tmp_path / "to", 1, ONE)
     source = write(tmp_path / "source", 0, None).parent
     assert way(source, tmp_path / "to") == {ONE}
@@ -83,8 +80,7 @@ def test_partitions_that_do_not_know_their_topic_get_the_id_of_those_that_do(tmp
     write(tmp_path / "source", 1, ONE)
     by_convert(tmp_path / "source", tmp_path / "to")
     assert ids(tmp_path / "to") == {ONE}
-    assert topic_id_there(tmp_path / "to", "orders") == ONE
-    assert topic_id_there(tmp_path / "to", "order") is None
+    assert topic_ids_there(tmp_path / "to", {"orders", "order"}) == {"orders": ONE}
 
 
 def test_of_two_that_load_a_new_topic_at_once_the_second_one_is_refused(

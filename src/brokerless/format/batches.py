@@ -310,7 +310,7 @@ def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.b
 
 def compute_checksums(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.int64]:
     """The checksum of each batch's bytes as Kafka computes it; int64, -1 where it is too small to have one."""
-    if plain_checksum.is_worth(int((batches.ends - batches.positions).sum())):
+    if plain_checksum.is_worth(int(batches.sizes.sum())):
         crc32_ranges, crc32c_ranges = plain_checksum.crc32_ranges, plain_checksum.crc32c_ranges
     else:
         from brokerless.format.checksum import crc32_ranges, crc32c_ranges

@@ -36,7 +36,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.opening import checked_name
 from brokerless.log.storage import StorageOptions
-from brokerless.log.topic_ids import check_topic_ids, topic_id_there
+from brokerless.log.topic_ids import check_topic_ids, topic_ids_there
 from brokerless.log.writer import Appended, unwritable
 from brokerless.rows import RowError, bounded, normalize
 
@@ -331,7 +331,7 @@ class Loader:
             )
 
     def _choose_id(self, topic: str) -> str:
-        there, asked = topic_id_there(self._directory, topic), self._topic_id
+        there, asked = topic_ids_there(self._directory, {topic}).get(topic), self._topic_id
         if asked is not None and there not in (None, asked):
             raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
         return asked or there or (random_id() if self._job is None else id_of(self._job, topic))

@@ -146,15 +146,19 @@ def plan(
                 raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
             found.setdefault((each.topic, each.partition), []).append((each, notes))
     known = _topic_ids([each for copies in found.values() for each in copies], storage_options)
-    tasks: list[Task] = []
-    for (topic, partition), copies in sorted(found.items()):
-        files = tuple(describe_files([each], notes, (), storage_options) for each, notes in copies)
-        task = Task(files, topic, partition, to, "", merge, storage_options)
-        if to.exists(task.name):
-            raise UsageError(f"{to.join(task.name)}: this partition exists already; write to another directory")
-        tasks.append(task)
-    topic_ids = choose_topic_ids(to, [(task.topic, *known[task.topic]) for task in tasks])
-    return [replace(task, topic_id=each) for task, each in zip(tasks, topic_ids, strict=True)]
+    places = sorted(found)
+    for place in places:
+        if to.exists(names.partition_directory(*place)):
+            path = to.join(names.partition_directory(*place))
+            raise UsageError(f"{path}: this partition exists already; write to another directory")
+    topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
+    return [
+        Task(
+            tuple(describe_files([each], notes, (), storage_options) for each, notes in found[place]),
+            *place, to, topic_id, merge, storage_options,
+        )
+        for place, topic_id in zip(places, topic_ids, strict=True)
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

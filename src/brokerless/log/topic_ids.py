@@ -4,7 +4,7 @@ takes those with another for strays, renames them, and begins them anew, empty (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,17 +24,17 @@ def topic_id_of(source: PartitionPath, storage_options: StorageOptions | None) -
     return load_partition_metadata(source.partition_metadata.path, storage_options).topic_id
 
 
-def topic_id_there(directory: Path | Destination, topic: str) -> str | None:
-    """The ID that a topic's partitions have in a log directory, in base64 as in ``partition.metadata``; None without
-    any."""
-    at = Destination.of(directory)
-    for each in at.entries():
+def topic_ids_there(directory: Path | Destination, topics: Collection[str]) -> dict[str, str]:
+    """The IDs that topics' partitions have in a log directory, in base64 as in ``partition.metadata``; of those that
+    have any."""
+    at, known = Destination.of(directory), dict[str, str]()
+    for each in at.entries() if topics else ():
         found = names.parse_partition_directory(each.name)
-        if found is not None and found.topic == topic and found.state == "live":
-            known = _noted(at, each.name)
-            if known is not None:
-                return known
-    return None
+        if found is not None and found.state == "live" and found.topic in topics and found.topic not in known:
+            topic_id = _noted(at, each.name)
+            if topic_id is not None:
+                known[found.topic] = topic_id
+    return known
 
 
 def choose_topic_ids(directory: Destination, sources: Sequence[tuple[str, str | None, str]]) -> list[str]:
@@ -44,7 +44,7 @@ def choose_topic_ids(directory: Destination, sources: Sequence[tuple[str, str | 
     Raises :class:`UsageError` for one that has another than those that are there.
     """
     topics = {topic for topic, _, _ in sources}
-    there = {topic: known for topic in topics if (known := topic_id_there(directory, topic)) is not None}
+    there = topic_ids_there(directory, topics)
     for topic, own, path in sources:
         if own is not None and there.get(topic, own) != own:
             raise UsageError(
@@ -60,9 +60,9 @@ def choose_topic_ids(directory: Destination, sources: Sequence[tuple[str, str | 
 def check_topic_ids(directory: Destination, unnamed: Iterable[tuple[str, str]]) -> None:
     """Raises :class:`UsageError` if new partitions have another ID than those of their topic that are there by now.
     ``unnamed``: the topic of each, and its directory, which has no name yet; those of one topic have one ID."""
-    for topic, name in dict(unnamed).items():
-        there, own = topic_id_there(directory, topic), _noted(directory, name)
-        if None not in (there, own) and there != own:
+    new = dict(unnamed)
+    for topic, there in topic_ids_there(directory, new).items():
+        if _noted(directory, new[topic]) not in (None, there):
             raise UsageError(
                 f"{directory}: meanwhile somebody else has written partitions of {topic}, with the ID {there}, and a "
                 "broker serves partitions of one ID only; nothing was added, so run this again"

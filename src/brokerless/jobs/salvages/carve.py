@@ -27,7 +27,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions, open_file
-from brokerless.log.topic_ids import topic_id_there
+from brokerless.log.topic_ids import topic_ids_there
 
 TOPIC = "carved"
 
@@ -143,7 +143,7 @@ def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: Report) -> NDArray[np.bool_]:
     carving.directory.make()
     first, last = int(batches["first"][0]), int(batches["last"][-1])
-    topic_id = topic_id_there(carving.directory, TOPIC)
+    topic_id = topic_ids_there(carving.directory, {TOPIC}).get(TOPIC)
     with PartitionOutput(
         carving.directory, TOPIC, partition, carving.config, start_offset=first, topic_id=topic_id
     ) as output:

@@ -36,11 +36,12 @@ from brokerless.jobs.audits.transactions import OpenTransaction, Transactions
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
 from brokerless.jobs.verify import Seen, check_indexes, check_notes, verify_file
 from brokerless.log import names
-from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties, load_partition_metadata
+from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
 from brokerless.log.segment import Chunk, open_segments
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.summary import Summary, add_chunk
+from brokerless.log.topic_ids import topic_id_of
 from brokerless.logs import Partition
 
 MOST_OF_A_KIND = 1000
@@ -98,7 +99,7 @@ def audit_partition(
         if counts[finding.kind] <= MOST_OF_A_KIND:
             kept.append(finding)
     metadata = partition.partition_metadata
-    topic_id = None if metadata is None else load_partition_metadata(metadata.path, storage_options).topic_id
+    topic_id = topic_id_of(partition, storage_options)
     return PartitionAudit(
         partition.topic,
         partition.partition,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from brokerless.batcher import Batcher, BatchSettings, Cut, encode, observe
+from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, encode, observe
 from brokerless.errors import UsageError
 from brokerless.format.batches import Batches, read_headers, walk
 from brokerless.format.encode import Ratio
@@ -32,9 +32,9 @@ def take(batcher: Batcher, *parts: pa.RecordBatch) -> bytes:
     """All bytes of the parts' batches."""
     encoder, buffers, number = batcher.settings.encoder(), list[bytes](), 0
 
-    def encoded(cuts: Iterator[Cut]) -> None:
-        for cut in cuts:
-            done = encode(encoder, cut)
+    def encoded(pieces: Iterator[Cut | Encoded]) -> None:
+        for piece in pieces:
+            done = piece if isinstance(piece, Encoded) else encode(encoder, piece)
             observe(batcher.ratio, done, batcher.settings)
             buffers.append(bytes(done.buffer))
 
@@ -50,23 +50,29 @@ def batches(data: bytes) -> Batches:
     return read_headers(buffer, walk(buffer).positions)
 
 
-@settings(deadline=None, max_examples=30)
-@given(cuts=st.lists(st.integers(1, 299), unique=True, max_size=5), batch_size=st.sampled_from([0, 300, 1000, 10**6]))
-def test_batches_are_the_same_however_rows_come(cuts: list[int], batch_size: int) -> None:
+@settings(deadline=None, max_examples=60)
+@given(
+    cuts=st.lists(st.integers(1, 299), unique=True, max_size=5),
+    batch_size=st.sampled_from([0, 300, 1000, 10**6]),
+    magic=st.sampled_from([1, 2]),
+)
+def test_batches_are_the_same_however_rows_come(cuts: list[int], batch_size: int, magic: int) -> None:
     all_rows = rows(300)
     edges = [0, *sorted(cuts), 300]
     parts = [all_rows.slice(start, end - start) for start, end in pairwise(edges)]
-    whole = take(batcher(batch_size=batch_size), all_rows)
-    assert take(batcher(batch_size=batch_size), *parts) == whole
-    assert batches(whole).count.sum() == 300
-    assert (len(batches(whole)) == 300) == (batch_size == 0)
+    whole = take(batcher(batch_size=batch_size, message_format=magic), all_rows)
+    assert take(batcher(batch_size=batch_size, message_format=magic), *parts) == whole
+    found = batches(whole)
+    assert (found.count.sum() if magic == 2 else len(found)) == 300
+    assert (len(found) == 300) == (batch_size == 0 or magic == 1)
 
 
-def test_only_rows_of_a_batch_that_is_not_full_wait() -> None:
-    each = batcher(batch_size=1000)
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_only_what_is_of_a_batch_that_is_not_full_waits(codec: str) -> None:
+    each = batcher(batch_size=1000, compression_type=codec)
     for start in range(0, 2000, 100):
         for _ in each.add(rows(100), np.arange(start, start + 100)):
-            assert each.waiting_bytes == 0
+            assert each.waiting_bytes <= (1000 if codec == "none" else 0)
         assert 0 < each.waiting_bytes < 5000
     assert len(list(each.finish())) == 1
     assert (each.waiting_bytes, list(each.finish())) == (0, [])

@@ -16,6 +16,7 @@ from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.columns import Columns
 from brokerless.format.encode import Encoder, Ratio, cut, headers_of
+from brokerless.format.filling import Filler
 from brokerless.log.appending import whole_batches
 from brokerless.rows import LAST_OFFSET, RowError
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
@@ -29,7 +30,7 @@ _FEW = 64
 _AT_ONCE = 32
 """Batches that are cut and encoded at once, if they are compressed: between two looks at the estimate of that."""
 _BYTES_AT_ONCE = 4 << 20
-"""The same for batches that are not compressed: what is encoded should be in the cache still when it is written."""
+"""The same for messages that are not compressed."""
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 _SCHEMA = pa.schema([RECORDS.field(name) for name in _COLUMNS])
 
@@ -90,6 +91,12 @@ def encode(encoder: Encoder, cut: Cut) -> Encoded:
     return Encoded(buffer, whole_batches(buffer, computed=True), encoder.payloads, encoder.uncompressed)
 
 
+def _whole(buffer: NDArray[np.uint8]) -> Encoded:
+    batches = whole_batches(buffer, computed=True)
+    payloads = batches.sizes - layouts.BATCH_V2_SIZE
+    return Encoded(buffer, batches, payloads, payloads)
+
+
 def observe(ratio: Ratio, encoded: Encoded, settings: BatchSettings) -> None:
     """Corrects the estimate by how well these batches were compressed, if they were."""
     if settings.compression_type != "none":
@@ -111,20 +118,28 @@ class Batcher:
         self.settings = settings
         self.ratio = ratio
         self._timestamp = timestamp
+        is_plain = (settings.compression_type, settings.message_format) == ("none", layouts.MAGIC_V2)
+        self._filler = Filler(settings.batch_size) if is_plain else None
         self._left: pa.RecordBatch | None = None
 
     @property
     def waiting_bytes(self) -> int:
+        if self._filler is not None:
+            return self._filler.waiting_bytes
         return 0 if self._left is None else self._left.nbytes
 
-    def add(self, rows: pa.RecordBatch, numbers: Int64s) -> Iterator[Cut]:
-        """Those batches that are full now, some at a time. ``rows``: as :func:`rows.normalize` gives them, one or more;
-        ``numbers``: the number of each in the input, shape ``(len(rows),)``, for errors.
+    def add(self, rows: pa.RecordBatch, numbers: Int64s) -> Iterator[Cut | Encoded]:
+        """Those batches that are full now, some at a time: cut, or encoded already where that takes no longer.
+        ``rows``: as :func:`rows.normalize` gives them, one or more; ``numbers``: the number of each in the input, shape
+        ``(len(rows),)``, for errors.
 
         Raises :class:`RowError` if offsets do not rise, or the format cannot hold what a row has.
         """
         batch = self._complete(rows, numbers)
         self.records += batch.num_rows
+        if self._filler is not None:
+            yield from map(_whole, self._filler.add(columns_of(batch)))
+            return
         left, self._left = self._left, None
         if left is not None:
             # Copying all rows behind those that are left would take longer than cutting them: enough for a few batches.
@@ -140,8 +155,10 @@ class Batcher:
                 batch = pa.concat_batches([left, batch.slice(head)])
         yield from self._cut(batch, is_last=False)
 
-    def finish(self) -> Iterator[Cut]:
+    def finish(self) -> Iterator[Cut | Encoded]:
         """The last batch, if there is one."""
+        if self._filler is not None:
+            yield from map(_whole, self._filler.finish())
         left, self._left = self._left, None
         if left is not None:
             yield from self._cut(left, is_last=True)
@@ -199,10 +216,7 @@ class Batcher:
         first = 0
         while first < batch.num_rows:
             if settings.compression_type == "none":
-                left = batch.nbytes * (batch.num_rows - first) // batch.num_rows
-                estimate, most = None, max(1, _BYTES_AT_ONCE // max(1, settings.batch_size))
-                if left < 1.5 * _BYTES_AT_ONCE:
-                    most = None  # one large piece takes less time than that and a small one
+                estimate, most = None, max(_AT_ONCE, _BYTES_AT_ONCE // max(1, settings.batch_size))
             else:
                 estimate, most = float(self.ratio.estimate), _AT_ONCE
             starts = cut(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)

@@ -26,6 +26,7 @@ from brokerless.format.builder import Builder, Facts, varint
 from brokerless.format.columns import Columns
 from brokerless.format.compression import Inflater
 from brokerless.format.encode import Encoder, Ratio, cut, headers_of
+from brokerless.format.filling import Filler
 from brokerless.schemas import RECORDS
 from brokerless.tables import columns_of
 
@@ -214,6 +215,17 @@ def test_record_by_record(kafkas: list[list[bytes]]) -> None:
 def test_from_columns(kafkas: list[list[bytes]]) -> None:
     for case, theirs in zip(some_cases(), kafkas, strict=True):
         compare(case, encoded(case), theirs)
+
+
+@pytest.mark.xdist_group("kafka")
+def test_filled_as_rows_come(kafkas: list[list[bytes]]) -> None:
+    compared = 0
+    for case, theirs in zip(some_cases(), kafkas, strict=True):
+        if (case.magic, case.codec, case.facts) == (2, "none", Facts(case.facts.base_offset)):
+            filler = Filler(case.batch_size)
+            compare(case, [bytes(part) for part in (*filler.add(as_columns(case)), *filler.finish())], theirs)
+            compared += 1
+    assert compared > 15
 
 
 def test_a_closed_batch_stays_as_it_is() -> None:

@@ -194,7 +194,7 @@ def test_offsets_that_no_batch_can_have_are_refused() -> None:
 
 
 def test_a_batch_of_two_gigabytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode, "_LARGEST", 60)
+    monkeypatch.setattr(encode, "LARGEST", 60)
     columns = some_columns(0)
     columns.value_data, columns.value_ends = np.full(100, 65, np.uint8), np.array([0, 100], np.int32)
     starts = np.array([0, 1])

@@ -24,11 +24,11 @@ from brokerless.format.compressor import compressor
 
 Int64s = NDArray[np.int64]
 
-_SLACK = 64
+SLACK = 64
 """Bytes behind what is written, as the kernels need them."""
 _GROUP = 1 << 18
 """Bytes of records that are written at once before they are compressed: few enough to stay in the cache."""
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
 _RECORD_OVERHEAD, _HEADER_OVERHEAD = 36, 10
 """Bytes of varints and attributes that a v2 record, and a header of it, have at most."""
 
@@ -90,7 +90,7 @@ def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
     """Headers for batches of the rows ``starts[i]`` to ``starts[i + 1]``, each of one row at least: shape ``(n,)``,
     :data:`layouts.BATCH_V2`. Without a producer or leader epoch; the timestamp type is that of the first row."""
     firsts, lasts = starts[:-1], starts[1:] - 1
-    headers = np.zeros(len(firsts), layouts.BATCH_V2)
+    headers = headers_without_producer(len(firsts))
     offset, timestamp = columns.offset, columns.timestamp
     headers["base_offset"] = offset[firsts]
     headers["last_offset_delta"] = offset[lasts] - offset[firsts]
@@ -100,6 +100,12 @@ def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
     is_append_time = columns.timestamp_type[firsts] == layouts.LOG_APPEND_TIME
     headers["attributes"] = np.where(is_append_time, layouts.TIMESTAMP_TYPE_BIT, 0)
     headers["count"] = lasts + 1 - firsts
+    return headers
+
+
+def headers_without_producer(count: int) -> NDArray[np.void]:
+    """Headers without a producer or leader epoch, and nothing else in them."""
+    headers = np.zeros(count, layouts.BATCH_V2)
     headers["partition_leader_epoch"] = layouts.NO_PARTITION_LEADER_EPOCH
     headers["producer_id"] = layouts.NO_PRODUCER_ID
     headers["producer_epoch"] = layouts.NO_PRODUCER_EPOCH
@@ -110,13 +116,10 @@ def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
 def empty_batch(offset: int, leader_epoch: int) -> NDArray[np.uint8]:
     """A v2 batch without records, timestamp and producer that takes one offset, as compaction leaves batches
     (``DefaultRecordBatch.writeEmptyHeader``, 4.1.1)."""
-    header = np.zeros(1, layouts.BATCH_V2)
+    header = headers_without_producer(1)
     header["base_offset"] = offset
     header["partition_leader_epoch"] = leader_epoch
     header["base_timestamp"] = header["max_timestamp"] = layouts.NO_TIMESTAMP
-    header["producer_id"] = layouts.NO_PRODUCER_ID
-    header["producer_epoch"] = layouts.NO_PRODUCER_EPOCH
-    header["base_sequence"] = layouts.NO_SEQUENCE
     return Encoder().encode(no_columns(), np.zeros(2, np.int64), header)
 
 
@@ -165,20 +168,19 @@ class Encoder:
             return
         base = headers["base_offset"][filled].astype(np.int64)
         first, last = columns.offset[starts[filled]], columns.offset[starts[filled + 1] - 1]
-        wrong = (first < base) | (last - base > _LARGEST) | (last < first)
+        wrong = (first < base) | (last - base > LARGEST) | (last < first)
         if wrong.any():
             at = int(np.argmax(wrong))
             raise UsageError(f"offsets {first[at]} to {last[at]} do not fit into a batch from offset {base[at]} on")
 
     def _encode_v2(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
-        from brokerless.format.checksum import crc32c_ranges
         from brokerless.format.record_writers import write_records
 
         headers = headers.copy()
         bases = headers["base_offset"].astype(np.int64), headers["base_timestamp"].astype(np.int64)
         written = starts, *bases, *columns.contents()
         if self._compress is None:
-            buffer = block(_most_bytes(columns, starts) + _SLACK, np.uint8)
+            buffer = block(most_bytes(columns, int(starts[0]), int(starts[-1]), len(headers)) + SLACK, np.uint8)
             ends = np.empty(len(headers), np.int64)
             write_records(0, layouts.BATCH_V2_SIZE, *written, buffer, ends)
             positions = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
@@ -191,22 +193,16 @@ class Encoder:
                     reached = write_records(batch, 0, *written, scratch, ends)
                     if reached > batch:
                         yield scratch, ends[batch:reached]
-                    elif len(scratch) > _LARGEST:
-                        raise _too_large(len(scratch))
+                    elif len(scratch) > LARGEST:
+                        raise too_large(len(scratch))
                     else:
                         scratch = block(2 * len(scratch), np.uint8)
                     batch = reached
 
             buffer, positions, payloads, ends = self._compressed(pieces(), layouts.BATCH_V2_SIZE)
-        _check_sizes(payloads + layouts.BATCH_V2_SIZE)
-        headers["size"] = payloads + (layouts.BATCH_V2_SIZE - layouts.LOG_ENTRY_SIZE)
-        headers["magic"] = layouts.MAGIC_V2
-        codecs = np.where(payloads > 0, self._codec, 0)
-        headers["attributes"] = headers["attributes"].astype(np.int16) & ~layouts.CODEC_MASK | codecs
-        _put(buffer, positions, headers)
-        checksums = np.empty(len(headers), np.uint32)
-        crc32c_ranges(buffer, positions + layouts.BATCH_CRC_START, ends, checksums)
-        _put(buffer, positions + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
+        headers["attributes"] = headers["attributes"].astype(np.int16) & ~layouts.CODEC_MASK
+        headers["attributes"] |= np.where(payloads > 0, self._codec, 0)
+        complete(buffer, headers, positions, ends)
         return buffer[: int(ends[-1]) if len(ends) else 0]
 
     def _encode_messages(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
@@ -243,7 +239,7 @@ class Encoder:
         if self._compress is None:
             self.payloads = self.uncompressed = totals
             end = int(totals.sum())
-            buffer = block(end + _SLACK, np.uint8)
+            buffer = block(end + SLACK, np.uint8)
             write(0, len(headers), buffer)
             return buffer[:end]
 
@@ -251,7 +247,7 @@ class Encoder:
             groups = np.flatnonzero(np.diff(np.cumsum(totals) // _GROUP, prepend=-1))
             for begin, end in pairwise([*groups.tolist(), len(totals)]):
                 ends = np.cumsum(totals[begin:end])
-                scratch = block(int(ends[-1]) + _SLACK, np.uint8)
+                scratch = block(int(ends[-1]) + SLACK, np.uint8)
                 write(begin, end, scratch)
                 yield scratch, ends
 
@@ -292,22 +288,40 @@ class Encoder:
         payloads = self.payloads = np.array([len(data) for data in compressed], np.int64)
         ends = np.cumsum(payloads + header_size)
         places = ends - payloads
-        buffer = block((int(ends[-1]) if len(ends) else 0) + _SLACK, np.uint8)
+        buffer = block((int(ends[-1]) if len(ends) else 0) + SLACK, np.uint8)
         view = buffer.data
         for start, end, data in zip(places.tolist(), ends.tolist(), compressed, strict=True):
             view[start:end] = data
         return buffer, places - header_size, payloads, ends
 
 
-def _most_bytes(columns: Columns, starts: Int64s) -> int:
-    """Bytes that v2 batches without a codec take at most."""
-    first, last = starts[0], starts[-1]
+def complete(buffer: NDArray[np.uint8], headers: NDArray[np.void], positions: Int64s, ends: Int64s) -> None:
+    """Writes the headers of v2 batches to their places before the records that are there. Of ``headers``
+    (:data:`layouts.BATCH_V2`, shape ``(n,)``), size, magic and crc are filled in; ``positions``, ``ends``: where each
+    batch begins and ends.
+
+    Raises :class:`UsageError` for a batch of 2 GiB or more.
+    """
+    from brokerless.format.checksum import crc32c_ranges
+
+    sizes = ends - positions
+    _check_sizes(sizes)
+    headers["size"] = sizes - layouts.LOG_ENTRY_SIZE
+    headers["magic"] = layouts.MAGIC_V2
+    _put(buffer, positions, headers)
+    checksums = np.empty(len(headers), np.uint32)
+    crc32c_ranges(buffer, positions + layouts.BATCH_CRC_START, ends, checksums)
+    _put(buffer, positions + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
+
+
+def most_bytes(columns: Columns, first: int, last: int, batches: int) -> int:
+    """Bytes that the rows ``first`` to ``last`` take at most in so many v2 batches without a codec."""
     headers = columns.header_ends[first], columns.header_ends[last]
     rows = (columns.key_ends, first, last), (columns.value_ends, first, last)
     of_headers = (columns.header_key_ends, *headers), (columns.header_value_ends, *headers)
     data = sum(int(ends[end]) - int(ends[start]) for ends, start, end in (*rows, *of_headers))
-    overhead = _RECORD_OVERHEAD * int(last - first) + _HEADER_OVERHEAD * (int(headers[1]) - int(headers[0]))
-    return data + overhead + layouts.BATCH_V2_SIZE * (len(starts) - 1)
+    overhead = _RECORD_OVERHEAD * (last - first) + _HEADER_OVERHEAD * (int(headers[1]) - int(headers[0]))
+    return data + overhead + layouts.BATCH_V2_SIZE * batches
 
 
 def _runs(begin: int, end: int, *values: Int64s) -> list[slice]:
@@ -336,9 +350,9 @@ def _put_crc32(buffer: NDArray[np.uint8], positions: Int64s, ends: Int64s) -> No
 
 
 def _check_sizes(sizes: Int64s) -> None:
-    if len(sizes) and int(sizes.max()) > _LARGEST:
-        raise _too_large(int(sizes.max()))
+    if len(sizes) and int(sizes.max()) > LARGEST:
+        raise too_large(int(sizes.max()))
 
 
-def _too_large(size: int) -> UsageError:
+def too_large(size: int) -> UsageError:
     return UsageError(f"a batch of {size} bytes: Kafka's are smaller than 2 GiB; use a smaller batch size")

@@ -13,11 +13,12 @@ import numpy as np
 
 from brokerless.format.columns import CONTENTS_SIGNATURE
 from brokerless.format.kernel import inlined, kernel
+from brokerless.format.layouts import LOG_APPEND_TIME
 from brokerless.format.varint import size_of_varint, size_of_varlong, write_varint, write_varlong
 from brokerless.format.words import copy_value, store_u32_be, store_u64_be
 
 LARGEST_DELTA = 2**31 - 1
-_MESSAGE_OVERHEAD_V0, _MESSAGE_OVERHEAD_V1 = 26, 34
+_BATCH_HEADER, _MESSAGE_OVERHEAD_V0, _MESSAGE_OVERHEAD_V1 = 61, 26, 34
 
 
 @inlined
@@ -78,6 +79,33 @@ def _write_nullable(buffer, at, row, ends, null, data) -> int:
     return _write(buffer, at, row, ends, data)
 
 
+@inlined
+def _write_record(
+    buffer, at, body, row, offset_delta, timestamp_delta,
+    key_ends, key_null, key_data, value_ends, value_null, value_data,
+    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+) -> int:  # fmt: skip
+    """The record of a row, whose size after its length is ``body``; returns the position behind it."""
+    at = write_varint(buffer, at, body)
+    buffer[np.uint64(at)] = 0
+    at = write_varlong(buffer, at + 1, timestamp_delta)
+    at = write_varint(buffer, at, offset_delta)
+    at = _write_nullable(buffer, at, row, key_ends, key_null, key_data)
+    at = _write_nullable(buffer, at, row, value_ends, value_null, value_data)
+    first_header, last_header = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
+    at = write_varint(buffer, at, last_header - first_header)
+    for header in range(first_header, last_header):
+        at = _write(buffer, at, header, header_key_ends, header_key_data)
+        at = _write_nullable(buffer, at, header, header_value_ends, header_value_null, header_value_data)
+    return at
+
+
+@inlined
+def _is_full(write_limit: int, estimate: int, size: int, offset_delta: int) -> bool:
+    """Whether a batch that has records already takes no further one of ``size`` bytes."""
+    return write_limit < estimate + size or write_limit <= estimate or offset_delta > LARGEST_DELTA
+
+
 @kernel(f"int64(int64, int64, int64[::1], int64[::1], int64[::1], {CONTENTS_SIGNATURE}, uint8[::1], int64[::1])")
 def write_records(
     first, gap, starts, base_offsets, base_timestamps,
@@ -107,17 +135,11 @@ def write_records(
             )  # fmt: skip
             if at + body + 5 > room:
                 return batch
-            at = write_varint(buffer, at, body)
-            buffer[np.uint64(at)] = 0
-            at = write_varlong(buffer, at + 1, timestamp_delta)
-            at = write_varint(buffer, at, offset_delta)
-            at = _write_nullable(buffer, at, row, key_ends, key_null, key_data)
-            at = _write_nullable(buffer, at, row, value_ends, value_null, value_data)
-            first_header, last_header = np.int64(header_ends[row]), np.int64(header_ends[row + 1])
-            at = write_varint(buffer, at, last_header - first_header)
-            for header in range(first_header, last_header):
-                at = _write(buffer, at, header, header_key_ends, header_key_data)
-                at = _write_nullable(buffer, at, header, header_value_ends, header_value_null, header_value_data)
+            at = _write_record(
+                buffer, at, body, row, offset_delta, timestamp_delta,
+                key_ends, key_null, key_data, value_ends, value_null, value_data,
+                header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+            )  # fmt: skip
         ends[batch] = at
     return len(ends)
 
@@ -193,7 +215,9 @@ def cut_rows(
     empty for nowhere.
     """
     is_v0, is_v2, is_compressed = magic == 0, magic == 2, ratio > 0
-    header_size = 61 if is_v2 else (_MESSAGE_OVERHEAD_V0 if is_v0 else _MESSAGE_OVERHEAD_V1) if is_compressed else 0
+    header_size = (
+        _BATCH_HEADER if is_v2 else (_MESSAGE_OVERHEAD_V0 if is_v0 else _MESSAGE_OVERHEAD_V1) if is_compressed else 0
+    )
     batches, count = 0, 0
     written = np.int64(0)
     estimate = np.int64(0)
@@ -212,13 +236,7 @@ def cut_rows(
         else:
             delta = offset[row] - base_offset if count > 0 else 0
             size = _message_size(row, is_v0, key_ends, key_null, value_ends, value_null)
-        is_full = count > 0 and (
-            write_limit < estimate + size
-            or write_limit <= estimate
-            or delta > LARGEST_DELTA
-            or (len(breaks) > 0 and breaks[row] != 0)
-        )
-        if is_full:
+        if count > 0 and (_is_full(write_limit, estimate, size, delta) or (len(breaks) > 0 and breaks[row] != 0)):
             batches += 1
             starts[batches] = row
             count, written = 0, 0
@@ -236,3 +254,70 @@ def cut_rows(
         batches += 1
         starts[batches] = rows
     return batches
+
+
+END, COUNT, FIRST_OFFSET, LAST_OFFSET, FIRST_TIMESTAMP, MAX_TIMESTAMP, IS_APPEND_TIME = range(7)
+"""What :func:`fill_batches` notes of a batch."""
+
+
+@kernel(
+    f"UniTuple(int64, 2)(int64, int64, int64, Array(int8, 1, 'C', readonly=True), {CONTENTS_SIGNATURE}, "
+    "uint8[::1], int64[:, ::1])"
+)
+def fill_batches(
+    row, rows, write_limit, timestamp_types,
+    offset, timestamp, key_ends, key_null, key_data, value_ends, value_null, value_data,
+    header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+    buffer, batches,
+) -> tuple[int, int]:  # fmt: skip
+    """Appends v2 records from ``row`` on to the batch that is open, and to new ones when it is full, until all ``rows``
+    are written, the buffer has no room, or ``batches`` has none; returns the row to go on with, and the batch that is
+    open then.
+
+    ``batches``: shape ``(n, 7)``, of each batch :data:`END` (where its bytes end so far; the next one's begin there),
+    :data:`COUNT` and so on. The first one is open, and may have no records. The places of headers are left as they
+    are, and so are 64 bytes at the buffer's end: copies go in wide steps.
+    """
+    room = len(buffer) - 64
+    batch, start = np.int64(0), np.int64(0)
+    while row < rows:
+        at, count = batches[batch, END], batches[batch, COUNT]
+        offset_delta = timestamp_delta = np.int64(0)
+        if count > 0:
+            offset_delta = offset[row] - batches[batch, FIRST_OFFSET]
+            timestamp_delta = timestamp[row] - batches[batch, FIRST_TIMESTAMP]
+        body = _record_size(
+            row, offset_delta, timestamp_delta,
+            key_ends, key_null, value_ends, value_null,
+            header_ends, header_key_ends, header_value_ends, header_value_null,
+        )  # fmt: skip
+        is_append_time = np.int64(timestamp_types[row] == LOG_APPEND_TIME)
+        if count > 0 and (
+            _is_full(write_limit, at - start, size_of_varint(body) + body, offset_delta)
+            or is_append_time != batches[batch, IS_APPEND_TIME]
+            or (is_append_time != 0 and timestamp_delta != 0)
+        ):
+            if batch + 1 == len(batches):
+                break
+            batch, start = batch + 1, at
+            batches[batch, END] = at
+            batches[batch, COUNT] = 0
+            continue
+        if count == 0:
+            at += _BATCH_HEADER
+        if at + body + 5 > room:
+            break
+        if count == 0:
+            batches[batch, FIRST_OFFSET] = offset[row]
+            batches[batch, FIRST_TIMESTAMP] = batches[batch, MAX_TIMESTAMP] = timestamp[row]
+            batches[batch, IS_APPEND_TIME] = is_append_time
+        batches[batch, END] = _write_record(
+            buffer, at, body, row, offset_delta, timestamp_delta,
+            key_ends, key_null, key_data, value_ends, value_null, value_data,
+            header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
+        )  # fmt: skip
+        batches[batch, COUNT] = count + 1
+        batches[batch, LAST_OFFSET] = offset[row]
+        batches[batch, MAX_TIMESTAMP] = max(batches[batch, MAX_TIMESTAMP], timestamp[row])
+        row += 1
+    return row, batch

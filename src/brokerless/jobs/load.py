@@ -336,9 +336,12 @@ class Loader:
             raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
         return asked or there or (random_id() if self._job is None else id_of(self._job, topic))
 
-    def _append(self, each: _Open, cuts: Iterator[Cut]) -> None:
-        for cut in cuts:
-            self._waiting.append((each, self._encoders.submit(cut)))
+    def _append(self, each: _Open, pieces: Iterator[Cut | Encoded]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Encoded):
+                self._write_encoded(each, piece)
+                continue
+            self._waiting.append((each, self._encoders.submit(piece)))
             if len(self._waiting) > AT_ONCE:
                 self._write_oldest()
 
@@ -346,6 +349,9 @@ class Loader:
         each, future = self._waiting.popleft()
         encoded = future.result()
         observe(each.batcher.ratio, encoded, self._settings)
+        self._write_encoded(each, encoded)
+
+    def _write_encoded(self, each: _Open, encoded: Encoded) -> None:
         if each.output is not None:
             self._writing.append(self._writer.submit(each.output.append, encoded.buffer, encoded.batches))
             self._wait_for_writes(AT_ONCE)

@@ -50,7 +50,7 @@ def batches(data: bytes) -> Batches:
     return read_headers(buffer, walk(buffer).positions)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     cuts=st.lists(st.integers(1, 299), unique=True, max_size=5),
     batch_size=st.sampled_from([0, 300, 1000, 10**6]),

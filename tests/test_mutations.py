@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from aiokafka.record.util import calc_crc32c
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import brokerless
@@ -139,7 +139,7 @@ def read(path: Path) -> Read:
     return Read(batches, records, [finding for finding in told if finding.severity == "error"], verified)
 
 
-@settings(deadline=None, max_examples=250, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250)
 @given(mutation=MUTATIONS)
 def test_only_what_was_written_is_read(tmp_path_factory: Any, mutation: Mutation) -> None:
     data = mutated(mutation)

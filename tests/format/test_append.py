@@ -397,7 +397,7 @@ rows = st.lists(
     by_append_time=st.booleans(),
     first_offset=st.integers(0, 2**40),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_keys_values_headers_and_their_order_stay_and_offsets_are_consecutive(
     rows: list[Any],
     magic: int,

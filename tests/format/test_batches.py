@@ -41,7 +41,7 @@ def array(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint8)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(headers=st.lists(FIELDS, min_size=1, max_size=5), magic=st.sampled_from([2, 3, 127]))
 def test_fields_are_what_struct_unpacks(headers: list[Header], magic: int) -> None:
     headers = [header._replace(magic=magic) for header in headers]
@@ -67,7 +67,7 @@ def test_fields_are_what_struct_unpacks(headers: list[Header], magic: int) -> No
     assert not found.is_wrapper.any()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     offset=st.integers(-(2**63), 2**63 - 1),
     crc=st.integers(0, 2**32 - 1),
@@ -143,7 +143,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(data=mutated(), capacity=st.integers(1, 5))
 def test_python_kernel_and_twin_walk_alike(data: bytes, capacity: int) -> None:
     positions, stopped_at, throws = twin.chain(data)
@@ -156,7 +156,7 @@ def test_python_kernel_and_twin_walk_alike(data: bytes, capacity: int) -> None:
         assert (walked.positions.tolist(), walked.stopped_at, walked.stop) == (positions, stopped_at, stop)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(data=st.sampled_from(LOGS), limit=st.integers(0, 30), max_bytes=st.integers(1, 5000))
 def test_a_walk_ends_after_so_many_batches_or_bytes_and_can_go_on(data: bytes, limit: int, max_bytes: int) -> None:
     positions = twin.chain(data)[0]
@@ -188,7 +188,7 @@ def test_after_the_largest_sequence_comes_zero() -> None:
     assert increment_sequence(sequences, increments).tolist() == [0, 12, largest, 0, largest, 6]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(pairs=st.lists(st.tuples(st.integers(0, 2**31 - 1), INT32), min_size=1))
 def test_sequences_count_in_javas_arithmetic(pairs: list[tuple[int, int]]) -> None:
     sequences, increments = np.array(pairs, np.int32).T

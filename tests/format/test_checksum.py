@@ -74,7 +74,7 @@ def test_every_length_is_right_around_the_steps_of_the_kernels(length: int) -> N
     assert [one(crc, data, 3, 3 + length) for crc in CRC32] == [zlib.crc32(data[3 : 3 + length])] * 2
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 5000), count=st.integers(0, 20))
 def test_many_ranges_are_taken_at_once(seed: int, size: int, count: int) -> None:
     random = np.random.default_rng(seed)

@@ -145,7 +145,7 @@ def kafkas(asked: list[Line]) -> list[Any]:
 def examples(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
     found: list[Any] = []
 
-    @settings(max_examples=count, database=None, derandomize=True, deadline=None)
+    @settings(max_examples=count, database=None, derandomize=True)
     @given(strategy)
     def collect(example: Any) -> None:
         found.append(example)

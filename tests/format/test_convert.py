@@ -370,7 +370,7 @@ def log_of(batches: list[Any]) -> bytes:
 ROW_COLUMNS = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(BATCHES, st.lists(ANY_TARGET, min_size=1, max_size=4))
 def test_any_records_survive_any_chain_of_conversions(batches: list[Any], targets: list[Target]) -> None:
     log = log_of(batches)

@@ -115,7 +115,7 @@ def as_batch(records: list[dict[str, Any]], base_offset: int = 0) -> pa.RecordBa
     return pa.RecordBatch.from_pylist(rows, pa.schema([RECORDS.field(name) for name in names]))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     records=st.lists(RECORD, min_size=1, max_size=30),
     magic=st.sampled_from([0, 1, 2]),

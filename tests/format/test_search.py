@@ -105,7 +105,7 @@ def test_what_no_broker_writes_is_not_taken_for_a_batch_though_its_checksum_is_r
     assert find(write_batch(b"", **(whole | wrong))) is None
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     data=st.sampled_from(LOGS),
     edits=st.lists(

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from aiokafka.record.util import calc_crc32c
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.format.twin import chain
 from tests.golden import broker_data
@@ -259,7 +259,7 @@ INTERNAL = [
 CHANGES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=40)
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(st.sampled_from(INTERNAL), CHANGES, st.booleans())
 def test_changed_bytes_under_right_checksums_are_read_or_told(
     tmp_path_factory: pytest.TempPathFactory, source: Path, changes: list[tuple[float, int]], snapshots: bool

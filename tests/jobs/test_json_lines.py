@@ -54,7 +54,6 @@ ROWS = st.lists(
 NAMES = ["topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers", "isControl"]
 
 
-@settings(deadline=None)
 @given(rows=ROWS, mode=st.sampled_from(["auto", "base64"]))
 def test_what_was_written_is_read_again(rows: list[dict[str, Any]], mode: Any) -> None:
     schema = pa.schema([RECORDS.field(name) for name in NAMES])
@@ -111,7 +110,7 @@ def written(draw: st.DrawFn) -> bytes:
     return "".join(line + "\n" for line in lines).encode(errors="surrogatepass")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(text=written())
 def test_lines_without_spaces_are_read_at_once_and_as_one_by_one(text: bytes) -> None:
     found = at_once(text, "auto")
@@ -119,7 +118,7 @@ def test_lines_without_spaces_are_read_at_once_and_as_one_by_one(text: bytes) ->
     assert found == one_by_one(text, "auto")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     text=written(),
     at=st.floats(0, 1),

@@ -191,7 +191,7 @@ ROW = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     each=st.lists(st.tuples(ROW, st.integers(1, 2**33)), min_size=1, max_size=20),
     codec=st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]),

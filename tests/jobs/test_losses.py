@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.format.twin import write_batch, write_record
 from tests.jobs.test_salvage import run
@@ -22,7 +22,6 @@ from brokerless.jobs.salvages.sound import SOUND
 SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60) | st.just(TO_THE_END)), max_size=12)
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 50)), SPANS, st.integers(0, 30), st.integers(0, 60), st.booleans())
 def test_a_hole_has_the_regions_that_reach_into_it(
     offsets: set[int], spans: list[tuple[int, int]], start: int, end: int, is_compacted: bool

@@ -172,4 +172,4 @@ def damage_index(path: Path, damage: str) -> None:
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestLogMachine.settings = settings(max_examples=30, stateful_step_count=20)

@@ -207,7 +207,7 @@ def logs(draw: st.DrawFn) -> list[bytes]:
     return written
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(logs(), st.data())
 def test_a_log_may_be_followed_in_any_pieces_and_from_any_snapshot(written: list[bytes], data: st.DataObject) -> None:
     whole, update = follow(*written)

@@ -74,7 +74,7 @@ def written(batch: pa.RecordBatch, *args: Any) -> str:
     return b"".join(bytes(piece) for piece in jsonl.records(batch, *args)).decode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(rows, st.sampled_from(["auto", "base64"]), st.sets(st.sampled_from(NAMES)), st.integers(0, 3))
 def test_each_record_is_the_line_that_pythons_json_writes(
     rows: list[Row], mode: str, left_out: set[str], skipped: int
@@ -86,7 +86,7 @@ def test_each_record_is_the_line_that_pythons_json_writes(
     assert written(batch, mode) == "".join(twin(row, columns, mode) for row in rows[skipped:])
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows, st.sampled_from(["auto", "base64"]))
 def test_lines_that_outgrow_the_buffer_are_the_same(
     monkeypatch: pytest.MonkeyPatch, rows: list[Row], mode: str

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from brokerless.format import checksum, plain_checksum
-from brokerless.format.checksum import CRC32C_POLYNOMIAL, crc32_ranges, crc32c_ranges, slicing_tables
+from brokerless.format.checksum import crc32_ranges, crc32c_ranges, slicing_tables
 from brokerless.format.kernel import kernel
+from brokerless.format.plain_checksum import CRC32C_POLYNOMIAL
 
 SIGNATURE = "void(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], uint32[::1])"
 

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format.kernel import inlined, kernel
+from brokerless.format.plain_checksum import CRC32C_POLYNOMIAL
 from brokerless.format.words import CRC32C_INSTRUCTION, crc32c_word, load_u64
 
 CRC32_POLYNOMIAL = 0xEDB88320
-CRC32C_POLYNOMIAL = 0x82F63B78
 _STREAM = 256
 """Bytes of each of the three streams: longer joins less, shorter lets the processor fetch ahead."""
 

@@ -12,7 +12,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
-_POLYNOMIAL = 0x82F63B78
+CRC32C_POLYNOMIAL = 0x82F63B78
 _BEFORE_NUMBA = 8 << 20
 """So many bytes are checked here by a process: by then, importing Numba would have paid off."""
 _checked = 0
@@ -30,7 +30,7 @@ def is_worth(size: int) -> bool:
 def _table() -> list[int]:
     remainders = list(range(256))
     for _ in range(8):
-        remainders = [(each >> 1) ^ (_POLYNOMIAL if each & 1 else 0) for each in remainders]
+        remainders = [(each >> 1) ^ (CRC32C_POLYNOMIAL if each & 1 else 0) for each in remainders]
     return remainders
 
 

@@ -27,7 +27,7 @@ from brokerless.jobs.audits.notes import (
     check_directory,
     check_lines,
     check_state,
-    check_topic_ids,
+    compare_topic_ids,
     running_broker,
 )
 from brokerless.jobs.audits.sequences import Sequences
@@ -175,7 +175,7 @@ def audit_directory(
     say of those partitions. Nothing of another path."""
     audits = list(audits)
     yield from check_directory(directory, notes, running_broker(notes) is not None, storage_options)
-    yield from check_topic_ids(
+    yield from compare_topic_ids(
         (each.topic, *each.topic_id)
         for each in audits
         if each.topic is not None and each.topic_id is not None and each.state == "live"

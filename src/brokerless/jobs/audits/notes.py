@@ -172,7 +172,7 @@ _STATES: Mapping[str, tuple[Severity, str, str]] = {
 }
 
 
-def check_topic_ids(topic_ids: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
+def compare_topic_ids(topic_ids: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
     """Partitions of one topic with another topic ID: (topic, ID, path of partition.metadata)."""
     first: dict[str, str] = {}
     for topic, topic_id, path in topic_ids:

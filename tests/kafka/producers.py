@@ -197,11 +197,13 @@ def consume(
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "isolation.level": isolation,
+        "fetch.wait.max.ms": 10,  # at the end, the broker waits for as long
         "log_level": 3,
     }
     consumer = Consumer(conf)
     found: list[Consumed] = []
     try:
+        consumer.list_topics(topic, timeout=30)  # or else it finds no leader at first, and asks again 0.5 s later
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         while True:
             message = consumer.poll(30)

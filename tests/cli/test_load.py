@@ -161,6 +161,22 @@ def test_a_level_and_a_batch_size_are_as_asked_for(run: Run, tmp_path: Path) -> 
     assert sizes["best"] < sizes["fast"] < sizes["small"]
 
 
+def test_zero_bytes_are_a_batch_for_each_record_and_an_index_entry_for_each_batch_but_the_first(
+    run: Run, tmp_path: Path
+) -> None:
+    """What Kafka makes of these settings is in tests/kafka/test_loaded.py."""
+    options = ("--batch-size", 0, "--index-interval-bytes", 0)
+    for to, command in (
+        ("one", ("load", parquet(tmp_path / "f.parquet"), "-t", "t", *options)),
+        ("many", ("load", tmp_path / "f.parquet", "-t", "t")),
+        ("other", ("convert", tmp_path / "many", "--batch-size", 0, "--codec", "gzip")),
+    ):
+        assert run(*command, "--to", tmp_path / to).exit_code == 0
+    counts = {to: [row["count"] for row in run("batches", "--json", tmp_path / to).json] for to in ("one", "other")}
+    assert counts == {"one": [1] * 1000, "other": [1] * 1000}
+    assert (tmp_path / "one" / "t-0" / f"{0:020}.index").stat().st_size == 999 * 8
+
+
 def test_append_time_is_marked_where_the_topic_has_it(run: Run, tmp_path: Path) -> None:
     run(
         "load",

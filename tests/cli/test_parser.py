@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data, case
 
-from brokerless.cli.parser import size
+from brokerless.cli.parser import size, size_or_0
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,18 @@ from brokerless.cli.parser import size
     ],
 )
 def test_a_size_is_bytes_or_has_a_unit(text: str, number: int) -> None:
-    assert size(text) == number
+    assert size(text) == size_or_0(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5GB", "many", "1XB", "3GiB", "9" * 30])
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         size(text)
+    if text == "0":
+        assert size_or_0(text) == 0
+    else:
+        with pytest.raises(ArgumentTypeError):
+            size_or_0(text)
 
 
 @pytest.mark.parametrize("command", ["cat", "verify"])

@@ -26,7 +26,7 @@ def test_names_are_kafkas_in_any_case() -> None:
         "segment.ms": "60000",
         "segment.index.bytes": "4096",
         "index.interval.bytes": "0",
-        "batch.size": "100000",
+        "batch.size": "0",
         "message.timestamp.type": "LogAppendTime",
         "message.format.version": "3.0-IV1",
         "checkpointLocation": "/tmp/checkpoint",
@@ -34,7 +34,7 @@ def test_names_are_kafkas_in_any_case() -> None:
     expected = SinkOptions(
         Destination("/tmp/log"),
         Placement("Orders", partitions=12),
-        BatchSettings("zstd", -5, 100_000, 2, "LogAppendTime"),
+        BatchSettings("zstd", -5, 0, 2, "LogAppendTime"),
         LogConfig(1 << 20, 60_000, 4096, 0),
     )
     for names in (str, str.lower, str.upper):

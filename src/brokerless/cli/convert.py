@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import UNUSABLE, Output, progress
-from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size
+from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size_or_0
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table
@@ -51,7 +51,7 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_level = "compression level, as compression.gzip.level and so on (Kafka's default)"
     add("--level", type=int, metavar="N", help=help_of_level)
     help_of_size = "pack records into batches as a producer with this batch.size does (batches stay as they are)"
-    add("--batch-size", type=size, metavar="SIZE", help=help_of_size)
+    add("--batch-size", type=size_or_0, metavar="SIZE", help=help_of_size)
     add_segment_bytes(parser)
     levels = ("read_uncommitted", "read_committed")
     add("--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided "

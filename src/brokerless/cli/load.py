@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output, progress
-from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size
+from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size_or_0
 from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
@@ -73,9 +73,10 @@ def add_options(parser: ArgumentParser) -> None:
         help="compression level, as compression.gzip.level and so on (Kafka's default)",
     )
     add("--format", choices=_FORMATS, default="v2", help="message format (v2)")
-    add("--batch-size", type=size, metavar="SIZE", help="batch.size of the producer (16KiB)")
+    help_of_size = "batch.size of the producer, 0 for a batch for each record (16KiB)"
+    add("--batch-size", type=size_or_0, metavar="SIZE", help=help_of_size)
     add_segment_bytes(parser)
-    add("--index-interval-bytes", type=size, metavar="SIZE", help="index.interval.bytes (4KiB)")
+    add("--index-interval-bytes", type=size_or_0, metavar="SIZE", help="index.interval.bytes (4KiB)")
     help_of_type = "message.timestamp.type, where no column says it (CreateTime)"
     add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)
     add("--timestamp", type=count, metavar="MS", help="of records that do not say it themselves, in ms since "
@@ -102,7 +103,7 @@ def run(options: Namespace) -> int:
     settings = BatchSettings(
         options.codec,
         options.level,
-        options.batch_size or BATCH_SIZE,
+        BATCH_SIZE if options.batch_size is None else options.batch_size,
         _FORMATS.index(options.format),
         options.timestamp_type,
     )

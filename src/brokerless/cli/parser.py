@@ -6,7 +6,7 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from brokerless.log.config import LogConfig
@@ -148,13 +148,23 @@ def count(text: str) -> int:
 
 
 def size(text: str) -> int:
-    """A number of bytes, as an option's ``type``: ``1000``, ``500MB``, ``1GiB``."""
+    """A number of bytes above 0, as an option's ``type``: ``1000``, ``500MB``, ``1GiB``."""
+    return size_or_0(text) or _no_size(text)
+
+
+def size_or_0(text: str) -> int:
+    """The same for settings of which Kafka takes 0 as well."""
     match = _SIZE.fullmatch(text)
-    if match is None or not (number := int(match[1]) * _UNITS[match[2].upper()]):
-        raise ArgumentTypeError(f"{text!r} is no number of bytes; give one as 1000000, 500MB or 1GiB")
+    if match is None:
+        _no_size(text)
+    number = int(match[1]) * _UNITS[match[2].upper()]
     if number > _LARGEST:
         raise ArgumentTypeError(f"{text!r} is more than the {_LARGEST} bytes that Kafka itself could hold")
     return number
+
+
+def _no_size(text: str) -> NoReturn:
+    raise ArgumentTypeError(f"{text!r} is no number of bytes; give one as 1000000, 500MB or 1GiB")
 
 
 def states(text: str) -> tuple[str, ...]:

@@ -68,8 +68,8 @@ class Target:
         if self.codec is None and self.level is not None:
             raise UsageError("a level is one of a codec: give the codec as well")
         Encoder(layouts.MAGIC_V2 if self.magic is None else self.magic, self.codec or "none", self.level)
-        if self.batch_size is not None and not 0 < self.batch_size <= LARGEST:
-            raise UsageError(f"a batch size of {self.batch_size} bytes; Kafka could take 1 to {LARGEST}")
+        if self.batch_size is not None and not 0 <= self.batch_size <= LARGEST:
+            raise UsageError(f"a batch size of {self.batch_size} bytes; Kafka could take 0 to {LARGEST}")
 
 
 @dataclass(slots=True)
@@ -293,7 +293,9 @@ class Converter:
             self._encoders[magic, codec] = Encoder(magic, layouts.CODECS[codec], level), Ratio()
         encoder, ratio = self._encoders[magic, codec]
         alone = magic < layouts.MAGIC_V2 and not codec
-        size = self._target.batch_size or (PACKED if _stands_alone(run.batches)[0] else None)
+        size = self._target.batch_size
+        if size is None and _stands_alone(run.batches)[0]:
+            size = PACKED
         breaks = None if size is None or alone or run.batches.is_control[0] else run.breaks()
         rows, at = run.columns.rows, 0
         while at < rows:

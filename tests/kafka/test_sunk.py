@@ -1,22 +1,35 @@
-"""A real broker serves what Spark wrote into its stopped directory, appends to it, and Spark goes on behind it."""
+"""A real broker serves what Spark wrote into its stopped directory, appends to it, and Spark goes on behind it; and it
+serves partitions that tasks of ``brokerless load`` made of parts of one file each."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import brokerless
+from brokerless.batcher import BatchSettings
+from brokerless.jobs import inputs
+from brokerless.jobs.inputs import Inputs
+from brokerless.jobs.load_files import load_files
+from brokerless.jobs.places import Placement
+from brokerless.log.config import LogConfig
 from brokerless.spark import arrange
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracle import run_dump
-from tests.kafka.producers import Record, consume, produce_confluent
+from tests.kafka.producers import Consumed, Record, consume, produce_confluent
 from tests.kafka.test_serving import MENDING, TALKATIVE, WRONG
 from tests.spark.conftest import spark as _spark
 
 spark = _spark
 COUNT, PARTITIONS, START = 4000, 3, 1_767_225_600_000
+FORMATS = ("parquet", "jsonl")
+"""Of files that are loaded, and the topics of their records."""
 
 
 def write(session: SparkSession, directory: Path, first: int, topic: str = "sunk") -> None:
@@ -50,11 +63,38 @@ def check(broker: KafkaBroker, numbers: list[int]) -> list[int]:
 
 def dumped(broker: KafkaBroker) -> str:
     """What Kafka's dump tool says of all logs and indexes, where it compares these."""
-    suffixes = (".log", ".index", ".timeindex", ".snapshot")
-    paths = [path for path in sorted(broker.log_dir.glob("sunk-*/*")) if path.suffix in suffixes]
+    suffixes, topics = (".log", ".index", ".timeindex", ".snapshot"), ("sunk", *FORMATS)
+    paths = [path for topic in topics for path in sorted(broker.log_dir.glob(f"{topic}-*/*"))]
+    paths = [path for path in paths if path.suffix in suffixes]
     done = run_dump(paths)
     assert done.returncode == 0, done.stderr
     return done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+
+
+def load_parts(session: SparkSession, broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file for each topic, and several tasks for each file, whose rows go to a partition that was lost."""
+    rows = [
+        {"key": f"user-{number % 100}", "value": f"value {number}", "timestamp": START + number}
+        for number in range(COUNT)
+    ]
+    files = {each: broker.directory / f"records.{each}" for each in FORMATS}
+    pq.write_table(pa.Table.from_pylist([{"topic": "parquet", **row} for row in rows]), files["parquet"], 300)
+    files["jsonl"].write_text("".join(json.dumps({"topic": "jsonl", **row}) + "\n" for row in rows))
+    monkeypatch.setattr(inputs, "_PART", 10_000)
+    for path in files.values():
+        assert len(Inputs([str(path)]).split(100)) > 3
+        shutil.rmtree(broker.log_dir / f"{path.suffix[1:]}-0")
+    both, config = Inputs(list(map(str, files.values()))), LogConfig(segment_bytes=20_000, index_interval_bytes=500)
+    load_files(both, str(broker.log_dir), Placement(partition=0), BatchSettings("lz4"), config, spark=session)
+
+
+def check_parts(broker: KafkaBroker) -> None:
+    for topic in FORMATS:
+        assert consume(broker, topic) == [
+            Consumed(number, START + number, b"user-%d" % (number % 100), b"value %d" % number, ())
+            for number in range(COUNT)
+        ]
+        assert len(broker.logs(topic)) > 1
 
 
 def test_a_broker_serves_what_spark_wrote_and_both_go_on(
@@ -63,17 +103,22 @@ def test_a_broker_serves_what_spark_wrote_and_both_go_on(
     broker = KafkaBroker(tmp_path / "broker")
     with broker:
         broker.create_topic("sunk", PARTITIONS, retention_ms=-1)
+        for topic in FORMATS:
+            broker.create_topic(topic, 2, retention_ms=-1)
         with pytest.raises(Exception, match="a broker, or another process that writes, is running"):
             write(spark, broker.log_dir, 0)
     write(spark, broker.log_dir, 0)
+    load_parts(spark, broker, monkeypatch)
     assert not WRONG.search(dumped(broker))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", TALKATIVE)
     broker.output.write_bytes(b"")
     with broker:
         ends = check(broker, list(range(COUNT)))
+        check_parts(broker)
         assert all(len(broker.logs("sunk", partition)) > 1 for partition in range(PARTITIONS))
         assert produce_confluent(broker, "sunk", [Record(b"producer", b"behind", (), START)]) == [ends[0]]
-        said = [line for line in broker.output.read_text().splitlines() if "sunk" in line]
+        topics = ("sunk", *FORMATS)
+        said = [line for line in broker.output.read_text().splitlines() if any(f"{each}-" in line for each in topics)]
         assert said
         assert not [line for line in said if MENDING.search(line)]
     monkeypatch.delenv("JAVA_TOOL_OPTIONS")

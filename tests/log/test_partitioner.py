@@ -56,8 +56,17 @@ def test_only_null_keys_have_no_partition() -> None:
 
 def test_records_without_a_key_stick_to_a_partition_for_a_batch() -> None:
     sizes = np.full(10, 50, np.int64)
-    assert sticky_partition(sizes, 0, 100, 3).tolist() == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
-    assert sticky_partition(sizes[4:], 200, 100, 3).tolist() == [2, 2, 0, 0, 1, 1]
+    chosen, counted = sticky_partition(sizes, 0, 100, 3)
+    assert (chosen.tolist(), counted) == ([0, 0, 1, 1, 2, 2, 0, 0, 1, 1], 500)
+    assert sticky_partition(sizes[4:], 200, 100, 3)[0].tolist() == [2, 2, 0, 0, 1, 1]
+    assert sticky_partition(sizes[:0], 200, 100, 3)[1] == 200
+
+
+@pytest.mark.parametrize("size", [100, 101, 300, 10_000])
+def test_large_records_without_a_key_take_each_partition_in_turn(size: int) -> None:
+    chosen, counted = sticky_partition(np.full(6, size, np.int64), 0, 100, 3)
+    assert (chosen.tolist(), counted) == ([0, 1, 2, 0, 1, 2], 600)
+    assert sticky_partition(np.full(3, size, np.int64), 0, 0, 2)[0].tolist() == [0, 1, 0]
 
 
 def test_keys_in_memory_that_nobody_may_change_are_hashed() -> None:

@@ -44,6 +44,8 @@ Int64s = NDArray[np.int64]
 
 _GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
 """Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
+_SMALL = 1 << 20
+"""Bytes that are written without another thread: two that have much to do in Python wait for its lock most of the time."""
 Check = Callable[[Destination, str, int], object]
 """Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
 BeforeCommit = Callable[["Loaded", Sequence[Unfinished]], object]
@@ -352,11 +354,14 @@ class Loader:
         self._write_encoded(each, encoded)
 
     def _write_encoded(self, each: _Open, encoded: Encoded) -> None:
-        if each.output is not None:
+        if each.output is None:
+            check_sizes(encoded.batches, self._config)
+        elif len(encoded.buffer) < _SMALL:
+            self._wait_for_writes(0)
+            each.output.append(encoded.buffer, encoded.batches)
+        else:
             self._writing.append(self._writer.submit(each.output.append, encoded.buffer, encoded.batches))
             self._wait_for_writes(AT_ONCE)
-        else:
-            check_sizes(encoded.batches, self._config)
         each.size += len(encoded.buffer)
 
     def _wait_for_writes(self, left: int) -> None:

@@ -44,8 +44,8 @@ _NAME = "brokerless load"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Some of the files, or a part of one. ``now`` (ms): of records without a timestamp; ``without_key``: bytes of the
-    values of records without a key in what comes before."""
+    """Some of the files, or a part of one. ``now`` (ms): of records without a timestamp; ``without_key``: what
+    :func:`~brokerless.log.partitioner.sticky_partition` counts of what comes before."""
 
     inputs: Inputs
     size: int
@@ -132,7 +132,7 @@ def run_task(task: Task, done: Done) -> Part | BrokerlessError:
 
 
 def count_without_key(task: Task, done: Done) -> int:
-    """How many bytes the values of records have whose partition nothing decides but how many came before."""
+    """What is counted of records whose partition nothing decides but how many came before."""
     inputs, rows = task.inputs, 0
     inputs.done = done
     placer = Placer(task.placement, task.settings.batch_size)

@@ -64,7 +64,7 @@ class Placer:
     """Finds the partition of each row, and numbers the partitions that it meets."""
 
     def __init__(self, placement: Placement, sticky_bytes: int, without_key: int = 0) -> None:
-        """``without_key``: how many bytes the values of records without a key had so far."""
+        """``without_key``: what :func:`sticky_partition` counted of records without a key so far."""
         self.codes: dict[tuple[str, int], int] = {}
         self.names: list[tuple[str, int]] = []
         """Topic and partition, by their number."""
@@ -138,6 +138,6 @@ class Placer:
         without = np.flatnonzero(partitions < 0)
         if len(without):
             sizes = np.diff(arrow.ends(rows.column("value"))).astype(np.int64)[without]
-            partitions[without] = sticky_partition(sizes, self.without_key, self._sticky_bytes, count)
-            self.without_key += int(sizes.sum())
+            chosen, self.without_key = sticky_partition(sizes, self.without_key, self._sticky_bytes, count)
+            partitions[without] = chosen
         return partitions

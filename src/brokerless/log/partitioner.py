@@ -70,11 +70,16 @@ def partition_for_key(keys: Column, partitions: int) -> NDArray[np.int32]:
     return chosen
 
 
-def sticky_partition(sizes: NDArray[np.int64], before: int, sticky_bytes: int, partitions: int) -> NDArray[np.int32]:
-    """The partitions of records without a key: the next one after each ``sticky_bytes`` bytes (KIP-794: the
-    producer's ``batch.size``). Kafka's choice is random; this one goes around, so that a job gives the same each time.
+def sticky_partition(
+    sizes: NDArray[np.int64], before: int, sticky_bytes: int, partitions: int
+) -> tuple[NDArray[np.int32], int]:
+    """The partitions of records without a key, and ``before`` for those behind them. The next partition comes after
+    each ``sticky_bytes`` bytes (KIP-794: the producer's ``batch.size``), and never is one left out. Kafka's choice is
+    random; this one goes around, so that a job gives the same each time.
 
-    ``sizes``: bytes of each record; ``before``: bytes of all such records before them.
+    ``sizes``: bytes of each record; ``before``: what those before them count.
     """
-    starts = before + np.cumsum(sizes) - sizes
-    return (starts // max(sticky_bytes, 1) % partitions).astype(np.int32)
+    most = max(sticky_bytes, 1)
+    ends = before + np.cumsum(np.minimum(sizes, most))
+    starts = np.concatenate([[before], ends[:-1]])
+    return (starts // most % partitions).astype(np.int32), int(ends[-1]) if len(ends) else before

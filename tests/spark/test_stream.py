@@ -1,5 +1,5 @@
 """A running broker's directory as a stream, while clients produce into it: each record comes once and in order, by the
-account of a consumer, whatever is rolled, restarted, stopped or killed meanwhile."""
+account of a consumer, whatever is rolled, restarted, stopped or killed meanwhile; and a directory that we write to."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -22,6 +23,15 @@ from tests.spark import stream_job
 from tests.spark.test_follow import Query
 
 from brokerless.errors import UnreadableError
+from brokerless.jobs.load import load
+from brokerless.jobs.places import Placement
+from brokerless.log import commit as committing
+from brokerless.log.assemble import commit_pieces
+from brokerless.log.destination import Destination
+from brokerless.log.journal import Journal, write_journal
+from brokerless.log.names import COMMIT_JOURNAL
+from brokerless.spark.sink import write_rows
+from brokerless.spark.sink_options import parse_sink_options
 
 PATTERN = "stream-live.*"
 WITHIN = 240.0
@@ -159,3 +169,103 @@ def test_a_killed_driver_goes_on_from_its_checkpoint(kafka: KafkaBroker, spark: 
     writer.trigger(once=True).start(f"{tmp_path}/files").awaitTermination()
     offsets = [row.offset for row in spark.read.parquet(f"{tmp_path}/files").select("offset").collect()]
     assert sorted(offsets) == [each.offset for each in consume(kafka, topic)] == list(range(500))
+
+
+class Killed(BaseException):
+    """What ends a commit where a kill would."""
+
+
+def sink(spark: SparkSession, directory: Path, values: range) -> None:
+    rows = spark.range(values.start, values.stop, numPartitions=2).selectExpr(
+        "cast(id as string) as key", "cast(id as string) as value"
+    )
+    rows.write.format("brokerless").mode("append").options(topic="t", partitions=2).save(str(directory))
+
+
+def rows_of(values: range, **more: str) -> pa.RecordBatch:
+    text = [str(each) for each in values]
+    others = {name: [each] * len(text) for name, each in more.items()}
+    return pa.RecordBatch.from_pydict({"key": text, "value": text, **others})
+
+
+def cut_short(directory: Path, *rows: pa.RecordBatch) -> None:
+    """What the sink's driver does with what its tasks have written, up to where it is killed."""
+    options = parse_sink_options({"path": str(directory), "partitions": "2"})
+    with pytest.raises(Killed):
+        commit_pieces(directory, write_rows(iter(rows), options, "job"))
+    assert (directory / COMMIT_JOURNAL).exists()
+
+
+def test_a_query_follows_a_directory_into_which_others_commit(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record comes once, and none of a commit before it has ended. Commits that were cut short are not minded: one
+    that the next writer undoes, whose offsets others get, and one that it completes. That the query has looked
+    meanwhile is known by a partition with one record, which is moved into the directory."""
+    log, found = tmp_path / "log", list[tuple[str, int, int, int]]()
+
+    def note(frame: DataFrame, _: int) -> None:
+        rows = frame.selectExpr("topic", "partition", "offset", "int(string(value))").collect()
+        found.extend(tuple(row) for row in rows)
+
+    def seen() -> list[int]:
+        return sorted(value for *_, value in found)
+
+    def wait_for(*values: int) -> None:
+        wait(lambda: query.exception() or {*values} <= {*seen()}, f"the query reads {values}: {found}")
+        assert query.exception() is None
+
+    def look(number: int) -> None:
+        load([rows_of(range(number, number + 1))], str(tmp_path / "beside"), Placement(f"look{-number}"))
+        (tmp_path / "beside" / f"look{-number}-0").rename(log / f"look{-number}-0")
+        wait_for(number)
+
+    sink(spark, log, range(100))
+    stream = spark.readStream.format("brokerless").option("startingOffsets", "earliest").load(str(log))
+    writer = stream.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(processingTime="100 milliseconds").start()
+    try:
+        wait_for(*range(100))
+        sink(spark, log, range(100, 200))
+        load([rows_of(range(200, 250))], str(log), Placement("loaded", partitions=2))
+        wait_for(*range(250))
+
+        def undecided(directory: Destination, journal: Journal) -> None:
+            if journal.is_decided:
+                raise Killed
+            write_journal(directory, journal)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(committing, "write_journal", undecided)
+            cut_short(log, rows_of(range(1000, 1100), topic="t"), rows_of(range(1100, 1150), topic="new"))
+        look(-1)
+        assert seen() == [-1, *range(250)]
+        sink(spark, log, range(250, 400))  # and undoes that first
+        wait_for(*range(400))
+
+        move = Destination.move
+        named: list[str] = []
+
+        def half(directory: Destination, name: str, target: str) -> bool:
+            if named:
+                raise Killed
+            named.append(target)
+            return move(directory, name, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Destination, "move", half)
+            cut_short(log, rows_of(range(400, 500), topic="t"), rows_of(range(500, 550), topic="newer"))
+        assert named == ["newer-0"]
+        look(-2)
+        assert seen() == [-2, -1, *range(400)]
+        load([rows_of(range(550, 600))], str(log), Placement("last"))  # and completes that first
+        wait_for(*range(600))
+    finally:
+        query.stop()
+    assert seen() == [-2, -1, *range(600)]
+    places = {(topic, partition) for topic, partition, *_ in found}
+    assert len(places) == 9
+    for place in places:
+        offsets = [offset for topic, partition, offset, _ in found if (topic, partition) == place]
+        assert offsets == list(range(len(offsets)))
+    assert len(list(log.glob("t-*"))) > 2  # what killed writers left

@@ -45,7 +45,7 @@ Int64s = NDArray[np.int64]
 _GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
 """Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
 _SMALL = 1 << 20
-"""Bytes that are written without another thread: two that have much to do in Python wait for its lock most of the time."""
+"""Bytes that are written without another thread: two with much to do in Python mostly wait for its lock."""
 Check = Callable[[Destination, str, int], object]
 """Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
 BeforeCommit = Callable[["Loaded", Sequence[Unfinished]], object]

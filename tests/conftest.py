@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -83,6 +84,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if shared:
             item.add_marker(pytest.mark.xdist_group(shared[0]))
     items.sort(key=_turn)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """What is there by now stays, most of all Numba's objects: it is not to be looked through for garbage again."""
+    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import subprocess
 import sys
@@ -165,7 +164,6 @@ def test_a_task_keeps_what_it_loaded_for_the_next_ones() -> None:
     keep_what_is_loaded.cache_clear()
     assert tasks(DATA)
     assert keep_what_is_loaded.cache_info().currsize == 1
-    gc.unfreeze()
 
 
 def test_splits_are_the_same_without_an_index(tmp_path: Path) -> None:

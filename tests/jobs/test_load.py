@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -319,18 +318,20 @@ def test_a_topic_has_no_fewer_partitions_than_are_there(tmp_path: Path) -> None:
     load([rows], str(tmp_path), Placement("other", partitions=2))
 
 
+@pytest.mark.parametrize("small", [0, 1 << 20], ids=["in-a-thread", "small"])
 @pytest.mark.parametrize("failing", [1, 2, 5])
 def test_a_disk_that_is_full_ends_it_and_nothing_is_left(
-    failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    failing: int, small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, calls = os.write, itertools.count(1)
 
     def fail_once(descriptor: int, data: bytes) -> int:
-        if threading.current_thread() is not threading.main_thread() and next(calls) == failing:
+        if next(calls) == failing:
             raise OSError(errno.ENOSPC, "No space left on device")
         return write(descriptor, data)
 
     monkeypatch.setattr(os, "write", fail_once)
+    monkeypatch.setattr("brokerless.jobs.load._SMALL", small)
     with pytest.raises(UnwritableError, match="No space left on device"):
         load([batch_of(rows())], str(tmp_path), settings=BatchSettings(batch_size=500))
     assert next(calls) > failing

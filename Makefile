@@ -49,7 +49,7 @@ lock: .cache/uv  ## Newest versions that pyproject.toml allows, into requirement
 	    --extra spark --extra s3 --group dev --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
 
 $(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
-	@uv="$$(cat .cache/uv)" && set -x && \
+	@uv="$$(cat .cache/uv)" && export UV_COMPILE_BYTECODE_TIMEOUT=0 && set -x && \
 	"$$uv" venv --quiet --allow-existing --no-python-downloads --python "$$(command -v $(PYTHON))" .venv && \
 	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock && \
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .

@@ -67,6 +67,18 @@ def test_batches_and_records_of_a_brokers_directory_are_kafkas(broker: str) -> N
         assert ours == theirs, directory
 
 
+def test_a_consumer_gets_nothing_before_the_log_start_offset() -> None:
+    """Which the log directory notes when records were deleted; the files have them until their segment goes."""
+    log, alone = (brokerless.open(broker_data("clean") / name) for name in ("head-deleted-0", ""))
+    for each in (log, alone.partition("head-deleted", 0)):
+        offsets = {
+            isolation: pa.Table.from_batches(each.records(["offset"], isolation=isolation))["offset"].to_pylist()
+            for isolation in ("read_uncommitted", "read_committed")
+        }
+        assert offsets["read_uncommitted"][0] == 74
+        assert offsets["read_committed"] == [offset for offset in offsets["read_uncommitted"] if offset >= 105]
+
+
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_isolation_gives_what_a_consumer_of_the_live_broker_got(isolation: str) -> None:
     expected = json.loads((broker_expected("clean") / "read-committed.json").read_bytes())[isolation]

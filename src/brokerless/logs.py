@@ -88,13 +88,16 @@ class Partition:
 
         ``columns``: those to give, in that order; all by default. ``start_offset <= offset < end_offset`` and
         ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
-        leaves out aborted transactions and everything from the first open one on, and control records too; ``control``
-        gives control records as well. ``limit``: bytes that one batch may inflate to (128 MiB).
+        gives what a consumer gets: without aborted transactions, everything from the first open one on, control
+        records, and what is before the log start offset that the log directory notes after records were deleted.
+        Otherwise all that the files have is given, and with ``control`` control records as well. ``limit``: bytes that
+        one batch may inflate to (128 MiB).
 
         ``on_damage`` is called with each :class:`Finding` after what could be read before it was given, and reading
         goes on. Without it, the first error is raised as :class:`DamageError`.
         """
         from brokerless.format.compression import DEFAULT_LIMIT
+        from brokerless.log.checkpoints import log_start_offset
         from brokerless.log.partition import Reading, read_partition, transactions_of
         from brokerless.log.ranges import Range
         from brokerless.tables import project, record_batches
@@ -105,11 +108,14 @@ class Partition:
         committed = isolation == "read_committed"
         report = on_damage or raise_errors
         pending: dict[tuple[str, int | None], Finding] = {}
+        wanted = Range(start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
         transactions = None
         if committed:
+            first = log_start_offset(self.paths, self.storage_options)
+            wanted = wanted if first == self.start_offset else wanted.narrow(Range(first))
             transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
         reading = Reading(
-            range=Range(start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp)),
+            range=wanted,
             keys="key" in schema.names,
             values="value" in schema.names,
             headers="headers" in schema.names,

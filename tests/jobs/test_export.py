@@ -77,6 +77,8 @@ def test_with_read_committed_there_is_what_a_java_consumer_got(tmp_path: Path) -
     for name, told in expected["read_committed"].items():
         found = [row["offset"] for row in rows if f"{row['topic']}-{row['partition']}" == name]
         assert found == told["offsets"], name
+    # DeleteRecords took what was before.
+    assert min(row["offset"] for row in rows if row["topic"] == "head-deleted") == 105
 
 
 def test_columns_are_those_of_spark_sql_kafka_and_values_stay_bytes(everything: Path) -> None:

@@ -12,7 +12,7 @@ from tests.log.whole_batches import batch, batches
 import brokerless
 from brokerless.errors import RefusedError, UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.bulk import PartitionOutput, unfinished_name
+from brokerless.log.bulk import PartitionOutput, output_directory, unfinished_name
 from brokerless.log.checkpoints import load_offset_checkpoint, load_partition_metadata
 from brokerless.log.commit import commit, discard
 from brokerless.log.config import LogConfig
@@ -135,6 +135,14 @@ def test_a_partition_that_exists_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="exists already"):
         PartitionOutput(tmp_path, "orders", 0)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["orders-0"]
+
+
+@pytest.mark.parametrize("name", ["", "s3://", "s3:///", "memory://"])
+def test_a_directory_without_a_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where it is a variable that is not set. It is no directory of that name either."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"has no name|names no bucket or directory"):
+        output_directory(name)
 
 
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "a b", "t" * 250])

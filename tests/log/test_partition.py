@@ -17,6 +17,7 @@ from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines
 
 import brokerless
 from brokerless.log import segment
+from brokerless.log.names import LOG_START_OFFSET_CHECKPOINT
 from brokerless.schemas import BATCHES, RECORDS
 
 CLEAN = [
@@ -70,6 +71,9 @@ def lines(table: pa.Table) -> list[dict[str, Any]]:
 def test_a_remote_directory_is_read_as_a_local_one(path: Path, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = f"{memory}/{path.name}"
     fsspec.filesystem("memory").put(str(path), remote, recursive=True)
+    checkpoint = path.parent / LOG_START_OFFSET_CHECKPOINT
+    if checkpoint.exists():
+        fsspec.filesystem("memory").put(str(checkpoint), f"{memory}/{checkpoint.name}")
     local = read(path)
     for window in (300, 1 << 20):  # smaller than most batches, and larger than most files
         monkeypatch.setattr(segment, "WINDOW", window)

@@ -90,6 +90,17 @@ def test_offsets_that_are_not_there_fail_unless_losses_are_accepted() -> None:
     assert offsets(DATA, subscribe="head-deleted", startingOffsets=deleted, failOnDataLoss="false") == there
 
 
+def test_a_committed_query_begins_where_records_were_deleted_up_to() -> None:
+    """Files have records from 74 on, and a consumer gets them from 105 on."""
+    wanted = {"subscribe": "head-deleted", "kafka.isolation.level": "read_committed"}
+    there = [line["offset"] for line in kafkas("clean", "head-deleted-0") if line["offset"] >= 105]
+    before = json.dumps({"head-deleted": {"0": 100}})
+    assert offsets(DATA, **wanted) == there
+    assert offsets(DATA, **wanted, startingOffsets=before, failOnDataLoss="false") == there
+    with pytest.raises(UnreadableError, match="the log has 105 to"):
+        tasks(DATA, **wanted, startingOffsets=before)
+
+
 def test_timestamps_start_and_end_at_the_first_record_that_is_not_before() -> None:
     records = kafkas("clean", "segments-0")
     for at in (0, len(records) // 2, len(records) - 1):

@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -28,7 +27,7 @@ from brokerless.log import names
 from brokerless.log.appending import check_sizes, whole_batches
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import PartitionOutput, output_directory
-from brokerless.log.checkpoints import load_leader_epochs, load_offset_checkpoint
+from brokerless.log.checkpoints import load_leader_epochs, log_start_offset
 from brokerless.log.commit import Unfinished, commit, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
@@ -36,7 +35,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.epochs import Epochs, epochs_of
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.segment import Report, check_checksums, open_segments, scan
-from brokerless.log.storage import Entry, File, StorageOptions, exists, full_path
+from brokerless.log.storage import Entry, File, StorageOptions, full_path
 from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.transactions import Transactions
 
@@ -232,7 +231,7 @@ def run_task(task: Task, done: Done) -> Value:
                 del buffer  # a huge one is not to stay beside the next
         except (RefusedError, UsageError) as error:
             reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
-        start = min(_log_start_offset(task.source, task.storage_options), reading.end_offset)
+        start = min(log_start_offset(task.source, task.storage_options), reading.end_offset)
         unfinished, outputs = None, ()
         if output is not None and not reading.damages:
             magic = task.conversion.target.magic
@@ -358,17 +357,6 @@ def _is_damage(finding: Finding) -> bool:
 
 def _first_offset(source: PartitionPath) -> int:
     return source.segments[0].base_offset if source.segments else 0
-
-
-def _log_start_offset(source: PartitionPath, storage_options: StorageOptions | None) -> int:
-    """By the checkpoint of the log directory in which the partition is, if it is in one."""
-    first = _first_offset(source)
-    parent = source.path.rpartition("/")[0] if "://" in source.path else str(Path(source.path).resolve().parent)
-    path = f"{parent}/{names.LOG_START_OFFSET_CHECKPOINT}"
-    if not exists(path, storage_options):
-        return first
-    noted = load_offset_checkpoint(path, storage_options).offsets
-    return max(first, noted.get((source.topic or "", source.partition or 0), first))
 
 
 def _epochs(task: Task) -> Epochs:

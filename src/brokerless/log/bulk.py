@@ -49,6 +49,8 @@ def output_directory(
     name = os.fspath(path)
     if not name:
         raise UsageError("the directory to write to has no name")
+    if is_remote(name) and name.rstrip("/").endswith(":"):
+        raise UsageError(f"{name}: this URL names no bucket or directory")
     if "::" in name and is_remote(name):
         raise UsageError(
             f"{name}: logs cannot be written into an archive; give a directory, or a URL of one file system"

@@ -15,14 +15,19 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
-from brokerless.log.storage import StorageOptions, read_bytes
+from brokerless.log import names
+from brokerless.log.storage import StorageOptions, exists, is_remote, local, read_bytes
+
+if TYPE_CHECKING:
+    from brokerless.log.directory import PartitionPath
 
 Int64s = NDArray[np.int64]
 Findings = tuple[Finding, ...]
@@ -149,6 +154,24 @@ def load_offset_checkpoint(path: str, storage_options: StorageOptions | None = N
     """Reads a recovery point, high watermark (``replication-``), log start or cleaner ``-offset-checkpoint``."""
     offsets, findings = _text(path, storage_options, _offsets, {}, "checkpoint-corrupt")
     return OffsetCheckpoint(path, offsets, findings)
+
+
+def log_start_offset(partition: PartitionPath, storage_options: StorageOptions | None = None) -> int:
+    """The first offset that a consumer gets: that of the first segment, or a later one that the checkpoint of the log
+    directory has, after records were deleted (KIP-107). 0 without a segment.
+
+    Raises :class:`UnreadableError` if the checkpoint cannot be read.
+    """
+    first = partition.segments[0].base_offset if partition.segments else 0
+    if partition.topic is None:
+        return first
+    path = partition.path
+    parent = path.rpartition("/")[0] if is_remote(path) else str(Path(local(path)).resolve().parent)
+    checkpoint = f"{parent}/{names.LOG_START_OFFSET_CHECKPOINT}"
+    if not exists(checkpoint, storage_options):
+        return first
+    noted = load_offset_checkpoint(checkpoint, storage_options).offsets
+    return max(first, noted.get((partition.topic, partition.partition or 0), first))
 
 
 def load_partition_metadata(path: str, storage_options: StorageOptions | None = None) -> PartitionMetadata:

@@ -231,7 +231,9 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
             text = "an index without its log; a broker deletes it at its next start"
             yield Finding("warning", "orphan-index", entry.path, None, file.offset, text)
         else:
-            text = "left over from work that a stop cut short; a broker deletes it at its next start"
+            is_let_go = file is not None and file.state == "deleted"
+            why = "waits for its deletion" if is_let_go else "left over from work that a stop cut short"
+            text = f"{why}; a broker deletes it at its next start"
             yield Finding("info", "leftover-file", entry.path, None, None if file is None else file.offset, text)
     for entry in partition.foreign:
         text = "a name that Kafka does not give; it was not read"

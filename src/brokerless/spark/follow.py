@@ -25,7 +25,7 @@ from brokerless.log.tail import Tail, look, look_committed
 from brokerless.logs import Partition
 from brokerless.spark.find import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
-from brokerless.spark.plan import compact, first_since, tasks_of, teller, timestamp_of
+from brokerless.spark.plan import begin_of, compact, first_since, tasks_of, teller, timestamp_of
 from brokerless.spark.positions import Positions
 from brokerless.spark.splits import Split, cut, split_bytes
 
@@ -131,7 +131,7 @@ class Follower:
         return any(base > next(iter(now)) for base in before if base not in now)
 
     def _initial(self, each: TopicPartition, partition: Partition) -> int:
-        start, first = self.options.start, partition.segment_paths[0].base_offset
+        start, first = self.options.start, begin_of(partition, self.options)
         wanted = LATEST
         if (timestamp := timestamp_of(start, partition)) is not None:
             since = first_since(partition, timestamp, self.options)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.log.checkpoints import log_start_offset
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import open_segments
 from brokerless.logs import Partition
@@ -117,6 +118,8 @@ def _range(partition: Partition, options: Options) -> Range | None:
     elif start.offsets is not None:
         first = start.offsets[name_of(partition)]
         first = None if first == EARLIEST else _there(first, partition, options)
+    if (begin := begin_of(partition, options)) != (partition.start_offset or 0):
+        first = max(first or 0, begin)
     last: int | None = None
     if (timestamp := timestamp_of(end, partition)) is not None:
         last = partition.offset_for_timestamp(timestamp)
@@ -142,9 +145,16 @@ def first_since(partition: Partition, timestamp: int, options: Options) -> int |
     return first
 
 
+def begin_of(partition: Partition, options: Options) -> int:
+    """The first offset that there is for a query: for one of committed records, that which a consumer would get."""
+    if options.committed and options.table == "records":
+        return log_start_offset(partition.paths, partition.storage_options)
+    return partition.start_offset or 0
+
+
 def _there(offset: int, partition: Partition, options: Options) -> int:
     """An offset that the log has or ends before; otherwise what the user expects to be there is not."""
-    first, after = partition.start_offset or 0, partition.end_offset or 0
+    first, after = begin_of(partition, options), partition.end_offset or 0
     if not first <= offset <= after:
         text = (
             f"{partition.topic}-{partition.partition}: offset {offset} is asked for, but the log has {first} to "

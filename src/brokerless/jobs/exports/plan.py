@@ -16,6 +16,7 @@ from brokerless.jobs.exports.files import CODECS, Layout
 from brokerless.jobs.exports.manifest import Exported, Isolation, Manifest
 from brokerless.log import names, storage
 from brokerless.log.bulk import output_directory
+from brokerless.log.checkpoints import log_start_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.lock import is_locked
 from brokerless.log.seek import position_of_offset
@@ -205,6 +206,12 @@ def _tasks(
         findings.extend(source.findings)
         return
     first = source.segments[0].base_offset
+    if export.isolation == "read_committed":
+        try:
+            first = log_start_offset(source, storage_options)
+        except UnreadableError as error:
+            findings.append(Finding("error", "unreadable-file", source.path, None, None, str(error)))
+            return
     start = first if exported is None else max(first, exported.next_offset)
     if exported is not None and first > exported.next_offset:
         text = "the log begins behind what was exported so far: what is between was deleted before it was exported"

@@ -21,7 +21,7 @@ from brokerless.format.encode import LARGEST, SLACK, complete, headers_without_p
 _AT_ONCE = 8 << 20
 """Bytes that are handed over at once: what is encoded should be in the cache still when it is written."""
 _BATCHES_AT_ONCE = 1024
-_FACTS = 7
+_END, _FACTS = 0, 7
 """What is noted of a batch: the columns of :func:`~brokerless.format.record_writers.fill_batches`."""
 
 
@@ -37,7 +37,7 @@ class Filler:
     @property
     def waiting_bytes(self) -> int:
         """Bytes of the open batch."""
-        return int(self._open[0])
+        return int(self._open[_END])
 
     def add(self, columns: Columns) -> Iterator[NDArray[np.uint8]]:
         """The bytes of batches that are full now, one after the other; some at a time. Offsets of the rows rise.
@@ -66,7 +66,7 @@ class Filler:
 
     def finish(self) -> Iterator[NDArray[np.uint8]]:
         """The open batch, if there is one."""
-        if self._open[0]:
+        if self.waiting_bytes:
             batches, self._open = self._open[np.newaxis], np.zeros(_FACTS, np.int64)
             yield self._take(batches)
 
@@ -90,6 +90,6 @@ class Filler:
         ends = np.ascontiguousarray(ends)
         end = int(ends[-1])
         full, self._buffer = self._buffer, self._buffer[end : max(end, self.waiting_bytes)].copy()
-        self._open[0] = len(self._buffer)
+        self._open[_END] = len(self._buffer)
         complete(full, headers, np.append(0, ends[:-1]), ends)
         return full[:end]

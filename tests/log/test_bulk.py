@@ -139,7 +139,7 @@ def test_a_partition_that_exists_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "s3://", "s3:///", "memory://"])
 def test_a_directory_without_a_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where it is a variable that is not set. It is no directory of that name either."""
+    """Such as that of a variable that is not set; it is not taken for a local path."""
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=r"has no name|names no bucket or directory"):
         output_directory(name)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.log import names
-from brokerless.log.storage import StorageOptions, exists, is_remote, local, read_bytes
+from brokerless.log.storage import StorageOptions, exists, is_remote, join, local, parent_directory, read_bytes
 
 if TYPE_CHECKING:
     from brokerless.log.directory import PartitionPath
@@ -163,11 +163,11 @@ def log_start_offset(partition: PartitionPath, storage_options: StorageOptions |
     Raises :class:`UnreadableError` if the checkpoint cannot be read.
     """
     first = partition.segments[0].base_offset if partition.segments else 0
-    if partition.topic is None:
+    path = partition.path if is_remote(partition.path) else str(Path(local(partition.path)).resolve())
+    log_directory = parent_directory(path)
+    if partition.topic is None or log_directory is None:
         return first
-    path = partition.path
-    parent = path.rpartition("/")[0] if is_remote(path) else str(Path(local(path)).resolve().parent)
-    checkpoint = f"{parent}/{names.LOG_START_OFFSET_CHECKPOINT}"
+    checkpoint = join(log_directory, names.LOG_START_OFFSET_CHECKPOINT)
     if not exists(checkpoint, storage_options):
         return first
     noted = load_offset_checkpoint(checkpoint, storage_options).offsets

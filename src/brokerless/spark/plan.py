@@ -109,7 +109,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, tell: Callable
 
 def _range(partition: Partition, options: Options) -> Range | None:
     """The offsets to read of a partition; None for nothing."""
-    start, end = options.start, options.end
+    start, end, begin = options.start, options.end, begin_of(partition, options)
     first: int | None = None
     if (timestamp := timestamp_of(start, partition)) is not None:
         first = first_since(partition, timestamp, options)
@@ -117,15 +117,15 @@ def _range(partition: Partition, options: Options) -> Range | None:
             return None
     elif start.offsets is not None:
         first = start.offsets[name_of(partition)]
-        first = None if first == EARLIEST else _there(first, partition, options)
-    if (begin := begin_of(partition, options)) != (partition.start_offset or 0):
+        first = None if first == EARLIEST else _there(first, begin, partition, options)
+    if begin != (partition.start_offset or 0):
         first = max(first or 0, begin)
     last: int | None = None
     if (timestamp := timestamp_of(end, partition)) is not None:
         last = partition.offset_for_timestamp(timestamp)
     elif end.offsets is not None:
         last = end.offsets[name_of(partition)]
-        last = None if last == LATEST else _there(last, partition, options)
+        last = None if last == LATEST else _there(last, begin, partition, options)
     return Range(first, last)
 
 
@@ -152,12 +152,13 @@ def begin_of(partition: Partition, options: Options) -> int:
     return partition.start_offset or 0
 
 
-def _there(offset: int, partition: Partition, options: Options) -> int:
-    """An offset that the log has or ends before; otherwise what the user expects to be there is not."""
-    first, after = begin_of(partition, options), partition.end_offset or 0
-    if not first <= offset <= after:
+def _there(offset: int, begin: int, partition: Partition, options: Options) -> int:
+    """An offset that the log has from ``begin`` on or ends before; otherwise what the user expects to be there is
+    not."""
+    after = partition.end_offset or 0
+    if not begin <= offset <= after:
         text = (
-            f"{partition.topic}-{partition.partition}: offset {offset} is asked for, but the log has {first} to "
+            f"{partition.topic}-{partition.partition}: offset {offset} is asked for, but the log has {begin} to "
             f"{after - 1} (the next is {after})"
         )
         if options.fail_on_data_loss:

@@ -210,7 +210,7 @@ def _tasks(
         try:
             first = log_start_offset(source, storage_options)
         except UnreadableError as error:
-            findings.append(Finding("error", "unreadable-file", source.path, None, None, str(error)))
+            findings.append(_unreadable(source, error))
             return
     start = first if exported is None else max(first, exported.next_offset)
     if exported is not None and first > exported.next_offset:
@@ -220,7 +220,7 @@ def _tasks(
     try:
         end = _end_offset(source, storage_options)
     except UnreadableError as error:
-        findings.append(Finding("error", "unreadable-file", source.path, None, None, str(error)))
+        findings.append(_unreadable(source, error))
         return
     if end < start:
         text = "the log ends before what was exported of it: it was cut back, or is that of a replica that is behind"
@@ -240,6 +240,10 @@ def _tasks(
         size = sum(segment.size for segment in piece.segments) - _skipped(piece, begin, storage_options)
         is_last = number == len(pieces) - 1
         yield make(piece, start=begin, end=stop, is_last=is_last, is_live=is_live and is_last, size=size)
+
+
+def _unreadable(source: PartitionPath, error: UnreadableError) -> Finding:
+    return Finding("error", "unreadable-file", source.path, None, None, str(error))
 
 
 def _pieces(source: PartitionPath, start: int, end: int, size: int | None) -> Iterator[tuple[PartitionPath, int, int]]:

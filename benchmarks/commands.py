@@ -26,7 +26,7 @@ def workloads(records: int) -> Iterator[Workload]:
             command(DUMP_TOOL, "--print-data-log", "--files", str(segment("none", records))), records
         ),
         runs=3,
-        warm_up=False,
+        warm_up=0,
     )
     yield Workload(
         name="cold-ls",
@@ -36,5 +36,5 @@ def workloads(records: int) -> Iterator[Workload]:
         theirs=lambda: cold_process([sys.executable, "-c", "import pyspark.sql"]),
         runs=10,
         seconds=0,
-        warm_up=False,
+        warm_up=0,
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks import data
 from benchmarks.commands import BROKERLESS
-from benchmarks.measure import ROOT, BenchmarkError, Pass, Workload, python, warm_process
+from benchmarks.measure import ROOT, WARM_UP_SECONDS_OF_SPARK, BenchmarkError, Pass, Workload, python, warm_process
 
 GIGABYTE = 10**9
 CODEC = "lz4"
@@ -33,7 +33,7 @@ def workloads(records: int) -> Iterator[Workload]:
         runs=1,
         cores=2,
         seconds=0,
-        warm_up=False,
+        warm_up=0,
         asked=True,
     )
 
@@ -52,7 +52,8 @@ def beside_one_process(name: str, records: int) -> Workload:
         return ready
 
     anchor = "the same tasks in one process"
-    return Workload(f"job-{name}", "records/s", side("local[1]"), anchor, side("none"), runs=3)
+    ours, theirs = side("local[1]"), side("none")
+    return Workload(f"job-{name}", "records/s", ours, anchor, theirs, runs=3, warm_up=WARM_UP_SECONDS_OF_SPARK)
 
 
 def linked(directory: Path, size: int, records: int) -> Path:

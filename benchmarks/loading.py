@@ -17,7 +17,7 @@ from tests.kafka.jars import NEWEST
 from benchmarks import data
 from benchmarks.broker import empty
 from benchmarks.jvm import command
-from benchmarks.measure import Pass, Workload, python, warm_process
+from benchmarks.measure import WARM_UP_SECONDS, WARM_UP_SECONDS_OF_SPARK, Pass, Side, Workload, python, warm_process
 from benchmarks.spark import CONNECTOR, TASKS
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def workloads(records: int) -> Iterator[Workload]:
     yield against_producer("load", "load_arrow", records)
     yield against_producer("load-synced", "load_arrow_synced", records)
     yield against_producer("load-parquet", "load_parquet", records)
-    yield against_producer("sink", "sink_parquet", records)
+    yield against_producer("sink", "sink_parquet", records, WARM_UP_SECONDS_OF_SPARK)
     yield against_connector(records)
     yield beside_handing_over(records)
 
 
-def against_producer(name: str, function: str, records: int) -> Workload:
+def against_producer(name: str, function: str, records: int, warm_up: float = WARM_UP_SECONDS) -> Workload:
     @contextlib.contextmanager
     def theirs() -> Iterator[Callable[[], Pass]]:
         with empty(TOPIC) as broker:
@@ -57,9 +57,9 @@ def against_producer(name: str, function: str, records: int) -> Workload:
             with warm_process(line) as run:
                 yield lambda: settled(run)
 
-    return Workload(
-        name, "records/s", lambda: writing(function, records), f"kafka-java producer {NEWEST}", theirs, runs=3, cores=2
-    )
+    ours = functools.partial(writing, function, records)
+    anchor = f"kafka-java producer {NEWEST}"
+    return Workload(name, "records/s", ours, anchor, theirs, runs=3, cores=2, warm_up=warm_up)
 
 
 def against_connector(records: int) -> Workload:
@@ -73,22 +73,21 @@ def against_connector(records: int) -> Workload:
         ):
             yield lambda: settled(run)
 
-    ours = functools.partial(writing, "sink_parquet", records)
-    return Workload(
-        "sink-connector", "records/s", ours, f"spark-sql-kafka {CONNECTOR}, kafka {NEWEST}", theirs, runs=3, cores=2
-    )
+    return beside_spark("sink-connector", records, f"spark-sql-kafka {CONNECTOR}, kafka {NEWEST}", theirs)
 
 
 def beside_handing_over(records: int) -> Workload:
     """What of the sink's time is Spark's own: reading the same rows, and giving them to Python."""
 
-    def ours() -> contextlib.AbstractContextManager[Callable[[], Pass]]:
-        return writing("sink_parquet", records)
-
     def theirs() -> contextlib.AbstractContextManager[Callable[[], Pass]]:
         return warm_process(python(f"{__name__}:hand_over_parquet", str(data.tables(records))))
 
-    return Workload("sink-handover", "records/s", ours, "mapInArrow, rows dropped", theirs, runs=3, cores=2)
+    return beside_spark("sink-handover", records, "mapInArrow, rows dropped", theirs)
+
+
+def beside_spark(name: str, records: int, anchor: str, theirs: Side) -> Workload:
+    ours = functools.partial(writing, "sink_parquet", records)
+    return Workload(name, "records/s", ours, anchor, theirs, runs=3, cores=2, warm_up=WARM_UP_SECONDS_OF_SPARK)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,8 @@ from typing import Literal
 
 ROOT = Path(__file__).parents[1]
 WARM_UP_SECONDS = 5.0
+WARM_UP_SECONDS_OF_SPARK = 40.0
+"""Spark runs more code of its own: its first ten queries still compile for up to a second of a core each."""
 WARM_UP_PASSES = 3
 STOPS_WITHIN = 60.0
 
@@ -60,8 +62,8 @@ class Workload:
     """A run repeats the pass until this time is over, so that a short one is measured well."""
     settle: bool = False
     """Whether a pass goes by unmeasured before each run: what was warm may cool down in the other side's turn."""
-    warm_up: bool = True
-    """Whether a side gets time to compile what is hot; else one run goes by, for the file cache."""
+    warm_up: float = WARM_UP_SECONDS
+    """Seconds that a side gets at least to compile what is hot; with 0, one run goes by, for the file cache."""
     asked: bool = False
     """Whether it is only run if it is asked for: what takes long."""
 
@@ -132,7 +134,7 @@ def measure(workload: Workload, runs: int | None = None, clock: Clock = "wall") 
 def warm_up(side: Callable[[], Pass], workload: Workload) -> Pass:
     start = time.monotonic()
     passes = [side()]
-    while workload.warm_up and (len(passes) < WARM_UP_PASSES or time.monotonic() - start < WARM_UP_SECONDS):
+    while workload.warm_up and (len(passes) < WARM_UP_PASSES or time.monotonic() - start < workload.warm_up):
         passes.append(side())
     return passes[0]
 

@@ -13,7 +13,7 @@ from tests.kafka.jars import NEWEST
 
 from benchmarks.broker import serving, with_events
 from benchmarks.data import CACHE, CODECS
-from benchmarks.measure import Pass, Workload, python, warm_process
+from benchmarks.measure import WARM_UP_SECONDS_OF_SPARK, Pass, Workload, python, warm_process
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +45,9 @@ def against_connector(name: str, query: str, topics: str, records: int) -> Workl
 
     # Spark ends Python workers, which only ours has, after an idle minute; so each run starts behind a pass of its own.
     anchor = f"spark-sql-kafka {CONNECTOR}, kafka {NEWEST}"
-    return Workload(name, "records/s", ours, anchor, theirs, runs=3, cores=TASKS, settle=True)
+    return Workload(
+        name, "records/s", ours, anchor, theirs, runs=3, cores=TASKS, settle=True, warm_up=WARM_UP_SECONDS_OF_SPARK
+    )
 
 
 def rows_of_files(path: str, topics: str) -> int:

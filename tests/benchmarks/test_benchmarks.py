@@ -32,7 +32,7 @@ def side(*passes: Pass) -> Side:
 
 
 def workload(ours: Side, theirs: Side, unit: Literal["records/s", "s"] = "records/s", cores: int = 1) -> Workload:
-    return Workload("read", unit, ours, "them 1.0", theirs, cores=cores, seconds=0, warm_up=False)
+    return Workload("read", unit, ours, "them 1.0", theirs, cores=cores, seconds=0, warm_up=0)
 
 
 @pytest.fixture

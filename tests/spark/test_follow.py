@@ -223,6 +223,19 @@ def test_what_appears_later_is_read_from_its_beginning(tmp_path: Path) -> None:
         Query(tmp_path, subscribe="edgse").trigger()
 
 
+def test_committed_records_that_appear_later_begin_at_the_log_start_offset(tmp_path: Path) -> None:
+    """As they do for a consumer: the files have records from 74 on, and ``DeleteRecords`` took those before 105."""
+    shutil.copy(DATA / "log-start-offset-checkpoint", tmp_path)
+    copy("segments-0", tmp_path)
+    query, every = (
+        Query(tmp_path, failOnDataLoss="false", **more) for more in ({"kafka.isolation.level": "read_committed"}, {})
+    )
+    query.trigger(), every.trigger()
+    copy("head-deleted-0", tmp_path)
+    assert query.trigger() == [row for row in there("head-deleted-0") if row[2] >= 105]
+    assert every.trigger() == there("head-deleted-0")
+
+
 LOSSES: dict[str, tuple[Callable[[Path], object], str, Rows]] = {
     "segments that retention removed": (
         lambda path: [remove(each) for each in sorted(path.glob("segments-0/*.log"))[:2]],

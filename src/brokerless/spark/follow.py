@@ -169,7 +169,7 @@ class Follower:
         ends: dict[TopicPartition, int] = {}
         begins = dict(start)
         for each, partition in partitions.items():
-            begin = start.get(each, partition.segment_paths[0].base_offset)
+            begin = start[each] if each in start else begin_of(partition, self.options)
             try:
                 tail = self._look(each, partition, begin, committed)
             except UnreadableError as error:
@@ -215,9 +215,10 @@ class Follower:
 
     def _begin(self, each: TopicPartition, partition: Partition, start: Positions) -> int:
         """Where reading begins: at the position, or where the log begins by now."""
-        first = partition.segment_paths[0].base_offset
+        is_new = each not in start
+        first = begin_of(partition, self.options) if is_new else partition.segment_paths[0].base_offset
         begin = start.get(each, 0)
-        if each not in start and first:
+        if is_new and first:
             self._lose(f"{_text(each)}: it is new, but begins at offset {first}; what was before was not read")
         elif begin < first:
             self._lose(f"{_text(each)}: offset {begin} comes next, but the log begins at {first} by now")

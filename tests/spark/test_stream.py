@@ -59,23 +59,30 @@ def consumed(row: Row) -> Consumed:
 
 
 def retention(kafka: KafkaBroker) -> Callable[[], None]:
-    """Records that the broker is told to delete; it removes their segments when it starts. Gives what to ask then."""
+    """Records that the broker is told to delete; it removes their segments when it starts, and has noted then up to
+    where within the next one it deleted. Gives what to ask then."""
     topic = "stream-retained"
     kafka.create_topic(topic, 1, internal_segment_bytes=4096)
     produce_confluent(kafka, topic, some_records(12, 400, largest=1000), batch_size=1000)
     third = int(kafka.logs(topic)[2].stem)
+    begin = third + 5
     strict, lenient = (
         Query(kafka.log_dir, {topic: {"0": 1}}, subscribe=topic, failOnDataLoss=fails) for fails in ("true", "false")
     )
     admin = kafka.admin()
-    for done in admin.delete_records([TopicPartition(topic, 0, third)]).values():
+    for done in admin.delete_records([TopicPartition(topic, 0, begin)]).values():
         done.result(30)
 
     def check() -> None:
         wait(lambda: int(kafka.logs(topic)[0].stem) >= third, "the broker removes segments")
         with pytest.raises(UnreadableError, match=f"offset 1 comes next, but the log begins at {third} by now"):
             strict.trigger()
-        assert [offset for _, _, offset in lenient.trigger()] == [each.offset for each in consume(kafka, topic)]
+        consumed = [each.offset for each in consume(kafka, topic)]
+        assert consumed[0] == begin
+        assert [offset for _, _, offset in lenient.trigger()] == [*range(third, begin), *consumed]
+        options = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+        committed = Query(kafka.log_dir, subscribe=topic, **options)
+        assert [offset for _, _, offset in committed.trigger()] == consumed
 
     return check
 

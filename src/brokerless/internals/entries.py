@@ -16,7 +16,7 @@ from brokerless.errors import Finding
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
 from brokerless.log import names
 from brokerless.log.partition import transactions_of
-from brokerless.log.storage import directory_name, is_remote
+from brokerless.log.storage import directory_name, parent_directory
 from brokerless.log.transactions import State
 from brokerless.logs import OnDamage, Partition
 
@@ -45,8 +45,8 @@ def internal_topic(partition: Partition) -> str | None:
         name = directory_name(partition.path)
         if name.endswith(".checkpoint"):
             return CLUSTER_METADATA
-        above = partition.path.rpartition("/")[0] if is_remote(partition.path) else f"{partition.path}/.."
-        named = names.parse_partition_directory(directory_name(above))
+        above = parent_directory(partition.path)
+        named = None if above is None else names.parse_partition_directory(directory_name(above))
         topic = None if named is None else named.topic
     return topic if topic in TOPICS else None
 

@@ -31,7 +31,7 @@ from brokerless.arrow import (
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches
-from brokerless.format.columns import HUGE, Columns, no_columns
+from brokerless.format.columns import HUGE, Columns, no_columns, release
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.summary import Summary
 from brokerless.printable import java_text
@@ -102,7 +102,7 @@ def record_batches(
         yield batch
         del piece, batch
         if is_huge:
-            pa.default_memory_pool().release_unused()
+            release()
 
 
 def columns_of(batch: pa.RecordBatch) -> Columns:

@@ -79,7 +79,7 @@ CONTENTS_SIGNATURE = ", ".join(
 """Numba's types of :meth:`Columns.contents`."""
 
 HUGE = 32 << 20
-"""Bytes of columns whose memory is given back to the system rather than kept for the next ones."""
+"""Bytes of columns from which on their memory is given back to the system rather than kept for the next ones."""
 _SLACK = 64
 """Bytes beyond the last value, so that copies may go in wide steps."""
 
@@ -112,6 +112,12 @@ class Columns:
     @property
     def rows(self) -> int:
         return int(self.used[0])
+
+    @property
+    def is_huge(self) -> bool:
+        """Whether their memory is to be given back to the system (:func:`release`) when they are not needed any more,
+        rather than kept for the next ones."""
+        return sum(each.nbytes for each in self.arrays()) > HUGE
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
         """All of them, in the order in which the kernels take them."""
@@ -182,8 +188,7 @@ def allocate(rows: int, data: int, headers: int) -> Columns:
     """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 
     if data > HUGE:
-        # The pool may hold on to what an earlier huge record had.
-        pa.default_memory_pool().release_unused()
+        release()  # The pool may hold on to what an earlier huge record had.
 
     def ends(n: int) -> NDArray[np.int32]:
         array = block(n + 1, np.int32)
@@ -208,6 +213,11 @@ def allocate(rows: int, data: int, headers: int) -> Columns:
         header_value_null=block(headers, np.uint8),
         header_value_data=block(data + _SLACK, np.uint8),
     )
+
+
+def release() -> None:
+    """Gives memory that is not in use any more back to the system, which Arrow's pool keeps by itself."""
+    pa.default_memory_pool().release_unused()
 
 
 def block(length: int, dtype: type[T]) -> NDArray[T]:

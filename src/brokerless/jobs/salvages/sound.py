@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.batches import Batches, checksums_match, read_headers
-from brokerless.format.columns import Columns
+from brokerless.format.columns import Columns, release
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoder, look_into_wrappers
 from brokerless.format.parts import joined
@@ -154,12 +154,7 @@ class _Finder:
 
     def _decodable(self, chunk: Chunk, rows: slice) -> Iterator[NDArray[np.void] | Region]:
         batches = chunk.batches.take(rows)
-        damages: dict[int, Damage] = {}
-        for decoded in self._decoder.decode(chunk.buffer, batches, chunk.base):
-            damages |= {damage.position: damage for damage in decoded.damages}
-        rest = self._decoder.flush()
-        if rest is not None:
-            damages |= {damage.position: damage for damage in rest.damages}
+        damages = self._damages(chunk, batches)
         positions = batches.positions + chunk.base
         broken = np.flatnonzero(np.isin(positions, list(damages))) if damages else np.empty(0, np.int64)
         row = 0
@@ -172,6 +167,23 @@ class _Finder:
                     yield from self._part_of(chunk, batches.take(slice(bad, bad + 1)))
                 yield self._region(chunk.base + int(batches.ends[bad]), damage.kind, damage.message, batches, bad)
             row = bad + 1
+
+    def _damages(self, chunk: Chunk, batches: Batches) -> dict[int, Damage]:
+        """Why batches do not decode, by their positions in the file."""
+        damages: dict[int, Damage] = {}
+        is_huge = False
+        for decoded in self._decoder.decode(chunk.buffer, batches, chunk.base):
+            damages |= {damage.position: damage for damage in decoded.damages}
+            is_huge |= decoded.columns.is_huge
+            del decoded
+        rest = self._decoder.flush()
+        if rest is not None:
+            damages |= {damage.position: damage for damage in rest.damages}
+            is_huge |= rest.columns.is_huge
+            del rest
+        if is_huge:
+            release()
+        return damages
 
     def _part_of(self, chunk: Chunk, batch: Batches) -> Iterator[NDArray[np.void]]:
         """The records of a batch before it breaks off; its bytes are still those of a region."""

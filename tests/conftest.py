@@ -5,7 +5,9 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tests.golden
+from tests.kafka import jars
 from tests.require import require
 from tests.s3 import s3  # noqa: F401 - a fixture, of which there is to be one in a process
 
@@ -46,14 +49,13 @@ def golden() -> Path:
 def kafka_jars() -> Path:
     """The jars of a Kafka broker and its clients; a test with this fixture may use ``tests.kafka.oracle``."""
     from tests.kafka.broker import make_archive_of_broker
-    from tests.kafka.jars import KafkaUnavailableError, compile_helpers, jars, java
 
     try:
-        java()
-        compile_helpers()
+        jars.java()
+        jars.compile_helpers()
         make_archive_of_broker()
-        return jars()
-    except KafkaUnavailableError as error:
+        return jars.jars()
+    except jars.KafkaUnavailableError as error:
         require(False, str(error))
         raise
 
@@ -87,9 +89,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """What is there by now stays, most of all Numba's objects: it is not to be looked through for garbage again."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What is there by now stays, most of all Numba's objects: it is not to be looked through for garbage again. And
+    jars that will be needed are fetched while the first tests run."""
     gc.freeze()
+    if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
+        for version in (jars.NEWEST, jars.OLD_FORMATS):
+            Thread(target=_fetch, args=(version,), name=f"fetch-{version}").start()
+
+
+def _fetch(version: str) -> None:
+    with suppress(jars.KafkaUnavailableError):  # which the first test that needs them meets, and tells
+        jars.jars(version)
 
 
 def _turn(item: pytest.Item) -> int:

@@ -102,8 +102,6 @@ def _start(master: str, name: str) -> SparkContext:
     conf = SparkConf().setMaster(master).setAppName(name)
     conf.set("spark.ui.showConsoleProgress", "false")
     if master.startswith("local"):
-        # A third less to start: no row comes into Java, so there is nothing that would be worth its best compiler.
-        conf.setIfMissing("spark.driver.defaultJavaOptions", "-XX:TieredStopAtLevel=1")
         conf.setIfMissing("spark.ui.enabled", "false")
         conf.setIfMissing("spark.driver.host", "127.0.0.1").setIfMissing("spark.driver.bindAddress", "127.0.0.1")
     with tempfile.TemporaryFile("w+", errors="replace") as log:

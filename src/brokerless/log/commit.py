@@ -106,7 +106,7 @@ def commit_held(
     write_checkpoints(at, {(each.topic, each.partition): each.checkpoints for each in new})
     names_of_new = tuple((each.directory, each.name) for each in new)
     if not growing and query is None and not _needs_journal(at, new):
-        is_first = not _partitions(at)
+        is_first = not at.exists(names.CLEAN_SHUTDOWN) and not _partitions(at)  # there may be thousands to list
         for name, target in names_of_new:
             at.move(name, target)
             at.sync()

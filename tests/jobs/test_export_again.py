@@ -136,6 +136,10 @@ def test_targets_that_are_something_else_are_refused(tmp_path: Path) -> None:
     (foreign / "part-00000.parquet").write_bytes(b"")
     refused(source, tmp_path / "out", r"there are files \(part-00000.parquet\), but not _brokerless.json")
     refused(tmp_path / "data" / "t-0" / "00000000000000000000.log", tmp_path / "new", "cannot be told")
+    there = resolve(str(source)).partitions
+    for url, match in (("s3://", "names no bucket"), ("memory://logs/t-0/out", "is within memory://logs/t-0")):
+        with pytest.raises(UsageError, match=match):
+            plan(there, [str(source), "memory://logs/t-0"], url, Export())
     for settings in (Export(codec="brotli"), Export(isolation="committed"), Export(file_bytes=0)):  # type: ignore[arg-type]
         refused(source, tmp_path / "new", "codec|isolation|file_bytes", settings)
 

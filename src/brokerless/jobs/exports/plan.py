@@ -89,7 +89,7 @@ def plan(
     Raises :class:`UsageError` for what cannot be exported to ``directory``: partitions that come twice or are of
     unknown names, another topic of the same name, another layout or isolation than before.
     """
-    to = _directory(directory, sources)
+    to = str(output_directory(directory, sources))
     target.check_target(to, to_storage_options)
     _check(export)
     manifests: dict[str, Manifest | None] = {}
@@ -146,11 +146,6 @@ def _removed(
                 "this directory away and export anew"
             )
             yield Finding("error", "exported-files-missing", where, None, None, text)
-
-
-def _directory(directory: str | os.PathLike[str], sources: Sequence[str]) -> str:
-    name = os.fspath(directory)
-    return name if storage.is_remote(name) else str(output_directory(name, sources))
 
 
 def _check(export: Export) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.golden import case, cases, of_type
 from tests.jobs.exports import exported, partition, raw, table
 from tests.log.whole_batches import batch
@@ -101,6 +102,62 @@ def test_damaged_logs_give_what_a_reader_gets_and_nothing_twice(tmp_path: Path) 
             exported(source, out, found=[])
             assert [(row["offset"], row["key"], row["value"]) for row in raw(out)] == found, each
     assert left_out > 50
+
+
+def shifted(offset: int, by: int) -> bytes:
+    """A batch of ten records whose base offset is another one than it was, which no checksum covers."""
+    return (offset + by).to_bytes(8, "big") + batch(offset, 10).tobytes()[8:]
+
+
+@pytest.mark.parametrize("ahead", [[2], [0], [1, 2], [1, 3]], ids=str)
+def test_batches_at_offsets_that_cannot_be_are_told_and_what_was_there_is_left_out(
+    ahead: list[int], tmp_path: Path
+) -> None:
+    batches = [shifted(10 * each, 1 << 20 if each in ahead else 0) for each in range(6)]
+    source = partition(tmp_path / "t-0", b"".join(batches))
+    findings: list[Finding] = []
+    (result,) = exported(source, tmp_path / "out", found=findings)
+    assert [(each.kind, each.severity, each.position) for each in findings] == [
+        ("offset-order", "error", sum(map(len, batches[:each]))) for each in ahead
+    ]
+    left_out = [offset for first, last in result.left_out for offset in range(first, (last or 0) + 1)]
+    assert left_out == [offset for each in ahead for offset in range(10 * each, 10 * each + 10)]
+    assert [row["offset"] for row in table(tmp_path / "out")] == [each for each in range(60) if each not in left_out]
+    partition(source, b"".join([*batches, batch(60, 10).tobytes()]))
+    (result,) = exported(source, tmp_path / "out")  # nothing is told twice
+    assert (result.records, result.next_offset, result.left_out) == (10, 70, ())
+
+
+def test_damage_behind_a_batch_at_an_offset_that_cannot_be_is_told(tmp_path: Path) -> None:
+    wrong = bytearray(batch(30, 10).tobytes())
+    wrong[-1] ^= 1
+    log = [shifted(0, 0), shifted(10, 1 << 20), shifted(20, 0), bytes(wrong), shifted(40, 0)]
+    findings: list[Finding] = []
+    (result,) = exported(partition(tmp_path / "t-0", b"".join(log)), tmp_path / "out", found=findings)
+    assert sorted(each.kind for each in findings) == ["checksum-mismatch", "offset-order"]
+    assert result.left_out == ((10, 19), (30, 39))
+
+
+def test_offsets_that_were_there_before_are_told(tmp_path: Path) -> None:
+    """Kafka's reader gives such records as well, and so they are exported."""
+    findings: list[Finding] = []
+    log = b"".join(batch(offset, 10).tobytes() for offset in (0, 10, 10, 20))
+    (result,) = exported(partition(tmp_path / "t-0", log), tmp_path / "out", found=findings)
+    assert [(each.kind, each.severity, each.offset) for each in findings] == [("offset-order", "warning", 10)]
+    assert (result.records, result.left_out) == (40, ())
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_segments_under_each_others_names_are_told(is_live: bool, tmp_path: Path) -> None:
+    source = partition(tmp_path / "t-0", batch(20, 10).tobytes())
+    (source / "00000000000000000010.log").write_bytes(batch(10, 10).tobytes())
+    (source / "00000000000000000020.log").write_bytes(batch(0, 10).tobytes())
+    (source / "00000000000000000030.log").write_bytes(batch(30, 10).tobytes() if is_live else b"")
+    findings: list[Finding] = []
+    exported(source, tmp_path / "out", found=findings)
+    names = [Path(each.file).name for each in findings if each.kind == "offset-misplaced"]
+    assert names == ["00000000000000000000.log", "00000000000000000020.log"]
+    assert {each.severity for each in findings} <= {"error", "warning"}
 
 
 LOCKING = """

@@ -67,6 +67,7 @@ def run(task: Task, done: job.Done) -> Result:
         task.end,
         task.export.isolation == "read_committed",
         task.export.limit,
+        task.is_last,
         task.is_live,
         task.storage_options,
         done,

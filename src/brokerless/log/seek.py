@@ -70,12 +70,14 @@ def last_indexed(file: File, segment: SegmentPaths, storage_options: StorageOpti
 
 
 def last_offset(file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None) -> int | None:
-    """The last offset that is in the segment, by batches' headers; None if there is no batch."""
-    found = [
-        int(chunk.batches.last_offset.max())
-        for chunk in scan_headers(file, ignore, last_indexed(file, segment, storage_options))
-    ]
-    return max(found, default=None)
+    """The offset of the segment's last record, by the header of the last batch; None if there is no batch.
+
+    Source: ``LogSegment.readNextOffset`` (4.1.1). A batch before it at a larger offset is damaged.
+    """
+    last = None
+    for chunk in scan_headers(file, ignore, last_indexed(file, segment, storage_options)):
+        last = int(chunk.batches.last_offset[-1])
+    return last
 
 
 def _step(file: File) -> int:

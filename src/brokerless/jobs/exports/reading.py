@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.partition import Piece, Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import position_of_offset
-from brokerless.log.segment import Chunk, ignore, open_segments, scan
+from brokerless.log.segment import Chunk, ignore, open_segments, scan, scan_headers
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.transactions import Transactions, find_transactions
 from brokerless.tables import record_batches
@@ -43,6 +44,8 @@ class NotReadableError(Exception):
 class Records:
     """The records of ``[start, end)`` of a partition; what is said of them is known when all were taken.
 
+    ``is_last``: whether what lies behind ``end`` is for another run; else no batch of these segments may be there.
+
     ``next_offset``: behind the last sound batch, where the next run goes on. ``left_out``: the offsets of what was
     damaged, as far as the batches around it tell them (in a compacted log, some of them were not there before).
     """
@@ -52,6 +55,7 @@ class Records:
     end: int
     committed: bool
     limit: int
+    is_last: bool
     is_live: bool
     storage_options: StorageOptions | None
     done: Callable[[int], object]
@@ -63,6 +67,8 @@ class Records:
         self.next_offset = self.start
         self._stable = self.end
         self._is_broken = False
+        self._highest = -1
+        self._ahead: list[tuple[Place, int, int]] = []
         self._known_until: Place = ("", None)
         self._from: Place = ("", None)
         self._given: dict[int, int] = {}
@@ -70,6 +76,7 @@ class Records:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Raises :class:`NotReadableError` for what is not to be passed over."""
+        self._check_beginnings()
         pending: dict[Place, Finding] = {}
         transactions = None
         if self.committed:
@@ -92,6 +99,24 @@ class Records:
             self.findings.append(finding)
         if self._is_broken:
             self.left_out.append((self.next_offset, None))
+
+    def _check_beginnings(self) -> None:
+        """Files that do not begin where their names say, of which reading a range may never see a batch."""
+        last_of = {one.base_offset: two.base_offset - 1 for one, two in pairwise(self.source.segments)}
+        for segment, file in open_segments(self.source, ignore, None, self.storage_options):
+            chunk = next(scan_headers(file, ignore), None)
+            if chunk is None:
+                continue
+            base, first = segment.base_offset, int(chunk.batches.entry_offset[0])
+            last = last_of.get(base)
+            if first < base or (last is not None and first > last):
+                text = (
+                    "the file begins at an offset that its name does not have; what is outside of this run is left out"
+                )
+                expected = f"an offset from {base} on" if last is None else f"an offset from {base} to {last}"
+                self.findings.append(
+                    Finding("error", "offset-misplaced", file.path, 0, first, text, expected, str(first))
+                )
 
     def _noted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
         """The same; of batches that are broken inside, how far they gave records."""
@@ -141,31 +166,69 @@ class Records:
         """Follows where sound batches are."""
         batches = chunk.batches
         self.done(int(batches.sizes.sum()))
-        if not valid.all():
+        if not valid.all() or not self._goes_on(batches):
             self._follow_each(path, chunk, valid)
             return
         if self._is_broken:
             self._passed(batches, 0)
-        within = batches.entry_offset < self._stable
-        if within.any():
-            self.next_offset = max(self.next_offset, int(batches.last_offset[within].max()) + 1)
-        self._place(path, chunk, batches)
+        self._highest = int(batches.last_offset[-1])
+        self.next_offset = max(self.next_offset, self._highest + 1)
+
+    def _goes_on(self, batches: Batches) -> bool:
+        """Whether all of them are what comes next, one behind the other, and none is for another run."""
+        before = np.concatenate([[max(self._highest, self.start - 1)], batches.last_offset[:-1]])
+        is_up = bool((batches.entry_offset > np.maximum.accumulate(before)).all())
+        return is_up and not self._ahead and int(batches.last_offset[-1]) < self._stable
 
     def _follow_each(self, path: str, chunk: Chunk, valid: NDArray[np.bool_]) -> None:
         batches = chunk.batches
         for row in range(len(batches)):
-            if self._from[1] is not None:
-                return
+            place = path, int(chunk.positions[row])
+            first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
             if not valid[row]:
+                if not self._ahead:
+                    self._is_broken = True
+                    self._wrong[place] = last
+            elif last < self.start:
+                self._follow_old(place, first, last)
+            elif first < self._stable:
+                self._follow_new(place, batches, row)
+            elif self.is_last:
+                self._from = self._ahead[0][0] if self._ahead else place
+                self._ahead.append((place, first, last))
+            else:
+                self._misplaced(place, first, last)
                 self._is_broken = True
-                self._wrong[path, int(chunk.positions[row])] = int(batches.last_offset[row])
-                continue
-            if self._is_broken:
-                self._passed(batches, row)
-            one = batches.take(slice(row, row + 1))
-            if int(one.entry_offset[0]) < self._stable:
-                self.next_offset = max(self.next_offset, int(one.last_offset[0]) + 1)
-            self._place(path, chunk, one)
+
+    def _follow_old(self, place: Place, first: int, last: int) -> None:
+        """A batch that the run before has passed, unless its file does not begin before this run."""
+        if self._highest >= 0 or self.start <= self.source.segments[0].base_offset:
+            self._misplaced(place, first, last)
+        else:
+            self._known_until = place
+            self._ahead, self._from, self._is_broken = [], ("", None), False
+
+    def _follow_new(self, place: Place, batches: Batches, row: int) -> None:
+        """A batch of this run. Where others are before it that looked as if they were for the next one, those are at
+        offsets that cannot be."""
+        for each in self._ahead:
+            self._misplaced(*each)
+            self._is_broken = True
+        self._ahead, self._from = [], ("", None)
+        first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
+        if first <= self._highest:
+            text = "offsets do not go up: a batch begins at or below an offset that was there before"
+            expected, found = f"an offset above {self._highest}", str(first)
+            self.findings.append(Finding("warning", "offset-order", *place, first, text, expected, found))
+        if self._is_broken:
+            self._passed(batches, row)
+        self._highest = max(self._highest, last)
+        self.next_offset = max(self.next_offset, last + 1)
+
+    def _misplaced(self, place: Place, first: int, last: int) -> None:
+        text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
+        expected, found = f"offsets from {self.start} to {self._stable - 1}", f"{first} to {last}"
+        self.findings.append(Finding("error", "offset-order", *place, first, text, expected, found))
 
     def _passed(self, batches: Batches, row: int) -> None:
         """A sound batch follows what was broken: what is between is left out."""
@@ -178,16 +241,6 @@ class Records:
             last = min(last, max(self._wrong.values(), default=last))
         if int(batches.last_offset[row]) >= self.start and last >= self.next_offset:
             self.left_out.append((self.next_offset, last))
-
-    def _place(self, path: str, chunk: Chunk, sound: Batches) -> None:
-        """Which places belong to the run before, and to the next one."""
-        old = np.flatnonzero(sound.last_offset < self.start)
-        if len(old):
-            self._known_until = (path, int(sound.positions[old[-1]]) + chunk.base)
-            self._is_broken = False
-        new = np.flatnonzero(sound.entry_offset >= self._stable)
-        if len(new) and self._from[1] is None:
-            self._from = (path, int(sound.positions[new[0]]) + chunk.base)
 
     def _transactions(self, pending: dict[Place, Finding]) -> Transactions:
         """Those of the range alone. What begins before it was decided when the last run ended there, and what ends

@@ -56,6 +56,18 @@ def test_an_index_that_does_not_fit_its_log_is_found(tmp_path: Path) -> None:
     ]
 
 
+def test_a_segment_whose_name_is_above_its_offsets_is_found(tmp_path: Path) -> None:
+    """Kafka counts offsets in indexes from the name on, and so refuses to recover it (``LogSegment``, 4.1.1)."""
+    shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
+    _, second, third, *_ = sorted((tmp_path / "segments-0").glob("*.log"))
+    for path in second.parent.glob(f"{second.stem}.*"):
+        path.rename(path.with_name(f"{int(third.stem) - 1:020}{path.suffix}"))
+    found = [each for each in brokerless.open(tmp_path / "segments-0").verify() if each.kind == "offset-order"]
+    assert found
+    assert (found[0].position, found[0].offset, found[0].found) == (0, int(second.stem), str(int(second.stem)))
+    assert "below the offset that its file is named after" in found[0].message
+
+
 def test_batches_behind_a_break_are_found_and_checked(tmp_path: Path) -> None:
     source = sorted((broker_data("clean") / "codec-lz4-0").glob("*.log"))[0].read_bytes()
     damaged = bytearray(source)

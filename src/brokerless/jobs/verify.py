@@ -236,10 +236,12 @@ class Seen:
         if self.watch is not None:
             yield from self.watch(chunk, path)
         firsts, lasts = sound.entry_offset, sound.last_offset
-        before = np.concatenate([[self.base_offset - 1 if self.last_offset is None else self.last_offset], lasts[:-1]])
-        before = np.maximum.accumulate(before)
+        highest = self.base_offset - 1 if self.last_offset is None else max(self.base_offset - 1, self.last_offset)
+        before = np.maximum.accumulate(np.concatenate([[highest], lasts[:-1]]))
         for row in np.flatnonzero(firsts <= before).tolist():
             text = "offsets do not go up: a batch begins at or below an offset that was there before"
+            if firsts[row] < self.base_offset:
+                text = "a batch begins below the offset that its file is named after"
             position, offset = int(sound.positions[row]) + base, int(firsts[row])
             expected, found = f"an offset above {int(before[row])}", str(offset)
             yield Finding("warning", "offset-order", path, position, offset, text, expected, found)

@@ -269,6 +269,22 @@ def test_without_two_copies_or_notes_nothing_is_known_to_be_committed(disks: lis
     assert [each.kind for each in findings] == ["nothing-known-to-be-committed"]
 
 
+def test_of_compacted_copies_the_fuller_one_leads(tmp_path: Path) -> None:
+    """A copy that lost a whole file looks as if it was compacted once more; the keys' last records are in the other."""
+    whole = broker_data("clean") / "compacted-lz4-0"
+    copies = [tmp_path / name / whole.name for name in "ab"]
+    for copy in copies:
+        shutil.copytree(whole, copy)
+    for path in copies[0].glob(f"{sorted(whole.glob('*.log'))[1].stem}.*"):
+        path.unlink()
+    assert len(records(copies[0])) < len(records(whole))
+    for order, names in enumerate(("ab", "ba")):
+        ((result,), findings) = run([tmp_path / name for name in names], tmp_path / f"to-{order}")
+        assert findings == []
+        assert result.leading == names.index("b")
+        assert records(tmp_path / f"to-{order}" / whole.name) == records(whole)
+
+
 def test_a_dry_run_says_the_same_and_writes_nothing(disks: list[Path], tmp_path: Path) -> None:
     (wet,), _ = run(disks, tmp_path / "wet")
     (dry,), _ = run(disks, tmp_path / "dry", Merge(dry_run=True))

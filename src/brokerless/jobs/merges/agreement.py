@@ -57,12 +57,12 @@ class Agreement:
 
 def rank(copies: Sequence[Copy]) -> list[int]:
     """The numbers of the copies, from the one with the history that counts to the one that is last to be asked. Those
-    whose last epoch is greater come first, then longer ones, then those with less damage."""
+    whose last epoch is greater come first, then longer ones, then those with more records: fewer are left of one that
+    is damaged, lost a file of which nothing tells, or was compacted once more, which takes no key's last record."""
 
     def key(number: int) -> tuple[int, int, int, int]:
         copy = copies[number]
-        lost = sum(1 if loss.offsets is None else loss.offsets for loss in copy.losses)
-        return -copy.last_epoch, -copy.reach, lost, number
+        return -copy.last_epoch, -copy.reach, -int(copy.batches["records"].sum()), number
 
     return sorted(range(len(copies)), key=key)
 

@@ -123,6 +123,7 @@ def session(connector: bool = False) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         # Else Spark adds up the sizes of a batch's columns before each row that it gives to Python (docs/cookbook.md).
         "spark.sql.execution.arrow.maxBytesPerBatch": str((1 << 31) - 1),
+        "spark.python.unix.domain.socket.enabled": "true",
     }
     if connector:
         settings["spark.jars.packages"] = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{CONNECTOR}"

@@ -70,7 +70,6 @@ class Records:
         self._highest = -1
         self._ahead: list[tuple[Place, int, int]] = []
         self._known_until: Place = ("", None)
-        self._from: Place = ("", None)
         self._given: dict[int, int] = {}
         self._wrong: dict[tuple[str, int], int] = {}
 
@@ -149,7 +148,8 @@ class Records:
 
     def _is_elsewhere(self, file: str, position: int) -> bool:
         """Whether it was passed by the run before, or is for the next one."""
-        (old, before), (new, after) = self._known_until, self._from
+        old, before = self._known_until
+        new, after = self._ahead[0][0] if self._ahead else ("", None)
         is_old = file == old and before is not None and position < before
         return is_old or (file == new and after is not None and position >= after)
 
@@ -194,7 +194,6 @@ class Records:
             elif first < self._stable:
                 self._follow_new(place, batches, row)
             elif self.is_last:
-                self._from = self._ahead[0][0] if self._ahead else place
                 self._ahead.append((place, first, last))
             else:
                 self._misplaced(place, first, last)
@@ -206,7 +205,7 @@ class Records:
             self._misplaced(place, first, last)
         else:
             self._known_until = place
-            self._ahead, self._from, self._is_broken = [], ("", None), False
+            self._ahead, self._is_broken = [], False
 
     def _follow_new(self, place: Place, batches: Batches, row: int) -> None:
         """A batch of this run. Where others are before it that looked as if they were for the next one, those are at
@@ -214,7 +213,7 @@ class Records:
         for each in self._ahead:
             self._misplaced(*each)
             self._is_broken = True
-        self._ahead, self._from = [], ("", None)
+        self._ahead = []
         first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
         if first <= self._highest:
             text = "offsets do not go up: a batch begins at or below an offset that was there before"

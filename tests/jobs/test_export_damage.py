@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.golden import case, cases, of_type
 from tests.jobs.exports import exported, partition, raw, table
-from tests.log.whole_batches import batch
+from tests.log.whole_batches import batch, shifted
 
 import brokerless
 from brokerless.errors import Finding
@@ -102,11 +102,6 @@ def test_damaged_logs_give_what_a_reader_gets_and_nothing_twice(tmp_path: Path) 
             exported(source, out, found=[])
             assert [(row["offset"], row["key"], row["value"]) for row in raw(out)] == found, each
     assert left_out > 50
-
-
-def shifted(offset: int, by: int) -> bytes:
-    """A batch of ten records whose base offset is another one than it was, which no checksum covers."""
-    return (offset + by).to_bytes(8, "big") + batch(offset, 10).tobytes()[8:]
 
 
 @pytest.mark.parametrize("ahead", [[2], [0], [1, 2], [1, 3]], ids=str)

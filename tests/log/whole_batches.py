@@ -65,3 +65,8 @@ def marker(
 def batches(*made: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Several batches, one behind the other."""
     return np.concatenate([np.empty(0, np.uint8), *made])
+
+
+def shifted(offset: int, by: int) -> bytes:
+    """A batch of ten records whose base offset is another one than it was, which no checksum covers."""
+    return (offset + by).to_bytes(8, "big") + batch(offset, 10).tobytes()[8:]

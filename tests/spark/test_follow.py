@@ -14,7 +14,9 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from tests.golden import broker_data, broker_expected
+from tests.jobs.exports import partition
 from tests.log.test_tail import written
+from tests.log.whole_batches import shifted
 from tests.spark.test_plan import kafkas
 
 from brokerless.errors import DamageError, UnreadableError, UsageError
@@ -352,6 +354,35 @@ def test_damage_is_told_once_and_as_the_mode_says(tmp_path: Path, caplog: pytest
     told = [row for row in queries["PERMISSIVE"].rows if row[3] is not None]  # type: ignore[misc]
     assert [json.loads(row[3])["kind"] for row in told] == ["checksum-mismatch"]  # type: ignore[misc]
     assert [row[:3] for row in queries["PERMISSIVE"].rows if row not in told] == left
+
+
+@pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": 100}, {"maxRecordsPerPartition": 7}], ids=str)
+@pytest.mark.parametrize("by", [1 << 20, -20])
+def test_batches_at_offsets_that_cannot_be_are_told(by: int, options: dict[str, Any], tmp_path: Path) -> None:
+    log = [shifted(10 * each, by if each == 4 else 0) for each in range(8)]
+    path = partition(tmp_path / "logs" / "t-0", b"".join(log[:3]))
+    queries = {
+        mode: Query(path.parent, startingOffsets="earliest", mode=mode, **options)
+        for mode in ("FAILFAST", "DROPMALFORMED")
+    }
+    for query in queries.values():
+        assert len(query.trigger()) == 30
+    partition(path, b"".join(log))
+    position = sum(map(len, log[:4]))
+    with pytest.raises(DamageError, match=f"position {position}: .* cannot be here"):
+        queries["FAILFAST"].trigger()
+    queries["DROPMALFORMED"].trigger()
+    assert queries["DROPMALFORMED"].rows == [("t", 0, each) for each in range(80) if each not in range(40, 50)]
+
+
+def test_a_file_under_anothers_name_is_told(tmp_path: Path) -> None:
+    path = partition(tmp_path / "logs" / "t-0", shifted(0, 0))
+    for base, content in ((10, shifted(10, 1000)), (20, shifted(20, 0))):
+        (path / f"{base:020}.log").write_bytes(content)
+    with pytest.raises(DamageError, match=r"10\.log, position 0: .* cannot be here"):
+        Query(path.parent, startingOffsets="earliest", mode="FAILFAST").trigger()
+    query = Query(path.parent, startingOffsets="earliest", mode="DROPMALFORMED")
+    assert [offset for _, _, offset in query.trigger()] == [*range(10), *range(20, 30)]
 
 
 def test_a_compaction_at_work_is_waited_for(tmp_path: Path) -> None:

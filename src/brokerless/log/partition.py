@@ -17,7 +17,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoded, Decoder
 from brokerless.log.directory import PartitionPath
-from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, open_segments, scan
 from brokerless.log.storage import File, StorageOptions
@@ -38,7 +38,8 @@ class Reading:
     """How records are read. ``keys``, ``values``, ``headers``: whether they are kept. ``control``: control records are
     given as well. ``transactions``: given to leave out aborted data and what is not yet stable (read_committed).
     ``limit``: bytes that one batch may inflate to. ``watch`` is shown each chunk, and which of its batches are what was
-    written, before any of their records are given."""
+    written, before any of their records are given. ``span``: a batch outside of it is reported, and not passed over.
+    """
 
     range: Range = EVERYTHING
     keys: bool = True
@@ -48,6 +49,7 @@ class Reading:
     transactions: Transactions | None = None
     limit: int = DEFAULT_LIMIT
     watch: Callable[[str, Chunk, NDArray[np.bool_]], object] | None = None
+    span: Span | None = None
 
 
 def read_partition(
@@ -87,12 +89,14 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
         told(last - 1)
 
     for chunk in scan(file, findings.append, start, end):
-        if is_past(chunk.batches, wanted):
+        if reading.span is None and is_past(chunk.batches, wanted):
             break
         # Checked before anything is left out by its header: one flipped bit there would hide records without a word.
         valid = check_checksums(chunk, file.path, findings.append)
         if reading.watch is not None:
             reading.watch(file.path, chunk, valid)
+        if reading.span is not None:
+            findings.extend(_all_misplaced(file.path, chunk, valid, reading.span))
         sound = chunk.take(valid).batches
         chosen = sound.take(_chosen(sound, reading, wanted))
         for given in map(pieces, decoder.decode(chunk.buffer, chosen, chunk.base)):
@@ -118,6 +122,28 @@ def is_past(batches: Batches, wanted: Range) -> bool:
     if wanted.end_offset is None or not len(batches):
         return False
     return bool((batches.entry_offset >= wanted.end_offset).all()) and not bool((batches.is_legacy).any())
+
+
+def misplaced(path: str, position: int, first: int, last: int, wanted: Range) -> Finding:
+    """A batch whose offsets, which no checksum covers, are outside of those that can be where it is."""
+    text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
+    end = "" if wanted.end_offset is None else f" to {wanted.end_offset - 1}"
+    expected = f"offsets from {wanted.start_offset or 0}{end or ' on'}"
+    return Finding("error", "offset-order", path, position, first, text, expected, f"{first} to {last}")
+
+
+def _all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span) -> Iterator[Finding]:
+    """Those of a chunk. Where it begins too early, as such a batch looked like the first one, they were told before."""
+    batches, is_within = chunk.batches, span.range.batches(chunk.batches)
+    known = 0
+    if len(batches) and chunk.positions[0] == span.start:
+        rows = np.flatnonzero(is_within & valid)
+        leading = slice(0, int(rows[0]) if len(rows) else len(batches))
+        passed = np.flatnonzero(valid[leading] & (batches.last_offset[leading] < (span.range.start_offset or 0)))
+        known = int(passed[-1]) + 1 if len(passed) else 0
+    for row in known + np.flatnonzero((valid & ~is_within)[known:]):
+        position, first, last = chunk.positions[row], batches.entry_offset[row], batches.last_offset[row]
+        yield misplaced(path, int(position), int(first), int(last), span.range)
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:

@@ -76,5 +76,13 @@ class Range:
 EVERYTHING = Range()
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The offsets of all batches that are read of a file, of which the first begins at ``start`` (bytes)."""
+
+    range: Range
+    start: int
+
+
 def _tightest(choose: Callable[..., int], one: int | None, other: int | None) -> int | None:
     return choose((bound for bound in (one, other) if bound is not None), default=None)

@@ -18,7 +18,7 @@ from typing import TypeVar
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
-from brokerless.log.ranges import Range
+from brokerless.log.ranges import Range, Span
 from brokerless.log.seek import end_position, first_position
 from brokerless.log.segment import open_segments
 from brokerless.log.tail import Tail, look, look_committed
@@ -264,6 +264,7 @@ class Follower:
                     bounds=bounds,
                     transactions=None if transactions is None else compact(transactions, base, next_base),
                     cost=end - first,
+                    span=Span(bounds, first),
                 )
 
     def _tell(self, finding: Finding) -> None:

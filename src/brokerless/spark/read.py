@@ -79,6 +79,7 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         control=options.control and not options.committed,
         transactions=split.transactions,
         limit=options.limit,
+        span=split.span,
     )
     with _open_log(split.segment.log.path, storage) as file:
         start = split.start

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.errors import Finding
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index
-from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.segment import Chunk, ignore, scan_headers
 from brokerless.log.storage import File, StorageOptions, open_file
 
@@ -31,6 +31,7 @@ class Split:
 
     ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here. ``findings`` are
     what planning met: without a segment or paths they are to be told; with them, they were told elsewhere.
+    ``span``: which batches all of these are parts of, if those outside of it are damage.
     """
 
     topic: str | None
@@ -43,6 +44,7 @@ class Split:
     transactions: Transactions | None = None
     cost: int = 0
     findings: tuple[Finding, ...] = ()
+    span: Span | None = None
 
 
 class Task(InputPartition):
@@ -73,7 +75,7 @@ def cut(whole: Split, size: int, max_records: int | None, storage: StorageOption
         if not start and whole.bounds.start_offset is not None:
             start = position_of_offset(file, whole.segment, whole.bounds.start_offset, storage)
         for first, after in _byte_ranges(file, whole.segment, start, end, size, storage):
-            if _is_behind(file, first, whole.bounds):
+            if whole.span is None and _is_behind(file, first, whole.bounds):
                 return
             part = replace(whole, start=first, end=whole.end if after >= end else after, cost=after - first)
             if max_records is None:
@@ -135,6 +137,8 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
     while row < rows:
         first = max(int(firsts[row]), part.bounds.start_offset or 0)
         if part.bounds.end_offset is not None and first >= part.bounds.end_offset:
+            if part.span is not None:  # offsets that cannot be here, which is told where they are read
+                yield replace(part, start=int(positions[row]))
             return
         after = max(row + 1, int(np.searchsorted(lasts, first + most, side="left")))
         end = part.end if after >= rows else int(positions[after])

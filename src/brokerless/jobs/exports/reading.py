@@ -16,7 +16,7 @@ from brokerless.format.batches import Batches, read_headers
 from brokerless.jobs.exports.files import SCHEMA
 from brokerless.jobs.exports.manifest import Offsets
 from brokerless.log.directory import PartitionPath
-from brokerless.log.partition import Piece, Reading, read_partition
+from brokerless.log.partition import Piece, Reading, misplaced, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import Chunk, ignore, open_segments, scan, scan_headers
@@ -225,9 +225,8 @@ class Records:
         self.next_offset = max(self.next_offset, last + 1)
 
     def _misplaced(self, place: Place, first: int, last: int) -> None:
-        text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
-        expected, found = f"offsets from {self.start} to {self._stable - 1}", f"{first} to {last}"
-        self.findings.append(Finding("error", "offset-order", *place, first, text, expected, found))
+        path, position = place
+        self.findings.append(misplaced(path, position or 0, first, last, Range(self.start, self._stable)))
 
     def _passed(self, batches: Batches, row: int) -> None:
         """A sound batch follows what was broken: what is between is left out."""

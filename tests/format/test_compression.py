@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable
 
 import cramjam
+import numpy as np
 import pytest
 import xxhash
 import zstandard
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.format.twin import COMPRESS
 
-from brokerless.format.compression import Inflater
+from brokerless.format.compression import Inflater, find_payloads
 from brokerless.format.framings import CodecError, LimitError
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -233,6 +234,53 @@ def test_garbage_never_crashes(codec: str, payload: bytes, head: int) -> None:
         inflater = Inflater(1 << 16)
         inflater.inflate(CODECS[codec], magic, memoryview(first + payload))
         inflater.check_header(CODECS[codec], magic, memoryview(first + payload))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=150)
+@given(
+    given=st.lists(
+        st.tuples(
+            st.integers(0, 9000),
+            st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=2),
+            st.sampled_from(["whole", "cut", "twice", "garbage behind", "wrong head", "wrong trailer"]),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_many_at_a_call_are_what_each_is_by_itself(
+    codec: str, given: list[tuple[int, list[tuple[float, int]], str]]
+) -> None:
+    payloads: list[bytes] = []
+    for size, edits, kind in given:
+        payload = bytearray(COMPRESS[codec](TEXT[size : 2 * size]))
+        for place, byte in edits:
+            payload[int(place * len(payload))] = byte
+        match kind:
+            case "cut":
+                del payload[-(1 + size % 9) :]
+            case "twice":
+                payload *= 2
+            case "garbage behind":
+                payload += bytes([size % 3, 7])
+            case "wrong head":
+                payload[size % min(12, len(payload))] ^= 1 << size % 8
+            case "wrong trailer":
+                payload[-1 - size % 8] ^= 1 << size % 8
+        payloads.append(bytes(payload))
+    ends = np.cumsum([len(payload) for payload in payloads])
+    starts = ends - [len(payload) for payload in payloads]
+    ids = np.full(len(payloads), CODECS[codec], np.int8)
+    found = find_payloads(
+        np.frombuffer(b"".join(payloads) + bytes(8), np.uint8), starts, ends, ids, np.full(len(ids), 2, np.int8)
+    )
+    many, each = Inflater(20_000), Inflater(20_000)
+    firsts, lasts, errors = many.inflate_many(found, 0, 1 << 30)
+    for row, payload in enumerate(payloads):
+        start, end, error = each.inflate(CODECS[codec], 2, memoryview(payload))
+        assert many.buffer[firsts[row] : lasts[row]].tobytes() == each.buffer[start:end].tobytes()
+        assert str(errors.get(row)) == str(error)
 
 
 MEBIBYTE = bytes(1 << 20)

@@ -19,7 +19,7 @@ import cramjam
 import numpy as np
 import xxhash
 import zstandard
-from isal import isal_zlib
+from isal import igzip_lib, isal_zlib
 from numpy.typing import NDArray
 
 from brokerless.format.framings import (
@@ -148,7 +148,7 @@ class Inflater:
             if plain is not None and 0 < room <= self.limit and used + room <= len(self._view):
                 try:
                     size = plain(view[blocks[row] : block_ends[row]], self._view[used : used + room])
-                except (cramjam.DecompressionError, zstandard.ZstdError):
+                except (cramjam.DecompressionError, zstandard.ZstdError, _IsalError):
                     size = -1  # the long way says what is wrong
             if size >= 0:
                 used += size
@@ -168,7 +168,8 @@ class Inflater:
     def _plain(self, codec: int) -> Callable[[memoryview, memoryview], int] | None:
         """What inflates one plain block of a codec into a room."""
         # Not kept in an attribute: a cycle would hold the buffer until Python's collector comes.
-        return {_LZ4: _decompress_lz4, _SNAPPY: _decompress_snappy, _ZSTD: self._plain_zstd}.get(codec)
+        zstd = self._plain_zstd
+        return {_GZIP: _plain_gzip, _SNAPPY: _decompress_snappy, _LZ4: _decompress_lz4, _ZSTD: zstd}.get(codec)
 
     def _plain_zstd(self, block: memoryview, room: memoryview) -> int:
         size = self._zstd.stream_reader(block).readinto(room)
@@ -340,6 +341,15 @@ class Inflater:
         except _IsalError as error:
             raise CodecError(f"gzip: the stream does not decompress ({error})") from None
         return at - len(decompressor.unused_data)
+
+
+def _plain_gzip(block: memoryview, room: memoryview) -> int:
+    decompressor = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
+    data = decompressor.decompress(block, len(room))
+    if not decompressor.eof or decompressor.unused_data or len(data) != len(room):
+        return -1
+    room[:] = data
+    return len(data)
 
 
 def _past_limit(limit: int) -> LimitError:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from brokerless.format.kernel import inlined, kernel
 from brokerless.format.words import load_u32_be, load_u64, load_u64_be
 
-SNAPPY, LZ4, ZSTD = 2, 3, 4
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+_GZIP_WITHOUT_OPTIONS = 0x1F8B0800
 _XERIAL = 0x82534E4150505900
 _ZSTD_MAGIC = 0x28B52FFD
 _ZSTD_SKIPPABLE = 0x502A4D18
@@ -79,6 +80,11 @@ def find_plain(
         elif codec == ZSTD and size > 12 and load_u32_be(buffer, start) == _ZSTD_MAGIC:
             is_plain = _zstd_frame_end(buffer, start, end) == end
             blocks[row], rooms[row] = (start, max(65536, 8 * size)) if is_plain else (0, 0)
+        elif codec == GZIP and size > 18 and load_u32_be(buffer, start) == _GZIP_WITHOUT_OPTIONS:
+            # The trailer has the length, if this is the only member. Nothing is deflated to less than 1 / 1032.
+            length = np.int64(load_u64(buffer, end - 8) >> np.uint64(32))
+            if length <= 1032 * size:
+                blocks[row], rooms[row] = start, length
 
 
 @kernel("int64(Array(uint8, 1, 'C', readonly=True))")

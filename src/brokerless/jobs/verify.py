@@ -28,6 +28,7 @@ from brokerless.log.index_checks import (
     check_transaction_index,
 )
 from brokerless.log.indexes import load_offset_index, load_time_index, load_transaction_index
+from brokerless.log.order import not_above
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.segment import WINDOW, Chunk, check_checksums, is_zero, open_segments, scan
 from brokerless.log.storage import File, StorageOptions
@@ -239,12 +240,9 @@ class Seen:
         highest = self.base_offset - 1 if self.last_offset is None else max(self.base_offset - 1, self.last_offset)
         before = np.maximum.accumulate(np.concatenate([[highest], lasts[:-1]]))
         for row in np.flatnonzero(firsts <= before).tolist():
-            text = "offsets do not go up: a batch begins at or below an offset that was there before"
-            if firsts[row] < self.base_offset:
-                text = "a batch begins below the offset that its file is named after"
-            position, offset = int(sound.positions[row]) + base, int(firsts[row])
-            expected, found = f"an offset above {int(before[row])}", str(offset)
-            yield Finding("warning", "offset-order", path, position, offset, text, expected, found)
+            is_below = firsts[row] < self.base_offset
+            text = "a batch begins below the offset that its file is named after" if is_below else None
+            yield not_above(path, int(sound.positions[row]) + base, int(firsts[row]), int(before[row]), text)
         self.last_offset = int(max(before[-1], lasts[-1]))
         lowest = int(firsts.min())
         self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)

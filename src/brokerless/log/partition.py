@@ -17,6 +17,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoded, Decoder
 from brokerless.log.directory import PartitionPath
+from brokerless.log.order import all_misplaced
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, open_segments, scan
@@ -96,7 +97,7 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
         if reading.watch is not None:
             reading.watch(file.path, chunk, valid)
         if reading.span is not None:
-            findings.extend(_all_misplaced(file.path, chunk, valid, reading.span))
+            findings.extend(all_misplaced(file.path, chunk, valid, reading.span))
         sound = chunk.take(valid).batches
         chosen = sound.take(_chosen(sound, reading, wanted))
         for given in map(pieces, decoder.decode(chunk.buffer, chosen, chunk.base)):
@@ -122,28 +123,6 @@ def is_past(batches: Batches, wanted: Range) -> bool:
     if wanted.end_offset is None or not len(batches):
         return False
     return bool((batches.entry_offset >= wanted.end_offset).all()) and not bool((batches.is_legacy).any())
-
-
-def misplaced(path: str, position: int, first: int, last: int, wanted: Range) -> Finding:
-    """A batch whose offsets, which no checksum covers, are outside of those that can be where it is."""
-    text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
-    end = "" if wanted.end_offset is None else f" to {wanted.end_offset - 1}"
-    expected = f"offsets from {wanted.start_offset or 0}{end or ' on'}"
-    return Finding("error", "offset-order", path, position, first, text, expected, f"{first} to {last}")
-
-
-def _all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span) -> Iterator[Finding]:
-    """Those of a chunk. Where it begins too early, as such a batch looked like the first one, they were told before."""
-    batches, is_within = chunk.batches, span.range.batches(chunk.batches)
-    known = 0
-    if len(batches) and chunk.positions[0] == span.start:
-        rows = np.flatnonzero(is_within & valid)
-        leading = slice(0, int(rows[0]) if len(rows) else len(batches))
-        passed = np.flatnonzero(valid[leading] & (batches.last_offset[leading] < (span.range.start_offset or 0)))
-        known = int(passed[-1]) + 1 if len(passed) else 0
-    for row in known + np.flatnonzero((valid & ~is_within)[known:]):
-        position, first, last = chunk.positions[row], batches.entry_offset[row], batches.last_offset[row]
-        yield misplaced(path, int(position), int(first), int(last), span.range)
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:

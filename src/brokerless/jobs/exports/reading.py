@@ -16,7 +16,8 @@ from brokerless.format.batches import Batches, read_headers
 from brokerless.jobs.exports.files import SCHEMA
 from brokerless.jobs.exports.manifest import Offsets
 from brokerless.log.directory import PartitionPath
-from brokerless.log.partition import Piece, Reading, misplaced, read_partition
+from brokerless.log.order import misplaced, not_above
+from brokerless.log.partition import Piece, Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import Chunk, ignore, open_segments, scan, scan_headers
@@ -216,9 +217,8 @@ class Records:
         self._ahead = []
         first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
         if first <= self._highest:
-            text = "offsets do not go up: a batch begins at or below an offset that was there before"
-            expected, found = f"an offset above {self._highest}", str(first)
-            self.findings.append(Finding("warning", "offset-order", *place, first, text, expected, found))
+            path, position = place
+            self.findings.append(not_above(path, position or 0, first, self._highest))
         if self._is_broken:
             self._passed(batches, row)
         self._highest = max(self._highest, last)

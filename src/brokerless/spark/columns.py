@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import signature
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +25,16 @@ _KAFKA_COLUMNS = 7
 """The first columns of the records are those of spark-sql-kafka; then come the headers, and what it does not have."""
 _LARGEST_MS = (2**63 - 1) // 1000
 """Spark counts microseconds in 64 bits."""
+
+
+def arrow_schema(schema: types.StructType) -> pa.Schema:
+    """The Arrow schema in which Spark wants and gives rows of a schema."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    convert = cast(Any, to_arrow_schema)
+    # Where it does not take one (PySpark 4.1), it is UTC.
+    takes_timezone = "timezone" in signature(to_arrow_schema).parameters
+    return convert(schema, timezone="UTC") if takes_timezone else convert(schema)
 
 
 def spark_type(type_: pa.DataType) -> types.DataType:
@@ -82,8 +93,6 @@ class Columns:
 
 def choose_columns(schema: types.StructType, options: Options) -> Columns:
     """Which of our columns a schema asks for. Raises :class:`UsageError` for an unknown one or a wrong type."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     known = {name.lower(): (name, type_) for name, type_ in all_columns(options).items()}
     names: list[str | None] = []
     for field in schema.fields:
@@ -103,7 +112,7 @@ def choose_columns(schema: types.StructType, options: Options) -> Columns:
             wanted, found = type_.simpleString(), field.dataType.simpleString()
             raise UsageError(f"column {field.name}: its type is {wanted}, not {found}; read it so, and cast it then")
         names.append(name)
-    return Columns(to_arrow_schema(schema, timezone="UTC"), tuple(names))
+    return Columns(arrow_schema(schema), tuple(names))
 
 
 def _is_same(one: types.DataType, other: types.DataType) -> bool:

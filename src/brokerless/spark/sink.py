@@ -28,6 +28,7 @@ from brokerless.log.commit import Unfinished, check_continued
 from brokerless.log.storage import directory_name
 from brokerless.log.writer import unwritable
 from brokerless.rows import RowError, bounded, column_name, normalize
+from brokerless.spark.columns import arrow_schema
 from brokerless.spark.sink_options import SinkOptions
 
 _QUERY = "sql.streaming.queryId"
@@ -109,10 +110,7 @@ def _queries(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
 
 def check(options: SinkOptions, schema: StructType) -> None:
     """Raises :class:`UsageError` for what can be known beforehand to go wrong: columns, options, or the directory."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    found = to_arrow_schema(schema, timezone="UTC")
-    found = pa.schema([field.with_name(column_name(field.name)) for field in found])
+    found = pa.schema([field.with_name(column_name(field.name)) for field in arrow_schema(schema)])
     normalize(pa.RecordBatch.from_pylist([], found))
     placement = options.placement
     if placement.topic is None and "topic" not in found.names:

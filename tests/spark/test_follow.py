@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from tests.golden import broker_data, broker_expected
 from tests.jobs.exports import partition
+from tests.log import whole_batches
 from tests.log.test_tail import written
 from tests.log.whole_batches import shifted
+from tests.spark.limits import HAS_LIMITS, needs_limits
 from tests.spark.test_plan import kafkas
 
 from brokerless.errors import DamageError, UnreadableError, UsageError
 from brokerless.log.journal import Growing, Journal, write_journal
 from brokerless.log.names import COMMIT_JOURNAL
-from brokerless.spark.limited import LimitedReader
 from brokerless.spark.source import BrokerlessSource
 from brokerless.spark.stream import EverythingReader
 
@@ -38,13 +38,13 @@ class Query:
 
     def __init__(self, path: Path | str, position: Any = None, schema: StructType = SCHEMA, **options: Any) -> None:
         given = {"path": str(path), **{name: str(value) for name, value in options.items()}}
-        reader = BrokerlessSource(given).streamReader(schema)
-        assert isinstance(reader, LimitedReader)
-        self.reader, self.position, self.rows = reader, position, Rows()
+        self.reader: Any = BrokerlessSource(given).streamReader(schema)
+        self.position, self.rows = position, Rows()
 
     def trigger(self, limit: Any = None) -> Rows:
         start = self.reader.initialOffset() if self.position is None else self.position
-        end = self.reader.latestOffset(start, limit or self.reader.getDefaultReadLimit())
+        asked = (start, limit or self.reader.getDefaultReadLimit()) if HAS_LIMITS else ()
+        end = self.reader.latestOffset(*asked)
         rows = read(self.reader, start, end)
         self.position = end
         self.reader.commit(end)
@@ -167,7 +167,10 @@ def test_a_query_begins_where_its_options_say() -> None:
     assert Query(DATA, **late, startingOffsetsByTimestampStrategy="latest").trigger() == []
 
 
+@needs_limits
 def test_a_limit_is_shared_out_by_what_there_is(tmp_path: Path) -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
     query = Query(DATA, subscribe="segments,edges,prealloc,empty", startingOffsets="earliest", maxOffsetsPerTrigger=93)
     first = query.trigger()
     # 93 of 944: of 24, 0, 220 and 700.
@@ -183,6 +186,7 @@ def test_a_limit_is_shared_out_by_what_there_is(tmp_path: Path) -> None:
     assert few.trigger() == [("edges", 0, 0), ("segments", 0, 0)]
 
 
+@needs_limits
 def test_a_trigger_waits_for_enough_offsets(tmp_path: Path) -> None:
     steps = written("segments-0", tmp_path / "segments-0")
     next(steps)
@@ -195,6 +199,7 @@ def test_a_trigger_waits_for_enough_offsets(tmp_path: Path) -> None:
     assert hasty.rows == there("segments-0")
 
 
+@needs_limits
 def test_available_now_is_what_was_there_when_it_started(tmp_path: Path) -> None:
     shutil.copytree(DATA / "prealloc-0", tmp_path / "prealloc-0")
     steps = written("segments-0", tmp_path / "segments-0")
@@ -204,7 +209,7 @@ def test_available_now_is_what_was_there_when_it_started(tmp_path: Path) -> None
     for _ in steps:
         pass
     copy("edges-0", tmp_path)
-    query.reader.prepareForTriggerAvailableNow = lambda: None  # type: ignore[method-assign]
+    query.reader.prepareForTriggerAvailableNow = lambda: None
     found = query.available_now()
     assert sorted(query.rows) == there("prealloc-0") + there("segments-0")[: batch["lastOffset"] + 1]
     assert len(found) > 3
@@ -248,6 +253,11 @@ LOSSES: dict[str, tuple[Callable[[Path], object], str, Rows]] = {
         lambda path: shutil.rmtree(path / "segments-0"),
         "segments-0: it was read up to offset 200, and is not there any more",
         [],
+    ),
+    "a segment within": (
+        lambda path: remove(sorted(path.glob("segments-0/*.log"))[1]),
+        "offsets 169 to 341 are not there",
+        there("segments-0")[342:],
     ),
     "the end of a log": (
         lambda path: [remove(each) for each in sorted(path.glob("segments-0/*.log"))[1:]],
@@ -312,21 +322,66 @@ def test_a_task_reads_a_segment_that_retention_removed_meanwhile(tmp_path: Path)
             assert given() == list(range(169 if gone else 0, 700))
 
 
-def test_segments_that_come_after_what_follows_them_are_lost(tmp_path: Path) -> None:
+def test_segments_that_come_after_what_follows_them_are_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = tmp_path / "source"
     copy("segments-0", source)
     target = tmp_path / "logs" / "segments-0"
     target.mkdir(parents=True)
-    first, second, third, _ = sorted((source / "segments-0").glob("*.log"))
+    first, second, third, fourth = sorted((source / "segments-0").glob("*.log"))
     shutil.copy(first, target)
     shutil.copy(third, target)
-    query = Query(tmp_path / "logs", startingOffsets="earliest")
+    query = Query(tmp_path / "logs", startingOffsets="earliest", failOnDataLoss="false")
     assert query.trigger() == [row for row in there("segments-0")[:543] if not 169 <= row[2] < 342]
     shutil.copy(second, target)
     assert query.trigger() == []
-    shutil.copy(sorted((source / "segments-0").glob("*.log"))[3], target)
-    with pytest.raises(UnreadableError, match=f"{second.name}: this came into the log after what follows it was read"):
+    shutil.copy(fourth, target)
+    assert query.trigger() == there("segments-0")[543:]
+    assert any(f"{second.name}: this came into the log after" in record.message for record in caplog.records)
+
+
+SEGMENT = 9 * len(shifted(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "message"),
+    [
+        (0, UnreadableError, "offsets 90 to 179 are not there"),
+        (SEGMENT // 3, UnreadableError, "offsets 120 to 179 are not there"),
+        (SEGMENT // 3 + 30, DamageError, "ends within a batch"),
+        (SEGMENT // 3 + 10, DamageError, "ends within the header of a batch"),
+        (SEGMENT // 3 + 5, UnreadableError, "offsets 120 to 179 are not there"),  # zeros are as good as nothing
+    ],
+)
+def test_a_segment_that_is_not_copied_to_its_end_is_waited_for(
+    size: int, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    path = partition(tmp_path / "logs" / "t-0", b"".join(shifted(10 * each, 0) for each in range(9)))
+    query = Query(path.parent, startingOffsets="earliest")
+    assert len(query.trigger()) == 90
+    whole = [b"".join(shifted(90 * number + 10 * each, 0) for each in range(9)) for number in (1, 2)]
+    for number, content in enumerate(whole, 1):
+        (path / f"{90 * number:020}.log").write_bytes(content[: size if number == 1 else None])
+    with pytest.raises(error, match=message):
         query.trigger()
+    query = Query(path.parent, query.position)
+    (path / f"{90:020}.log").write_bytes(whole[0])
+    assert [offset for _, _, offset in query.trigger()] == list(range(90, 270))
+
+
+@pytest.mark.parametrize("sign", ["a hole within a file", "a batch with fewer records", "the cleaner's checkpoint"])
+def test_what_compaction_took_is_not_lost(sign: str, tmp_path: Path) -> None:
+    kept = [each for each in range(12) if each not in (4, 5) and not (sign == "a hole within a file" and each == 7)]
+    path = partition(
+        tmp_path / "logs" / "t-0", b"".join(whole_batches.batch(each).tobytes() for each in kept if each < 6)
+    )
+    last = [whole_batches.batch(each).tobytes() for each in kept if each >= 6]
+    if sign == "a batch with fewer records":
+        last[-1] = whole_batches.batch(11, 2, step=3).tobytes()
+    if sign == "the cleaner's checkpoint":
+        (path.parent / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 12\n")
+    (path / f"{6:020}.log").write_bytes(b"".join(last))
+    offsets = [offset for _, _, offset in Query(path.parent, startingOffsets="earliest").trigger()]
+    assert offsets == kept + ([14] if sign == "a batch with fewer records" else [])
 
 
 def test_damage_is_told_once_and_as_the_mode_says(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -427,7 +482,7 @@ def test_what_a_stream_cannot_follow_is_refused(tmp_path: Path) -> None:
 
 
 def test_spark_4_1_is_given_everything_and_refused_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delattr(DataSourceStreamReader, "getDefaultReadLimit")
+    monkeypatch.delattr(DataSourceStreamReader, "getDefaultReadLimit", raising=False)
     steps = written("segments-0", tmp_path / "segments-0")
     next(steps)
     source = BrokerlessSource({"path": str(tmp_path), "startingOffsets": "earliest"})

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import datasource as spark
 from pyspark.sql.types import LongType, StructField, StructType
 from tests.golden import broker_data, broker_expected, case, json_lines, of_type
+from tests.log.whole_batches import batch as made
 
 from brokerless.errors import BrokerlessError, DamageError, UnreadableError, UsageError
 from brokerless.jobs.spark_worker import keep_what_is_loaded
@@ -213,6 +214,23 @@ def test_damage_fails_a_task_after_what_is_before_it() -> None:
         tasks(log)
     assert offsets(log, mode="DROPMALFORMED") == []
     assert offsets(log, mode="PERMISSIVE") == []
+
+
+@pytest.mark.parametrize("cut", [0, 1], ids=["within", "at the end"])
+@pytest.mark.parametrize("table", ["records", "batches"])
+def test_a_file_that_ends_within_a_batch_is_damaged_unless_it_is_the_last(table: str, cut: int, tmp_path: Path) -> None:
+    """Of the last one, a broker may be about to write the rest."""
+    schema = OFFSET if table == "records" else StructType([StructField("baseOffset", LongType())])
+    for number in range(2):
+        first, second = (made(offset, 5).tobytes() for offset in (10 * number, 10 * number + 5))
+        content = first + second[: 20 if number == cut else None]
+        (tmp_path / "t-0").mkdir(exist_ok=True)
+        (tmp_path / "t-0" / f"{10 * number:020}.log").write_bytes(content)
+    if cut:
+        assert tasks(tmp_path, schema, table=table)
+    else:
+        with pytest.raises(DamageError, match=r"0\.log, position .*the file ends within a batch"):
+            tasks(tmp_path, schema, table=table)
 
 
 @pytest.mark.parametrize("name", ["", "no such path"])

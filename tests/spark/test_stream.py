@@ -20,6 +20,7 @@ from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, consume, produce_confluent
 from tests.spark import stream_job
+from tests.spark.limits import at_most, needs_limits
 from tests.spark.test_follow import Query
 
 from brokerless.errors import UnreadableError
@@ -110,7 +111,7 @@ def test_each_record_of_a_live_broker_comes_once_and_in_order(
         )
 
     options = {"subscribePattern": PATTERN, "startingOffsets": "earliest", "includeHeaders": "true"}
-    options |= {"kafka.isolation.level": "read_committed", "maxOffsetsPerTrigger": "300"}
+    options |= {"kafka.isolation.level": "read_committed", **at_most(300)}
     writer = (
         spark.readStream.format("brokerless")
         .options(**options)
@@ -153,6 +154,7 @@ def test_each_record_of_a_live_broker_comes_once_and_in_order(
     assert len(batches) > 3
 
 
+@needs_limits
 def test_a_killed_driver_goes_on_from_its_checkpoint(kafka: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     topic = "stream-killed"
     kafka.create_topic(topic, 1, internal_segment_bytes=16_384)

@@ -163,15 +163,22 @@ def log_start_offset(partition: PartitionPath, storage_options: StorageOptions |
     Raises :class:`UnreadableError` if the checkpoint cannot be read.
     """
     first = partition.segments[0].base_offset if partition.segments else 0
+    return max(first, noted_offset(partition, names.LOG_START_OFFSET_CHECKPOINT, storage_options) or 0)
+
+
+def noted_offset(partition: PartitionPath, name: str, storage_options: StorageOptions | None = None) -> int | None:
+    """What a checkpoint of the log directory that a partition is in notes of it, if anything.
+
+    Raises :class:`UnreadableError` if the checkpoint cannot be read.
+    """
     path = partition.path if is_remote(partition.path) else str(Path(local(partition.path)).resolve())
     log_directory = parent_directory(path)
     if partition.topic is None or log_directory is None:
-        return first
-    checkpoint = join(log_directory, names.LOG_START_OFFSET_CHECKPOINT)
+        return None
+    checkpoint = join(log_directory, name)
     if not exists(checkpoint, storage_options):
-        return first
-    noted = load_offset_checkpoint(checkpoint, storage_options).offsets
-    return max(first, noted.get((partition.topic, partition.partition or 0), first))
+        return None
+    return load_offset_checkpoint(checkpoint, storage_options).offsets.get((partition.topic, partition.partition or 0))
 
 
 def load_partition_metadata(path: str, storage_options: StorageOptions | None = None) -> PartitionMetadata:

@@ -13,14 +13,18 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import PurePath
 from typing import TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.holes import missing_behind
 from brokerless.log.ranges import Range, Span
 from brokerless.log.seek import end_position, first_position
 from brokerless.log.segment import open_segments
+from brokerless.log.storage import File
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.logs import Partition
 from brokerless.spark.find import check_named, find_partitions, name_of
@@ -191,8 +195,12 @@ class Follower:
         partitions = self._list()
         told = list[Split]()
         spans = list[tuple[Partition, Range, list[Split]]]()
+        for each in start.keys() - end.keys():
+            self._lose(f"{_text(each)}: it was read up to offset {start[each]}, and is not there any more")
         for each, after in sorted(end.items()):
             if start.get(each, -1) >= after:
+                if start[each] > after:
+                    self._lose(f"{_text(each)}: offset {start[each]} comes next, but the log was cut back to {after}")
                 continue
             if each not in partitions:
                 self._lose(f"{_text(each)}: it is to be read up to offset {after}, and is not there any more")
@@ -247,12 +255,15 @@ class Follower:
         if self.options.committed:
             transactions = self._look(each, partition, begin, True).transactions
         segments = bounds.segments(partition.segment_paths)
-        following = {one.base_offset: two.base_offset for one, two in pairwise(partition.segment_paths)}
+        following = {one.base_offset: two for one, two in pairwise(partition.segment_paths)}
         for segment, file in open_segments(replace(partition.paths, findings=()), tell, segments, storage):
-            base, next_base = segment.base_offset, following.get(segment.base_offset)
+            base, behind = segment.base_offset, following.get(segment.base_offset)
+            next_base = None if behind is None else behind.base_offset
             first = first_position(file, segment, begin, storage) if begin > base else 0
             # All of a segment that is behind us, with what follows its last batch; of the others what is asked for.
             is_whole = next_base is not None and next_base <= after
+            if is_whole and behind is not None:
+                self._check_whole(partition, segment, behind, file)
             end = file.size if is_whole else end_position(file, segment, after, storage)
             if first < end:
                 yield Split(
@@ -265,7 +276,17 @@ class Follower:
                     transactions=None if transactions is None else compact(transactions, base, next_base),
                     cost=end - first,
                     span=Span(bounds, first),
+                    is_followed=behind is not None,
                 )
+
+    def _check_whole(self, partition: Partition, segment: SegmentPaths, behind: SegmentPaths, file: File) -> None:
+        """A backup is filled in another order, or goes on: what is passed over would not be read later."""
+        missing = missing_behind(partition.paths, segment, behind, file, self.options.storage or None)
+        if missing is not None:
+            self._lose(
+                f"{segment.log.path}: offsets {missing.start} to {missing.stop - 1} are not there, neither in this nor "
+                f"in {PurePath(behind.log.path).name}, and nothing says that compaction took them"
+            )
 
     def _tell(self, finding: Finding) -> None:
         """Damage among transactions; its rows are told where it is read, if that is ever reached."""

@@ -204,6 +204,7 @@ def _splits(
             transactions=own,
             cost=segment.size,
             findings=tuple(each for each in found if each.file == segment.log.path),
+            is_followed=after is not None,
         )
         if options.table == "segments":
             yield whole

@@ -31,7 +31,8 @@ class Split:
 
     ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here. ``findings`` are
     what planning met: without a segment or paths they are to be told; with them, they were told elsewhere.
-    ``span``: which batches all of these are parts of, if those outside of it are damage.
+    ``span``: which batches all of these are parts of, if those outside of it are damage. ``is_followed``: whether the
+    log goes on in another segment, so that one that ends within a batch is damaged.
     """
 
     topic: str | None
@@ -45,6 +46,7 @@ class Split:
     cost: int = 0
     findings: tuple[Finding, ...] = ()
     span: Span | None = None
+    is_followed: bool = False
 
 
 class Task(InputPartition):

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.batches import Batches
 from brokerless.log.directory import SegmentPaths
+from brokerless.log.holes import shows_compaction
 from brokerless.log.segment import Chunk
 
 _MOST = 1000
@@ -40,7 +40,7 @@ class Gaps:
         before = np.maximum(before, before[0])
         # A wrapper message does not say where it begins.
         missing = np.where(batches.is_wrapper, 0, np.maximum(firsts - before, 0))
-        self.is_compacted = self.is_compacted or _is_compacted(batches)
+        self.is_compacted = self.is_compacted or shows_compaction(batches)
         for row in np.flatnonzero(missing)[: _MOST - len(self._found)].tolist():
             text = "offsets are missing before this batch, and nothing says that compaction took them"
             position, offset = int(chunk.positions[row]), int(firsts[row])
@@ -74,9 +74,3 @@ class Gaps:
                 f"one that begins at {base_offset}",
             )
             yield Finding("error", "segment-overlap", path, None, base_offset, text, expected, found)
-
-
-def _is_compacted(batches: Batches) -> bool:
-    data = ~batches.is_legacy & ~batches.is_control
-    spans = batches.last_offset - batches.entry_offset + 1
-    return bool((data & (batches.count < spans) | batches.has_delete_horizon).any())

@@ -499,4 +499,4 @@ def test_spark_4_1_is_given_everything_and_refused_limits(monkeypatch: pytest.Mo
     rows += read(reader, start, reader.latestOffset())
     assert rows == there("segments-0")
     with pytest.raises(UsageError, match=r"Spark 4\.2 or newer"):
-        BrokerlessSource({"path": str(tmp_path), "maxOffsetsPerTrigger": "5"}).streamReader(SCHEMA)
+        BrokerlessSource({"path": str(tmp_path), "maxOffsetsPerTrigger": "5"}).streamReader(SCHEMA).latestOffset()

@@ -286,18 +286,20 @@ class _Reader:
             return Limit(timestamps=_by_partition(self.json(name, text, _is_by_partition, _TIMESTAMPS_EXAMPLE)))
         name = f"{side}Offsets"
         text = self.text(name)
-        edge, edge_offset = ("earliest", EARLIEST) if side == "starting" else ("latest", LATEST)
+        edge = "earliest" if side == "starting" else "latest"
         if text is None:
             return Limit()
         if text.lower() in ("earliest", "latest"):
             return Limit(edge="earliest" if text.lower() == "earliest" else "latest")
         if not text.startswith("{"):
-            raise UsageError(f"option {name}: {text!r} is neither {edge!r} nor JSON such as {_OFFSETS_EXAMPLE}")
+            allowed = f"{edge!r} (of a stream, also 'latest')" if edge == "earliest" else repr(edge)
+            raise UsageError(f"option {name}: {text!r} is neither {allowed} nor JSON such as {_OFFSETS_EXAMPLE}")
         offsets = _by_partition(self.json(name, text, _is_by_partition, _OFFSETS_EXAMPLE))
         for (topic, partition), offset in offsets.items():
             if offset < 0 and offset not in (EARLIEST, LATEST):
                 raise UsageError(
-                    f"option {name}: {offset} for {topic}-{partition} is neither an offset nor {edge_offset}"
+                    f"option {name}: {offset} for {topic}-{partition} is no offset; {EARLIEST} is the earliest, "
+                    f"{LATEST} the latest"
                 )
         return Limit(offsets=offsets)
 

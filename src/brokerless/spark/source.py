@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from brokerless.errors import UsageError
+from brokerless.errors import BrokerlessError, UsageError
 from brokerless.spark.columns import Columns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_any_options, parse_options, parse_stream_options
 
@@ -43,10 +43,13 @@ class BrokerlessSource(DataSource):
         return (PushdownReader if takes_filters else Reader)(options, choose_columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from brokerless.spark.stream import stream_reader
+        from brokerless.spark.stream import RefusingReader, stream_reader
 
-        options = parse_stream_options(self.options)
-        return stream_reader(options, choose_columns(schema, options))
+        try:
+            options = parse_stream_options(self.options)
+            return stream_reader(options, choose_columns(schema, options))
+        except BrokerlessError as error:
+            return RefusingReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> Writer:
         from brokerless.spark.sink import Writer

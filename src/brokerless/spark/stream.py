@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from brokerless.errors import UnreadableError, UsageError
+from brokerless.errors import BrokerlessError, UnreadableError, UsageError
 from brokerless.log.storage import exists
 from brokerless.spark.columns import Columns
 from brokerless.spark.options import Options, TopicPartition
@@ -82,6 +82,23 @@ class Reader(DataSourceStreamReader):
         if self.options.fail_on_data_loss:
             raise UnreadableError(f"{error}; with failOnDataLoss=false the query goes on with what is there")
         _log.warning("%s; the query goes on with what is there", error)
+
+
+class RefusingReader(DataSourceStreamReader):
+    """Raises why a stream is refused when Spark asks the first question: what ``streamReader`` itself raises, Spark
+    hides behind an error of its own (``python_streaming_source_runner``, 4.1 to 4.3)."""
+
+    def __init__(self, error: BrokerlessError) -> None:
+        self.error = error
+
+    def initialOffset(self) -> AsJson:  # noqa: N802
+        raise self.error
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> AsJson:  # noqa: N802
+        raise self.error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self.error
 
 
 class EverythingReader(Reader):

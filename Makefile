@@ -9,11 +9,13 @@ KERNELS := brokerless.format.decode, brokerless.format.encode, brokerless.format
     brokerless.format.frames, brokerless.log.placement, brokerless.format.skim, \
     brokerless.views.jsonl_kernels, brokerless.log.partitioner, \
     brokerless.jobs.json_lines_kernels
+WITH_OLDEST := tests/format tests/views tests/test_logs.py $(addprefix tests/spark/test_, $(addsuffix .py, \
+    source plan options golden follow export sink sink_options stream_sink load jobs s3))
 # An environment may forbid Python to write byte code; without it, each start takes twice as long.
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test lint types format bench lock clean
+.PHONY: help install demo demo-data test oldest lint types format bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -29,6 +31,9 @@ demo-data: install  ## Write demo/data anew, with a real Kafka
 test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
 	$(COMPILING) $(BIN)/python -m pytest -n 2 $(TESTS)
 
+oldest: .cache/oldest/.installed  ## Tests of what libraries do for us, with the oldest versions of them that we take
+	$(COMPILING) NUMBA_CACHE_DIR=$(CURDIR)/.cache/oldest/kernels .cache/oldest/bin/python -m pytest -n 2 $(or $(TESTS),$(WITH_OLDEST))
+
 lint: install  ## Style
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
@@ -43,10 +48,12 @@ format: install  ## Put the style right where ruff can
 bench: install  ## Speed beside Kafka's Java reader, aiokafka and spark-sql-kafka. ONLY=deep-read runs a part
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-# Only names, versions and hashes: the lock says nothing of where a package is downloaded from.
-lock: .cache/uv  ## Newest versions that pyproject.toml allows, into requirements.lock
-	"$$(cat .cache/uv)" pip compile pyproject.toml --upgrade --universal --python-version 3.11 \
-	    --extra spark --extra s3 --group dev --generate-hashes --no-header --no-annotate --quiet -o requirements.lock
+# Only names, versions and hashes: the locks say nothing of where a package is downloaded from.
+LOCK := pip compile pyproject.toml --upgrade --universal --python-version 3.11 --extra spark --extra s3 \
+    --generate-hashes --no-header --no-annotate --quiet
+lock: .cache/uv  ## Newest versions that pyproject.toml allows, into requirements.lock; and the oldest
+	"$$(cat .cache/uv)" $(LOCK) --group dev -o requirements.lock
+	"$$(cat .cache/uv)" $(LOCK) --group test --resolution lowest-direct -o requirements-oldest.lock
 
 $(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
 	@uv="$$(cat .cache/uv)" && export UV_COMPILE_BYTECODE_TIMEOUT=0 && set -x && \
@@ -55,6 +62,13 @@ $(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(COMPILING) $(BIN)/python -m compileall -q src
 	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "import $(KERNELS)"
+	@touch $@
+
+.cache/oldest/.installed: requirements-oldest.lock | .cache/uv
+	@uv="$$(cat .cache/uv)" && set -x && \
+	"$$uv" venv --quiet --clear --no-python-downloads --python "$$(command -v $(PYTHON))" .cache/oldest && \
+	"$$uv" pip sync --quiet --python .cache/oldest/bin/python --require-hashes requirements-oldest.lock && \
+	"$$uv" pip install --quiet --python .cache/oldest/bin/python --no-deps --editable .
 	@touch $@
 
 # Which uv: the one that is installed, or our own.

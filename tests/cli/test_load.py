@@ -295,7 +295,9 @@ def test_parquet_does_not_come_through_a_pipe(tmp_path: Path) -> None:
     assert b"stdin: Parquet cannot be read from a pipe; give the file" in done.stderr
 
 
-@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 def test_a_load_that_is_killed_leaves_nothing_that_is_seen(how: int, code: int, run: Run, tmp_path: Path) -> None:
     lines = b"".join(b'{"value":"%d %s"}\n' % (number, b"x" * 1000) for number in range(1000))
     command = [sys.executable, "-m", "brokerless", "load", "-", "--to", str(tmp_path), "-t", "t"]

@@ -97,3 +97,15 @@ def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, arguments: tuple[
     assert result.exit_code == 2
     assert told in result.err
     assert not (tmp_path / "to").exists()
+
+
+def test_a_partition_of_which_no_copy_can_be_opened_is_told_and_not_written(run: Run, tmp_path: Path) -> None:
+    disks = [Path(shutil.copytree(DISKS[2], tmp_path / name)) for name in ("one", "two")]
+    (disks[0] / "users-0").symlink_to("nowhere")
+    result = run("merge", *disks, "--to", tmp_path / "merged")
+    assert (result.exit_code, result.err) == (1, f"{disks[0] / 'users-0'}: there is no such file or directory\n")
+    assert not (tmp_path / "merged" / "users-0").exists()
+    shutil.copytree(disks[1] / "orders-0", disks[1] / "users-0")
+    result = run("merge", *disks, "--to", tmp_path / "again")
+    assert (result.exit_code, len(result.err.splitlines())) == (0, 1)
+    assert (tmp_path / "again" / "users-0").exists()

@@ -75,3 +75,12 @@ def test_a_state_that_there_is_not_is_refused_with_those_that_there_are(run: Run
     result = run("ls", "--include", "gone", log_directory)
     assert (result.exit_code, result.out) == (2, b"")
     assert "there are future, delete, stray" in result.err
+
+
+def test_paths_may_begin_with_a_dash_behind_two(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(broker_data("clean") / "edges-0", tmp_path / "-lead" / "edges-0")
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["--json", "--", "-lead"], ["--json", "--", "-lead/edges-0"], ["--json", "./-lead"]):
+        result = run("ls", *arguments)
+        assert (result.exit_code, [line["topic"] for line in result.json]) == (0, ["edges"])
+    assert run("ls", "-lead").exit_code == 2

@@ -54,6 +54,14 @@ def test_the_exit_code_is_0_if_nothing_is_lost(run: Run, disk: Path, tmp_path: P
     assert not any("lost" in line for line in result.lines[1:])
 
 
+def test_a_partition_that_cannot_be_opened_is_told_and_not_written(run: Run, disk: Path, tmp_path: Path) -> None:
+    (disk / "payments-3").symlink_to("nowhere")
+    for form in ((), ("--as", "parquet")):
+        result = run("salvage", disk, "-t", "payments", "--to", tmp_path / "new", *form)
+        assert (result.exit_code, result.err) == (1, f"{disk / 'payments-3'}: there is no such file or directory\n")
+        assert not list((tmp_path / "new").glob("*payments*/*.*"))
+
+
 def test_a_dry_run_says_so(run: Run, disk: Path, tmp_path: Path) -> None:
     dry = run("salvage", disk, "--to", tmp_path / "saved", "--dry-run")
     assert dry.exit_code == 1

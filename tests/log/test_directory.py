@@ -184,6 +184,17 @@ def test_what_is_not_kafkas_in_a_log_directory_is_foreign(data: Path) -> None:
     assert len(found.partitions) == 2
 
 
+def test_a_partition_whose_disk_is_not_there_is_told(data: Path, tmp_path: Path) -> None:
+    (data / "payments-3").symlink_to("nowhere")
+    (found,) = (each for each in resolve(str(data)).partitions if each.topic == "payments")
+    assert (found.partition, found.segments) == (3, ())
+    assert [(each.kind, each.file) for each in found.findings] == [("unreadable-directory", str(data / "payments-3"))]
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "summer-2024").symlink_to("nowhere")
+    with pytest.raises(UnreadableError, match="holds no Kafka log"):
+        resolve(str(tmp_path / "photos"))
+
+
 def test_an_empty_partitions_directory_is_a_partition_without_segments(data: Path) -> None:
     (data / "new-0").mkdir()
     found = resolve(str(data))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -29,6 +32,7 @@ from brokerless.errors import JobError, UsageError
 from brokerless.jobs.job import in_order, run
 from brokerless.jobs.merge import Merge, merge
 from brokerless.jobs.merge import plan as plan_merge
+from brokerless.jobs.on_spark import with_tries
 from brokerless.jobs.salvage import Salvage, salvage
 from brokerless.jobs.salvage import plan as plan_salvage
 from brokerless.log import names
@@ -139,3 +143,44 @@ def test_partitions_are_salvaged_and_merged_on_a_session(spark: SparkSession, tm
 def test_a_master_beside_a_session_is_refused(spark: SparkSession) -> None:
     with pytest.raises(UsageError, match="a Spark session runs in this process already"):
         list(run(square, [Task(1)], spark="local[2]"))
+
+
+@pytest.mark.parametrize(
+    ("master", "started"),
+    [
+        ("local", "local[1,4]"),
+        ("local[2]", "local[2,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
+        ("spark://there:7077", "spark://there:7077"),
+    ],
+)
+def test_tasks_are_tried_as_often_as_on_a_cluster(master: str, started: str) -> None:
+    assert with_tries(master) == started
+
+
+def test_an_interrupt_while_spark_starts_leaves_no_process(quick_spark: str, tmp_path: Path) -> None:
+    """PySpark makes a directory when it starts a JVM, which looks there for whom to answer."""
+    command = [sys.executable, "-m", "brokerless", "verify", str(broker_data("clean")), "--spark", "local[1]"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.PIPE) as job:
+        until = time.monotonic() + 60
+        while not any(path.is_dir() for path in tmp_path.iterdir()):
+            assert time.monotonic() < until
+            assert job.poll() is None
+            time.sleep(0.01)
+        os.killpg(job.pid, signal.SIGINT)
+        _, told = job.communicate(timeout=60)
+    assert (job.returncode, told) == (130, b"")
+    while is_there(job.pid):
+        assert time.monotonic() < until, "a process of the job is still there"
+        time.sleep(0.1)
+
+
+def is_there(process_group: int) -> bool:
+    try:
+        os.killpg(process_group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -138,7 +138,7 @@ def test_files_are_loaded_on_spark_as_in_one_process(
         Path(each.paths.path).name: each.paths.size for each in brokerless.open(tmp_path / "there").partitions
     }
     assert records(tmp_path / "there") == records(tmp_path / "here")
-    assert abs(sum(done) - sum(Path(each).stat().st_size for each in files)) < 10
+    assert abs(sum(done) - sum(Path(each).stat().st_size for each in files)) < 100  # rounded for each batch
     log = brokerless.open(tmp_path / "there")
     assert [each for each in log.verify() if each.severity != "info"] == []
     ids = {(path.parent.name[0], path.read_text()) for path in (tmp_path / "there").glob("*/partition.metadata")}

@@ -112,7 +112,8 @@ def test_a_directory_that_cannot_be_opened_is_left_out(
 ) -> None:
     with pytest.raises(UnreadableError, match=f"{directory}: there is no such file"):
         rows(data / pattern)
-    assert [(each["kind"], each["file"]) for each in told(data / pattern)] == [("unreadable-file", str(directory))]
+    kind = "unreadable-file" if pattern else "unreadable-directory"
+    assert [(each["kind"], each["file"]) for each in told(data / pattern)] == [(kind, str(directory))]
     with caplog.at_level(logging.WARNING):
         assert rows(data / pattern, mode="DROPMALFORMED") == rows(data, subscribe="segments,edges")
     assert str(directory) in caplog.text

@@ -6,12 +6,15 @@ import than ``ls`` takes for its work.
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from threading import current_thread, main_thread
 from typing import TextIO, cast
 
-from brokerless.cli.output import CLEAN, INTERRUPTED, UNUSABLE, abandon_stdout, complain
+from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain
 from brokerless.cli.parser import Command, parse
 from brokerless.errors import BrokerlessError
 
@@ -60,14 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if stdout is None:  # closed before: there is nowhere to write to
         return UNUSABLE
     try:
-        exit_code = _run(arguments)
-        stdout.flush()
+        with _ending_in_order():
+            exit_code = _run(arguments)
+            stdout.flush()
         return exit_code
     except BrokerlessError as error:
         complain(f"brokerless: {error}")
     except KeyboardInterrupt:
         abandon_stdout()  # the reader was interrupted as well, and may be gone
         return INTERRUPTED
+    except _TerminatedError:
+        abandon_stdout()
+        return TERMINATED
     except BrokenPipeError:
         abandon_stdout()
         return CLEAN
@@ -75,6 +82,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(f"brokerless: {error}")
         abandon_stdout()
     return UNUSABLE
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM: what is half done is removed, as after Ctrl-C."""
+
+
+@contextmanager
+def _ending_in_order() -> Generator[None]:
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the next one ends it at once
+        raise _TerminatedError
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run(arguments: list[str]) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from brokerless.log.names import PartitionState
     from brokerless.logs import Log, Partition
 
-CLEAN, FINDINGS, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C."""
 
 

@@ -49,7 +49,16 @@ def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:
     getattr(command, "add_paths", _add_paths)(parser)
     parser.add_argument("--json", action="store_true", help="JSON Lines, one object a line, for programs")
     command.add_options(parser)
-    return parser.parse_intermixed_args(list(_joined(arguments)))
+    return parser.parse_intermixed_args(list(_joined(_without_end_of_options(arguments))))
+
+
+def _without_end_of_options(arguments: Sequence[str]) -> list[str]:
+    """What stands behind ``--`` are paths, which argparse does not see where options and paths are mixed."""
+    if "--" not in arguments:
+        return list(arguments)
+    end = arguments.index("--")
+    paths = (f"./{each}" if each.startswith("-") and each != "-" else each for each in arguments[end + 1 :])
+    return [*arguments[:end], *paths]
 
 
 def _add_paths(parser: ArgumentParser) -> None:

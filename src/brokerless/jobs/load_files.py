@@ -29,7 +29,7 @@ from brokerless.jobs.load import (
     records_of,
 )
 from brokerless.jobs.places import Placement, Placer
-from brokerless.log.assemble import commit_pieces, outputs_of_job
+from brokerless.log.assemble import cleared_of, commit_pieces, outputs_of_job
 from brokerless.log.bulk import allow_many_files, output_directory
 from brokerless.log.commit import Unfinished
 from brokerless.log.config import LogConfig
@@ -96,7 +96,10 @@ def load_files(
     tasks = _plan(inputs, to, *how, dry_run=dry_run)
     if not tasks and spark not in (None, NONE):
         raise UsageError("what comes from stdin can be read by this process only; give files, or leave out --spark")
-    with started(spark if tasks else NONE, tasks, say, _NAME) as place:
+    with ExitStack() as stack:
+        if tasks and not dry_run:
+            stack.enter_context(cleared_of(to, tasks[0].job))
+        place = stack.enter_context(started(spark if tasks else NONE, tasks, say, _NAME))
         if place != NONE:
             return _load_on(place, tasks, done, say, before_commit)
         inputs.done = done

@@ -114,9 +114,16 @@ class Result:
     reach: int
 
     @property
+    def is_unreadable(self) -> bool:
+        """Whether no copy could be read, so that nothing was written."""
+        return _is_unreadable(self.task)
+
+    @property
     def is_whole(self) -> bool:
-        """Whether nothing is lost, no copy has another history, and, if only what is committed was asked for, anything
-        says what that is."""
+        """Whether a copy could be read, nothing is lost, no copy has another history, and, if only what is committed
+        was asked for, anything says what that is."""
+        if self.is_unreadable:
+            return False
         if self.task.merge.committed_only and self.committed is None and self.reach > self.start_offset:
             return False
         return not self.losses and not self.divergences and not any(self.differing)
@@ -234,7 +241,7 @@ def run_task(task: Task, done: Done) -> Value:
         filled = cut_off(filled, end)
     _tell(task, copies, agreements, filled, paths, report)
     unfinished = None
-    if not how.dry_run:
+    if not how.dry_run and not _is_unreadable(task):
         filled, unfinished = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
     differ = [differing(copy, each.until, filled.batches) for copy, each in zip(copies, agreements, strict=True)]
     for copy, rows in zip(copies, differ, strict=True):
@@ -259,6 +266,10 @@ def run_task(task: Task, done: Done) -> Value:
         reach,
     )
     return Value(result, report.findings(task.name), unfinished)
+
+
+def _is_unreadable(task: Task) -> bool:
+    return all(files.is_unreadable for files in task.copies)
 
 
 def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:

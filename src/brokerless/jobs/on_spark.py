@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-LOCAL = "local[*,4]"
-"""All processors of this machine; a task whose worker is lost is tried up to four times, as on a cluster."""
+_TRIES = 4
+"""How often a task is tried whose worker is lost, as on a cluster (``spark.task.maxFailures``)."""
+LOCAL = f"local[*,{_TRIES}]"
+"""All processors of this machine."""
 _LOOK_UP = 0.1
 _PATIENCE = 20.0
 """Seconds without any executor, after which people are told."""
@@ -92,6 +94,34 @@ def _keeping_signals() -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def with_tries(master: str) -> str:
+    """On one machine Spark tries a task once, if the master does not say how often; then as often as on a cluster."""
+    return re.sub(r"^local(?:\[(\*|\d+)\])?$", lambda found: f"local[{found[1] or 1},{_TRIES}]", master)
+
+
+@contextmanager
+def _interrupted_later() -> Generator[None]:
+    """Holds back the first Ctrl-C: in the midst of its start, Spark's JVM would not learn that nobody waits for it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    came = list[int]()
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(number: int, _: object) -> None:
+        if came:
+            raise KeyboardInterrupt
+        came.append(number)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
+
+
 def _start(master: str, name: str) -> SparkContext:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext
@@ -99,7 +129,7 @@ def _start(master: str, name: str) -> SparkContext:
     running = SparkContext._active_spark_context  # pyright: ignore[reportPrivateUsage]
     if running is not None:
         raise UsageError(f"--spark {master}: a Spark session runs in this process already; give that one")
-    conf = SparkConf().setMaster(master).setAppName(name)
+    conf = SparkConf().setMaster(with_tries(master)).setAppName(name)
     conf.set("spark.ui.showConsoleProgress", "false")
     if master.startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")
@@ -121,7 +151,8 @@ def _context(conf: SparkConf, log: IO[str]) -> SparkContext:
 
     gateway: Any = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     if gateway is None:
-        gateway = launch_gateway(conf, {"stderr": log})
+        with _interrupted_later():
+            gateway = launch_gateway(conf, {"stderr": log})
     context = SparkContext(gateway=gateway, conf=conf)
     context.setLogLevel("ERROR")
     return context

@@ -192,7 +192,7 @@ def run_task(task: Task, done: Done) -> Value:
     found = find_log(task.source, how.limit, how.partial, told, done)
     saved, regions = found.saved, found.regions
     unfinished = None
-    if not how.dry_run:
+    if not how.dry_run and not task.source.is_unreadable:
         contents = Contents(saved, [file.path for file in task.source.files], found.begin, found.start, found.end)
         taken, unfinished = _write(task, contents, told, done)
         regions = found.with_unsaved(saved, taken)

@@ -110,6 +110,19 @@ def outputs_of_job(log_directory: Path | Destination, job: str | None = None) ->
         yield owner
 
 
+@contextmanager
+def cleared_of(log_directory: Destination, job: str) -> Generator[None]:
+    """Removes what a job's tasks have left if it fails: those of Spark may go on until Spark has stopped."""
+    is_missing = log_directory.is_missing
+    try:
+        yield
+    except BaseException:
+        remove_leftovers(log_directory, owner_of(job))
+        if is_missing:
+            remove_unused(log_directory)
+        raise
+
+
 def prepare(log_directory: Destination) -> None:
     """Makes a log directory if it is not there, and settles what a stop cut short. In an object store, what killed runs
     left is removed: there is one writer at a time, and no broker that would do it. Raises UnwritableError and OSError.

@@ -19,6 +19,7 @@ from brokerless.log.storage import (
     directory_name,
     exists,
     is_directory,
+    is_remote,
     join,
     list_directory,
     open_file,
@@ -145,6 +146,8 @@ def _resolve_directory(
             return LogDirectory(path, "partition", (_hide(own, hidden or {}),))
     found = {entry.name: _subdirectory(entry, storage_options) for entry in subdirectories}
     kafka = {name: partition for name, partition in found.items() if not _is_foreign(partition)}
+    if files or kafka:  # a partition whose disk is not there, say
+        kafka |= {each.name: _subdirectory(each, storage_options) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
         raise UnreadableError(f"{path}: {_nothing(entries)}; {WHAT_TO_GIVE}")
     hidden = _uncommitted(path, entries, storage_options)
@@ -309,6 +312,12 @@ def _is_foreign(partition: PartitionPath) -> bool:
     own = (partition.leader_epoch_checkpoint, partition.partition_metadata, partition.quorum_state)
     kafka = partition.segments or partition.snapshots or partition.producer_snapshots or partition.leftovers
     return bool(partition.foreign) and not kafka and own == (None, None, None)
+
+
+def _is_dangling_partition(entry: Entry) -> bool:
+    """Whether this is a link that leads nowhere, with a partition's name."""
+    is_dangling = not entry.is_directory and entry.size is None and not is_remote(entry.path)
+    return is_dangling and names.parse_partition_directory(entry.name) is not None
 
 
 def _order(partition: PartitionPath) -> tuple[str, int, str]:

@@ -7,7 +7,7 @@ import glob
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
-from brokerless.log.storage import Entry, StorageOptions, directory_name, exists, expand, is_directory
+from brokerless.log.storage import StorageOptions, directory_name, exists, expand, is_directory
 from brokerless.logs import Partition, open
 from brokerless.spark.options import Options, TopicPartition
 
@@ -42,11 +42,6 @@ def _list(options: Options, may_be_empty: bool) -> list[Partition]:
                 found.append(_unreadable(path, str(error).removeprefix(f"{path}: "), options))
                 continue
             found += log.partitions
-            found += [
-                _unreadable(each.path, "there is no such file or directory", options)
-                for each in log.directory.foreign
-                if _is_dangling_partition(each, options)
-            ]
     return found
 
 
@@ -68,13 +63,6 @@ def _unreadable(path: str, reason: str, options: Options) -> Partition:
 def is_unknown(partition: Partition) -> bool:
     """Whether it could not be opened, and so may hold anything."""
     return partition.topic is None and bool(partition.paths.findings)
-
-
-def _is_dangling_partition(entry: Entry, options: Options) -> bool:
-    """Whether a link that leads nowhere is named as the directory of a partition that is asked for."""
-    named = parse_partition_directory(entry.name)
-    is_dangling = not entry.is_directory and entry.size is None
-    return is_dangling and named is not None and named.state in ("live", *options.include)
 
 
 def _check_there(options: Options, found: list[Partition]) -> None:

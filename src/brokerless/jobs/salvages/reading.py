@@ -55,6 +55,16 @@ class Files:
         """Bytes to read."""
         return sum(file.size for file in self.files)
 
+    @property
+    def unreadable(self) -> tuple[Finding, ...]:
+        """What is wrong with directories that could not be listed."""
+        return tuple(finding for each in self.paths for finding in each.findings if finding.severity == "error")
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether nothing of it can be known, which is not the same as a partition without a file."""
+        return bool(self.unreadable) and not self.files
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -111,6 +121,8 @@ def describe_files(
 def find_log(files: Files, limit: int, partial: bool, report: Report, done: Callable[[int], object]) -> Found:
     """Reads all of the files. ``limit``: bytes that one batch may inflate to; ``partial``: of v2 batches that break off
     inside, the records before. ``report`` gets what is left out though it is sound."""
+    for finding in files.unreadable:
+        report(finding)
     sound, regions = _read(files, limit, partial, report, done)
     bases = np.array([file.base_offset for file in files.files], np.int64)
     choice = choose(sound, bases, files.noted_end)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import brokerless
-from brokerless import Finding, UnreadableError
+from brokerless import DamageError, Finding, UnreadableError
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from tests.golden import BROKERS, broker_data, broker_expected, case, cases, json_lines, of_type
 
@@ -124,3 +124,19 @@ def test_a_segment_that_cannot_be_opened_does_not_hide_the_next(tmp_path: Path) 
     assert [first.log.path in str(error) for error in told] == [True]
     with pytest.raises(UnreadableError):
         partition.segments()
+
+
+@pytest.mark.parametrize("read", ["records", "batches"])
+def test_a_segment_that_ends_within_a_batch_is_damaged_if_the_log_goes_on(read: str, tmp_path: Path) -> None:
+    """Kafka's reader takes a cut-off batch for the end of a file, and of the last one a broker may write the rest."""
+    logs = sorted(Path(shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")).glob("*.log"))
+
+    def given() -> list[pa.RecordBatch]:
+        (partition,) = brokerless.open(tmp_path).partitions
+        return list(getattr(partition, read)())
+
+    logs[-1].write_bytes(logs[-1].read_bytes()[:-20])
+    assert given()
+    logs[1].write_bytes(logs[1].read_bytes()[:-20])
+    with pytest.raises(DamageError, match=f"{logs[1].name}, position .*the file ends within a batch"):
+        given()

@@ -143,7 +143,7 @@ class Partition:
         batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
         for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`.
         """
-        from brokerless.log.segment import check_checksums, open_segments, scan, scan_headers
+        from brokerless.log.segment import check_checksums, open_segments, scan, scan_headers, within_log
         from brokerless.tables import Source, chunk_batch, project
 
         schema = project(BATCHES, columns)
@@ -151,7 +151,8 @@ class Partition:
         report = on_damage or raise_errors
         for segment, file in open_segments(self.paths, report, None, self.storage_options):
             source = Source(segment.log.path, self.topic, self.partition)
-            for chunk in (scan if check else scan_headers)(file, report):
+            told = report if segment is self.segment_paths[-1] else within_log(report)
+            for chunk in (scan if check else scan_headers)(file, told):
                 wrong: list[Finding] = []
                 valid = check_checksums(chunk, segment.log.path, wrong.append) if check else None
                 yield chunk_batch(chunk, source, schema, valid)

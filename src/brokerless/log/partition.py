@@ -20,7 +20,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.order import all_misplaced
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_offset
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, open_segments, scan
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, open_segments, scan, within_log
 from brokerless.log.storage import File, StorageOptions
 from brokerless.log.transactions import Transactions, find_transactions
 
@@ -62,7 +62,8 @@ def read_partition(
         start = 0
         if reading.range.start_offset is not None:
             start = position_of_offset(file, segment, reading.range.start_offset, storage_options)
-        yield from read_file(file, reading, report, start)
+        is_last = segment is partition.segments[-1]
+        yield from read_file(file, reading, report if is_last else within_log(report), start)
 
 
 def read_file(file: File, reading: Reading, report: Report, start: int = 0, end: int | None = None) -> Iterator[Piece]:

@@ -7,7 +7,7 @@ rest of the file; of others a window is read at a time. Whatever is odd is told 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -139,6 +139,16 @@ def open_segments(
             continue
         with file:
             yield segment, file
+
+
+def within_log(report: Report) -> Report:
+    """For a segment that another one follows: a batch that is cut off at its end is damage, as nobody is about to write
+    the rest, and what follows is read."""
+
+    def tell(finding: Finding) -> None:
+        report(replace(finding, severity="error") if finding.kind == "truncated-batch" else finding)
+
+    return tell
 
 
 def describe_end(file: File, position: int) -> Finding | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
 from brokerless.errors import Finding, UnreadableError, raise_errors
-from brokerless.log.segment import Report, scan, scan_headers
+from brokerless.log.segment import Report, scan, scan_headers, within_log
 from brokerless.log.storage import File, StorageOptions, exists, open_file
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
@@ -24,7 +23,8 @@ def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.
     """One split's rows in Spark's form. Damage is raised as :class:`DamageError` (FAILFAST), told as a row of its own
     after what was readable before it (PERMISSIVE, where the schema has a column for it), or logged and passed over."""
     found: list[Finding] = []
-    report = _reporter(split, raise_errors if options.mode == "FAILFAST" else found.append)
+    report = raise_errors if options.mode == "FAILFAST" else found.append
+    report = within_log(report) if split.is_followed else report
     if split.segment is None and split.paths is None:
         if columns.corrupt is not None:  # otherwise the log has it, from planning
             yield corrupt_rows(split.findings, split.topic, split.partition, columns)
@@ -35,16 +35,6 @@ def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.
         del batch  # what is huge is not to stay while the next is read
         yield from _tell(found, split, options, columns)
     yield from _tell(found, split, options, columns)
-
-
-def _reporter(split: Split, report: Report) -> Report:
-    """A broker may be about to write the rest of a batch, but not where the log goes on in another file."""
-
-    def tell(finding: Finding) -> None:
-        is_lost = split.is_followed and finding.kind == "truncated-batch"
-        report(replace(finding, severity="error") if is_lost else finding)
-
-    return tell
 
 
 def _tell(found: list[Finding], split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:

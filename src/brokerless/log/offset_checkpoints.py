@@ -82,4 +82,5 @@ def _merge(log_directory: Destination, name: str, changes: Mapping[tuple[str, in
     merged = {**offsets, **changes}
     kept = {key: offset for key, offset in merged.items() if offset is not None}
     if kept != offsets or not is_there:
-        log_directory.write(name, offset_checkpoint(kept))
+        # In whatever order partitions were finished, the file is the same.
+        log_directory.write(name, offset_checkpoint(dict(sorted(kept.items()))))

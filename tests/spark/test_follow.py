@@ -368,6 +368,18 @@ def test_a_segment_that_is_not_copied_to_its_end_is_waited_for(
     assert [offset for _, _, offset in query.trigger()] == list(range(90, 270))
 
 
+COMPACTED = sorted(
+    path for broker in ("clean", "old-formats") for path in broker_data(broker).glob("compacted-*") if path.is_dir()
+)
+
+
+@pytest.mark.parametrize("source", COMPACTED, ids=lambda path: path.name)
+def test_what_the_cleaner_left_is_read_without_its_checkpoint(source: Path, tmp_path: Path) -> None:
+    shutil.copytree(source, tmp_path / source.name)
+    rows = Query(tmp_path, startingOffsets="earliest").trigger()
+    assert [offset for _, _, offset in rows] == [each["offset"] for each in kafkas(source.parents[1].name, source.name)]
+
+
 @pytest.mark.parametrize("sign", ["a hole within a file", "a batch with fewer records", "the cleaner's checkpoint"])
 def test_what_compaction_took_is_not_lost(sign: str, tmp_path: Path) -> None:
     kept = [each for each in range(12) if each not in (4, 5) and not (sign == "a hole within a file" and each == 7)]

@@ -15,7 +15,7 @@ from brokerless.log import names
 from brokerless.log.checkpoints import noted_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.seek import last_indexed
-from brokerless.log.segment import scan_headers
+from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage import File, StorageOptions, open_file
 
 
@@ -52,15 +52,13 @@ def _is_compacted(
     if noted_offset(partition, names.CLEANER_CHECKPOINT, storage_options) is not None:
         return True
     for segment in segments:
-        before = None
+        before = segment.base_offset
         with open_file(segment.log.path, storage_options) as file:
-            for chunk in scan_headers(file, lambda _: None):
+            for chunk in scan_headers(file, ignore):
                 batches = chunk.batches
-                ends = np.concatenate(
-                    [[batches.entry_offset[0] if before is None else before], batches.last_offset + 1]
-                )
-                # A wrapper message does not say where it begins.
-                if shows_compaction(batches) or bool(((batches.entry_offset > ends[:-1]) & ~batches.is_wrapper).any()):
+                ends = np.concatenate([[before], batches.last_offset + 1])
+                # Of a wrapper message, it cannot be seen from outside what it has.
+                if shows_compaction(batches) or bool((batches.is_wrapper | (batches.entry_offset > ends[:-1])).any()):
                     return True
                 before = int(ends[-1])
     return False

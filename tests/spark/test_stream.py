@@ -4,6 +4,7 @@ account of a consumer, whatever is rolled, restarted, stopped or killed meanwhil
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from confluent_kafka import TopicPartition
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
-from tests.kafka.producers import Consumed, consume, produce_confluent
+from tests.kafka.producers import Consumed, Record, consume, produce_confluent
 from tests.spark import stream_job
 from tests.spark.limits import at_most, needs_limits
 from tests.spark.test_follow import Query
@@ -152,6 +153,34 @@ def test_each_record_of_a_live_broker_comes_once_and_in_order(
     assert found == expected(kafka, {"stream-live": 2, "stream-live-later": 1})
     assert len(kafka.logs("stream-live")) > 3
     assert len(batches) > 3
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_topic_is_read_on_while_it_is_compacted(codec: str, kafka: KafkaBroker, tmp_path: Path) -> None:
+    """Segments that the cleaner puts together grow behind what was read, and their offsets have holes."""
+    topic = f"stream-compacted-{codec}"
+    settings = {"min_cleanable_dirty_ratio": 0.01, "min_compaction_lag_ms": 0, "delete_retention_ms": 0}
+    kafka.create_topic(topic, 1, cleanup_policy="compact", internal_segment_bytes=4096, segment_ms=1000, **settings)
+    query = Query(kafka.log_dir, subscribe=topic, startingOffsets="earliest")
+    before, cleaned, number = list[Path](), 0, 0
+    until = time.monotonic() + 120
+    while cleaned < 3:
+        assert time.monotonic() < until, "the cleaner puts segments together"
+        number += 1
+        records = [
+            Record(key=b"%d" % (each % 20 if each % 5 else number * 100 + each), value=b"v" * each)
+            for each in range(60)
+        ]
+        produce_confluent(kafka, topic, records, codec, batch_num_messages=1 if codec == "none" else 20)
+        query.trigger()
+        logs = kafka.logs(topic)
+        cleaned += any(path not in logs for path in before[1:])
+        before = logs
+    offsets = [offset for _, _, offset in query.rows]
+    assert offsets == sorted(set(offsets))
+    assert {each.offset for each in consume(kafka, topic)} <= set(offsets)
+    shutil.copytree(kafka.log_dir / f"{topic}-0", tmp_path / f"{topic}-0")
+    Query(tmp_path, startingOffsets="earliest").trigger()
 
 
 @needs_limits

@@ -235,14 +235,16 @@ class Follower:
         return max(begin, first)
 
     def _check_late(self, each: TopicPartition, partition: Partition, begin: int) -> None:
-        """Segments that come, or grow, after what follows them was read: a backup is filled in another order."""
+        """Segments that come, or grow, after what follows them was read: a backup is filled in another order. One that
+        grows as others are gone between it and the next has their records, as compaction puts segments together."""
         before = self._planned.get(each, {})
+        followed = dict(pairwise(before))
         for segment, following in pairwise(partition.segment_paths):
             base, after = segment.base_offset, following.base_offset
             if not before or after > begin:
                 return
-            size = before.get(base, 0)
-            if base not in before or (after in before and segment.size > (size or 0)):
+            has_grown = followed.get(base) == after and segment.size > (before[base] or 0)
+            if base not in before or has_grown:
                 self._lose(f"{segment.log.path}: this came into the log after what follows it was read")
 
     def _spans(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brokerless.logs import Log, Partition
 
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
-"""Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C."""
+"""Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""
 
 
 class Output:

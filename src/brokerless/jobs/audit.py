@@ -38,7 +38,7 @@ from brokerless.jobs.verify import Seen, check_indexes, check_notes, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
-from brokerless.log.segment import Chunk, open_segments
+from brokerless.log.segment import Chunk, graded_within_log, open_segments
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.summary import Summary, add_chunk
 from brokerless.log.topic_ids import topic_id_of
@@ -308,8 +308,8 @@ def _graded(findings: Iterable[Finding], is_last: bool, is_live: bool) -> Iterat
     for finding in findings:
         if finding.kind == "zero-tail" and is_last and is_live:
             finding = replace(finding, severity="info")
-        elif finding.kind == "truncated-batch" and not is_last:
-            finding = replace(finding, severity="error")
+        elif not is_last:
+            finding = graded_within_log(finding)
         yield finding
 
 

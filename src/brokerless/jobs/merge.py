@@ -86,6 +86,11 @@ class Task:
         """Bytes to read."""
         return sum(copy.size for copy in self.copies)
 
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether no copy can be opened, so that nothing is written."""
+        return all(copy.is_unreadable for copy in self.copies)
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -114,15 +119,10 @@ class Result:
     reach: int
 
     @property
-    def is_unreadable(self) -> bool:
-        """Whether no copy could be read, so that nothing was written."""
-        return _is_unreadable(self.task)
-
-    @property
     def is_whole(self) -> bool:
         """Whether a copy could be read, nothing is lost, no copy has another history, and, if only what is committed
         was asked for, anything says what that is."""
-        if self.is_unreadable:
+        if self.task.is_unreadable:
             return False
         if self.task.merge.committed_only and self.committed is None and self.reach > self.start_offset:
             return False
@@ -241,7 +241,7 @@ def run_task(task: Task, done: Done) -> Value:
         filled = cut_off(filled, end)
     _tell(task, copies, agreements, filled, paths, report)
     unfinished = None
-    if not how.dry_run and not _is_unreadable(task):
+    if not how.dry_run and not task.is_unreadable:
         filled, unfinished = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
     differ = [differing(copy, each.until, filled.batches) for copy, each in zip(copies, agreements, strict=True)]
     for copy, rows in zip(copies, differ, strict=True):
@@ -266,10 +266,6 @@ def run_task(task: Task, done: Done) -> Value:
         reach,
     )
     return Value(result, report.findings(task.name), unfinished)
-
-
-def _is_unreadable(task: Task) -> bool:
-    return all(files.is_unreadable for files in task.copies)
 
 
 def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:

@@ -14,7 +14,7 @@ from brokerless.format.batches import Batches
 from brokerless.log import names
 from brokerless.log.checkpoints import noted_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.seek import last_indexed
+from brokerless.log.seek import last_offset
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage import File, StorageOptions, open_file
 
@@ -37,9 +37,8 @@ def missing_behind(
 
     None as well where the segment's chain of batches breaks: that is damage, which is told where it is read."""
     found: list[Finding] = []
-    end = segment.base_offset
-    for chunk in scan_headers(file, found.append, last_indexed(file, segment, storage_options)):
-        end = int(chunk.batches.last_offset[-1]) + 1
+    last = last_offset(file, segment, storage_options, found.append)
+    end = segment.base_offset if last is None else last + 1
     is_damaged = any(each.severity != "info" for each in found)
     if is_damaged or end >= following.base_offset or _is_compacted(partition, (segment, following), storage_options):
         return None

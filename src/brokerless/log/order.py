@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.log.ranges import Range, Span
+from brokerless.log.ranges import Span
 from brokerless.log.segment import Chunk
 
 
@@ -20,11 +20,10 @@ def not_above(path: str, position: int, first: int, highest: int, text: str | No
     return Finding("warning", "offset-order", path, position, first, text, expected, str(first))
 
 
-def misplaced(path: str, position: int, first: int, last: int, wanted: Range) -> Finding:
-    """A batch whose offsets, which no checksum covers, are outside of those that can be where it is."""
+def misplaced(path: str, position: int, first: int, last: int, start: int, end: int) -> Finding:
+    """A batch whose offsets, which no checksum covers, are outside of ``[start, end)``, those that can be here."""
     text = "left out: the offsets of this batch cannot be here (brokerless salvage may find where they belong)"
-    end = "" if wanted.end_offset is None else f" to {wanted.end_offset - 1}"
-    expected = f"offsets from {wanted.start_offset or 0}{end or ' on'}"
+    expected = f"offsets from {start} to {end - 1}"
     return Finding("error", "offset-order", path, position, first, text, expected, f"{first} to {last}")
 
 
@@ -36,8 +35,8 @@ def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span)
     if len(batches) and chunk.positions[0] == span.start:
         rows = np.flatnonzero(is_within & valid)
         leading = slice(0, int(rows[0]) if len(rows) else len(batches))
-        passed = np.flatnonzero(valid[leading] & (batches.last_offset[leading] < (span.range.start_offset or 0)))
+        passed = np.flatnonzero(valid[leading] & (batches.last_offset[leading] < span.start_offset))
         known = int(passed[-1]) + 1 if len(passed) else 0
     for row in known + np.flatnonzero((valid & ~is_within)[known:]):
         position, first, last = chunk.positions[row], batches.entry_offset[row], batches.last_offset[row]
-        yield misplaced(path, int(position), int(first), int(last), span.range)
+        yield misplaced(path, int(position), int(first), int(last), span.start_offset, span.end_offset)

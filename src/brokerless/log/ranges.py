@@ -78,10 +78,16 @@ EVERYTHING = Range()
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The offsets of all batches that are read of a file, of which the first begins at ``start`` (bytes)."""
+    """``start_offset <= offset < end_offset`` holds for all batches that are read of a file, of which the first begins
+    at ``start`` (bytes)."""
 
-    range: Range
+    start_offset: int
+    end_offset: int
     start: int
+
+    @property
+    def range(self) -> Range:
+        return Range(self.start_offset, self.end_offset)
 
 
 def _tightest(choose: Callable[..., int], one: int | None, other: int | None) -> int | None:

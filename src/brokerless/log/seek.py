@@ -13,7 +13,7 @@ import numpy as np
 from brokerless.format.batches import Stop, checksums_match, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
-from brokerless.log.segment import WINDOW, ignore, open_segments, scan_headers
+from brokerless.log.segment import WINDOW, Report, ignore, open_segments, scan_headers
 from brokerless.log.storage import File, StorageOptions
 
 
@@ -69,13 +69,16 @@ def last_indexed(file: File, segment: SegmentPaths, storage_options: StorageOpti
     return position if is_batch_up_to(file, position, int(index.offsets[-1])) else 0
 
 
-def last_offset(file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None) -> int | None:
-    """The offset of the segment's last record, by the header of the last batch; None if there is no batch.
+def last_offset(
+    file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None, report: Report = ignore
+) -> int | None:
+    """The offset of the segment's last record, by the header of the last batch; None if there is no batch. ``report``:
+    what is wrong with the end of the file.
 
     Source: ``LogSegment.readNextOffset`` (4.1.1). A batch before it at a larger offset is damaged.
     """
     last = None
-    for chunk in scan_headers(file, ignore, last_indexed(file, segment, storage_options)):
+    for chunk in scan_headers(file, report, last_indexed(file, segment, storage_options)):
         last = int(chunk.batches.last_offset[-1])
     return last
 

@@ -141,14 +141,15 @@ def open_segments(
             yield segment, file
 
 
+def graded_within_log(finding: Finding) -> Finding:
+    """In a segment that another one follows, a batch that is cut off is damage, as nobody is about to write the rest,
+    and what follows is read."""
+    return replace(finding, severity="error") if finding.kind == "truncated-batch" else finding
+
+
 def within_log(report: Report) -> Report:
-    """For a segment that another one follows: a batch that is cut off at its end is damage, as nobody is about to write
-    the rest, and what follows is read."""
-
-    def tell(finding: Finding) -> None:
-        report(replace(finding, severity="error") if finding.kind == "truncated-batch" else finding)
-
-    return tell
+    """A report for such a segment."""
+    return lambda finding: report(graded_within_log(finding))
 
 
 def describe_end(file: File, position: int) -> Finding | None:

@@ -277,7 +277,7 @@ class Follower:
                     bounds=bounds,
                     transactions=None if transactions is None else compact(transactions, base, next_base),
                     cost=end - first,
-                    span=Span(bounds, first),
+                    span=Span(begin, after, first),
                     is_followed=behind is not None,
                 )
 

@@ -226,7 +226,7 @@ class Records:
 
     def _misplaced(self, place: Place, first: int, last: int) -> None:
         path, position = place
-        self.findings.append(misplaced(path, position or 0, first, last, Range(self.start, self._stable)))
+        self.findings.append(misplaced(path, position or 0, first, last, self.start, self._stable))
 
     def _passed(self, batches: Batches, row: int) -> None:
         """A sound batch follows what was broken: what is between is left out."""

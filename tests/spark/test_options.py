@@ -39,7 +39,9 @@ def test_topics() -> None:
     assert parse(assign='{"a":[0,1],"b":[2]}').topics == Topics(assign=frozenset({("a", 0), ("a", 1), ("b", 2)}))
     pattern = parse(subscribePattern=".*").topics
     assert pattern.have("orders", 3)
-    assert not pattern.have("__consumer_offsets", 0)
+    for internal in ("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"):
+        assert not pattern.have(internal, 0)
+    assert pattern.have("__debezium-heartbeat.shop", 0)
     assert not parse(subscribePattern="order").topics.have("orders", 0)
 
 

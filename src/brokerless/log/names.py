@@ -34,6 +34,11 @@ PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM
 
 CLUSTER_METADATA = "__cluster_metadata"
 """The topic of KRaft's own log."""
+INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata", CLUSTER_METADATA}
+)
+"""Kafka's own topics (``Topic.isInternal``, 4.1, and the two that only brokers and controllers use). A name that merely
+begins with ``__`` is a user's, such as those of Debezium's heartbeats."""
 META_PROPERTIES = "meta.properties"
 RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
@@ -138,6 +143,11 @@ def parse_partition_directory(name: str) -> PartitionDirectory | None:
         return None
     state = _PARTITION_STATES[match["state"] or ""]
     return PartitionDirectory(match["topic"], int(match["partition"]), state, match["unique_id"])
+
+
+def is_internal(topic: str | None) -> bool:
+    """Whether this is one of Kafka's own topics."""
+    return topic in INTERNAL_TOPICS
 
 
 def partition_directory(topic: str, partition: int) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.log.names import is_internal
 from brokerless.log.storage import full_path
 
 Table = Literal["records", "batches", "segments", "transactions"]
@@ -25,8 +26,6 @@ TopicPartition = tuple[str, int]
 TABLES = ("records", "batches", "segments", "transactions")
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 STATES = ("future", "delete", "stray")
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""A pattern never matches these, as in Kafka (``Topic.isInternal``, 4.1)."""
 SPLIT_BYTES = 128 << 20
 _DELAY = 15 * 60_000
 LATEST, EARLIEST = -1, -2
@@ -52,7 +51,8 @@ class Topics:
         if self.subscribe is not None:
             return topic in self.subscribe
         if self.pattern is not None:
-            return topic is not None and topic not in INTERNAL_TOPICS and bool(re.fullmatch(self.pattern, topic))
+            # A broker lists no internal topics to the clients whose patterns it matches.
+            return topic is not None and not is_internal(topic) and bool(re.fullmatch(self.pattern, topic))
         return self.assign is None or (topic, partition) in self.assign
 
 

@@ -15,7 +15,7 @@ WITH_OLDEST := tests/format tests/views tests/test_logs.py $(addprefix tests/spa
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test oldest lint types format bench lock clean
+.PHONY: help install demo demo-data test oldest bounds lint types format bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,6 +33,14 @@ test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a par
 
 oldest: .cache/oldest/.installed  ## Tests of what libraries do for us, with the oldest versions of them that we take
 	$(COMPILING) NUMBA_CACHE_DIR=$(CURDIR)/.cache/oldest/kernels .cache/oldest/bin/python -m pytest -n 2 $(or $(TESTS),$(WITH_OLDEST))
+
+# What compiled code does outside its arrays shows nowhere else. The tests are those whose arrays end where the data ends.
+BOUNDS := BROKERLESS_CHECK_BOUNDS=1 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/.cache/checked-kernels
+bounds: install  ## All kernels with every access checked: golden files, 10,000 damaged ones, their tests. SEED=2 tries others
+	rm -rf .cache/checked-kernels
+	$(BOUNDS) $(BIN)/python -m tests.bounds 10000 $(or $(SEED),1)
+	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/log/test_partitioner.py \
+	    tests/log/test_placement.py tests/jobs/test_json_lines.py tests/test_mutations.py
 
 lint: install  ## Style
 	$(BIN)/ruff check $(SOURCES)

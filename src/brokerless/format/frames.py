@@ -70,7 +70,7 @@ def find_plain(
             if load_u64_be(buffer, start) == np.uint64(_XERIAL) and block == size - 20:
                 # A block of snappy begins with the length that it inflates to, as a varint.
                 length, shift, at = np.int64(0), np.int64(0), start + 20
-                while shift < 28 and buffer[np.uint64(at)] >= 128:
+                while shift < 28 and at < end - 1 and buffer[np.uint64(at)] >= 128:
                     length |= np.int64(buffer[np.uint64(at)] & 127) << shift
                     shift += 7
                     at += 1

@@ -17,7 +17,14 @@ import numba  # pyright: ignore[reportMissingTypeStubs]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: Any = {"nogil": True, "boundscheck": False, "error_model": "numpy", "_nrt": False}
+CHECK_BOUNDS = os.environ.get("BROKERLESS_CHECK_BOUNDS", "0") != "0"
+"""Whether kernels raise IndexError where they would touch a byte outside an array: for tests, as it takes time."""
+
+if CHECK_BOUNDS and not numba.config.CACHE_DIR:  # pyright: ignore
+    # Numba does not tell apart what it compiled with checks and without.
+    raise ImportError("BROKERLESS_CHECK_BOUNDS needs a directory of its own for compiled kernels: set NUMBA_CACHE_DIR")
+
+_OPTIONS: Any = {"nogil": True, "boundscheck": CHECK_BOUNDS, "error_model": "numpy", "_nrt": False}
 """Without Numba's run time, which allocates, arrays are not counted at each call of a helper: a fifth of the time."""
 
 

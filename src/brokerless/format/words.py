@@ -1,7 +1,7 @@
 """Words at any address of a byte array, and wide copies, for kernels only.
 
 NumPy's indexing in Numba moves one byte at a time; these intrinsics become single machine instructions. None of them
-checks bounds: the caller has.
+checks bounds, as the caller has; ``make bounds`` compiles them with such checks (``kernel.CHECK_BOUNDS``).
 """
 
 # Numba's extension API is untyped.
@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from brokerless.format.kernel import inlined
+from brokerless.format.kernel import CHECK_BOUNDS, inlined
 
 __all__ = [
     "CRC32C_INSTRUCTION",
@@ -38,11 +38,27 @@ __all__ = [
 _I8 = ir.IntType(8)
 
 
-def _address(context, builder, signature, args, array: int, position: int):
-    """The address of ``array[position]`` as an ``i8*``."""
+def _address(context, builder, signature, args, array: int, position: int, length):
+    """The address of ``array[position]`` as an ``i8*``, for ``length`` bytes: an int, an ``i64``, or None for any."""
     struct = cgutils.create_struct_proxy(signature.args[array])(context, builder, value=args[array])
+    if CHECK_BOUNDS and length is not None:
+        length = ir.Constant(ir.IntType(64), length) if isinstance(length, int) else length
+        _check_bounds(context, builder, args[position], length, builder.mul(struct.nitems, struct.itemsize))
     data = builder.bitcast(struct.data, _I8.as_pointer())
     return builder.gep(data, [args[position]])
+
+
+def _check_bounds(context, builder, position, length, size) -> None:
+    """Raises IndexError where ``[position, position + length)`` is not within ``[0, size)``; no bytes are anywhere."""
+    zero = ir.Constant(ir.IntType(64), 0)
+    is_outside = builder.or_(
+        builder.icmp_signed("<", position, zero),
+        builder.icmp_signed(">", position, builder.sub(size, length)),
+    )
+    is_outside = builder.and_(is_outside, builder.icmp_signed("!=", length, zero))
+    is_outside = builder.or_(is_outside, builder.icmp_signed("<", length, zero))
+    with cgutils.if_unlikely(builder, is_outside):
+        context.call_conv.return_user_exc(builder, IndexError, ("a word or a copy reaches out of its array",))
 
 
 def _load(bits: int, swap: bool):
@@ -51,7 +67,7 @@ def _load(bits: int, swap: bool):
 
         def generate(context, builder, sig, args):
             word = ir.IntType(bits)
-            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), word.as_pointer())
+            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, bits // 8), word.as_pointer())
             value = builder.load(pointer)
             value.align = 1
             return builder.bswap(value) if swap else value
@@ -82,7 +98,7 @@ def store_u64(typing, array, position, word):
     """Writes ``word`` (uint64) as the 8 bytes at ``position``, little-endian."""
 
     def generate(context, builder, sig, args):
-        pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), ir.IntType(64).as_pointer())
+        pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, 8), ir.IntType(64).as_pointer())
         builder.store(args[2], pointer).align = 1
 
     return types.void(array, types.int64, types.uint64), generate
@@ -92,7 +108,7 @@ def _store_be(bits: int):
     def typer(typing, array, position, number):
         def generate(context, builder, sig, args):
             word = ir.IntType(bits)
-            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), word.as_pointer())
+            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, bits // 8), word.as_pointer())
             builder.store(builder.bswap(args[2]), pointer).align = 1
 
         return types.void(array, types.int64, types.Integer.from_bitwidth(bits, signed=True)), generate
@@ -117,7 +133,7 @@ def prefetch(typing, array, position):
     """Asks the processor to fetch the cache line at ``position``, which may be anywhere; changes nothing."""
 
     def generate(context, builder, sig, args):
-        pointer = _address(context, builder, sig, args, 0, 1)
+        pointer = _address(context, builder, sig, args, 0, 1, None)
         word = ir.IntType(32)
         signature = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature)
@@ -133,8 +149,8 @@ def copy_32(typing, target, target_position, source, source_position):
 
     def generate(context, builder, sig, args):
         vector = ir.VectorType(_I8, 32).as_pointer()
-        source_pointer = builder.bitcast(_address(context, builder, sig, args, 2, 3), vector)
-        target_pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1), vector)
+        source_pointer = builder.bitcast(_address(context, builder, sig, args, 2, 3, 32), vector)
+        target_pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, 32), vector)
         value = builder.load(source_pointer)
         value.align = 1
         builder.store(value, target_pointer).align = 1
@@ -149,8 +165,8 @@ def copy_bytes(typing, target, target_position, source, source_position, length)
     def generate(context, builder, sig, args):
         cgutils.raw_memmove(
             builder,
-            _address(context, builder, sig, args, 0, 1),
-            _address(context, builder, sig, args, 2, 3),
+            _address(context, builder, sig, args, 0, 1, args[4]),
+            _address(context, builder, sig, args, 2, 3, args[4]),
             args[4],
             1,
         )

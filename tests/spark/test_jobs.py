@@ -82,6 +82,33 @@ def test_a_worker_that_dies_on_one_machine_ends_the_job(spark: SparkSession) -> 
         list(run(kill_itself, [Task(1), Task(2)], spark=spark))
 
 
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 3", "EOFException occurred while reading the port number"),
+        ("echo hello; exec sleep 1", "Bad data in pyspark.daemon's standard output"),
+        (f"exec {sys.executable} -S -I -c 'raise SystemExit(1)'", "EOFException"),
+        (None, "Cannot run program"),
+    ],
+    ids=["ends", "talks", "fails", "missing"],
+)
+def test_a_worker_that_cannot_start_is_named_with_the_reason(
+    script: str | None, reason: str, quick_spark: str, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    if script is not None:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    command = [sys.executable, "-m", "brokerless", "verify", str(broker_data("clean")), "--spark", "local[1,1]"]
+    ran = subprocess.run(
+        command, env={**os.environ, "PYSPARK_PYTHON": str(python)}, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 2
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(f"brokerless: Spark gave up: {reason}")
+    assert line.endswith(f"executors run PYSPARK_PYTHON ({python}), which has to be a Python with brokerless in it")
+
+
 def test_what_is_left_is_cancelled(spark: SparkSession, tmp_path: Path) -> None:
     go = tmp_path / "go"
     go.touch()

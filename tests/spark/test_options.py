@@ -87,6 +87,11 @@ def test_the_first_of_timestamp_timestamps_and_offsets_counts() -> None:
         ({"kafka.isolationLevel": "read_committed"}, "is 'kafka.isolation.level' meant"),
         ({"isolation.level": "read_committed"}, "is 'kafka.isolation.level' meant"),
         ({"path": ""}, "no path"),
+        ({"path": ""}, "CREATE TEMPORARY VIEW"),
+        ({"provider": "brokerless", "owner": "root"}, "CREATE TEMPORARY VIEW"),
+        ({"header": "true"}, "there is no option 'header'; is 'includeHeaders' meant|there are path"),
+        ({"partitionBytes": "5"}, "maxPartitionBytes"),
+        ({"foo": "bar"}, "there is no option 'foo'; there are path, .*kafka.isolation.level"),
     ],
     ids=str,
 )

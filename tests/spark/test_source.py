@@ -67,6 +67,26 @@ def test_a_wrong_option_and_a_wrong_path_are_told_on_the_driver(spark: SparkSess
         load(spark, "/no/such/path").count()
 
 
+def test_a_table_is_refused_as_it_would_lose_its_options_and_a_view_is_the_way(spark: SparkSession) -> None:
+    options = f"USING brokerless OPTIONS (path '{DATA}')"
+    way = "use CREATE TEMPORARY VIEW name USING brokerless OPTIONS"
+    with pytest.raises(AnalysisException, match=rf"CREATE TABLE \.\.\. USING brokerless is not possible.*{way}"):
+        spark.sql(f"CREATE TABLE refused {options}")
+    with pytest.raises(AnalysisException, match=rf"CREATE TABLE \.\.\. USING brokerless is not possible.*{way}"):
+        spark.sql(f"CREATE TABLE refused USING brokerless LOCATION '{DATA}'")
+    spark.sql(f"CREATE TABLE with_a_schema (offset LONG) {options}")
+    try:
+        with pytest.raises(AnalysisException, match=f"no path: .*{way}"):
+            spark.sql("SELECT * FROM with_a_schema").count()
+    finally:
+        spark.sql("DROP TABLE with_a_schema")
+    with pytest.raises(AnalysisException, match=r"saveAsTable\(\) and CREATE TABLE are not possible"):
+        load(spark).write.format("brokerless").mode("append").saveAsTable("refused")
+    spark.sql(f"CREATE TEMPORARY VIEW logs {options}")
+    assert spark.sql("SELECT offset FROM logs").count() == load(spark).count()
+    spark.catalog.dropTempView("logs")
+
+
 def test_failfast_fails_the_query_and_says_where(spark: SparkSession) -> None:
     log = str(case("damaged/all-crcs-wrong").log)
     with pytest.raises(PythonException, match=f"{log}, position 0: the checksum of the batch does not match"):

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import textwrap
 import time
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
@@ -272,11 +273,22 @@ class _Teller:
 
 
 def _reason(raised: list[BaseException]) -> str:
-    """What Spark says in a hundred lines, in one: what Python raised on a worker, if that was it."""
+    """What Spark says in a hundred lines, in one: what Python raised on a worker, or why there was no worker."""
     text = str(raised[0]) if raised else "results are missing"
     python = text.partition("Traceback (most recent call last):")[2]
     found = re.search(r"^\S.*$", python.lstrip("\n"), re.MULTILINE)
-    if found is None:
-        found = re.search(r"(?<=most recent failure: ).*$|(?<=Exception: ).*$", text, re.MULTILINE)
-    line = text.partition("\n")[0] if found is None else found[0]
-    return line.rpartition("SparkException: ")[2]
+    reason = _cause(text) if found is None else found[0].rpartition("SparkException: ")[2]
+    if "PythonWorkerFactory" in text or reason.startswith("ModuleNotFoundError"):
+        reason += (
+            f"; executors run PYSPARK_PYTHON ({os.environ.get('PYSPARK_PYTHON', 'python3')}), which has to be a Python "
+            "with brokerless in it"
+        )
+    return reason
+
+
+def _cause(text: str) -> str:
+    """The innermost cause of what the JVM threw: what is said before its stack, as one line of bounded length."""
+    said = text.partition("\n\tat ")[0]
+    said = re.split(r"(?:^|\s)(?:[a-z]\w*\.)+\w*(?:Exception|Error): ", said)[-1]
+    said = said.rpartition("most recent failure: ")[2]
+    return textwrap.shorten(said, 300, placeholder=" ...") or "no reason was given"

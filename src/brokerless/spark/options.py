@@ -35,6 +35,11 @@ _BROKERS_OPTIONS = (
 )  # fmt: skip
 """Options of spark-sql-kafka that mean nothing without a broker."""
 
+TABLES_LOSE_OPTIONS = (
+    "Spark's catalog loses the options of a table, its path among them; use CREATE TEMPORARY VIEW name "
+    "USING brokerless OPTIONS (path '/var/lib/kafka')"
+)
+
 _OFFSETS_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMESTAMPS_EXAMPLE = '{"topicA":{"0":1700000000000},"topicB":{"0":1700000000000}}'
 
@@ -164,7 +169,8 @@ def parse_stream_options(given: Mapping[str, str]) -> Options:
 def parse_any_options(given: Mapping[str, str]) -> Options:
     """The options of a query of which it is not known yet whether it is a batch or a streaming query."""
     options = {name.lower(): value for name, value in given.items()}
-    _refuse_misspelt(options)
+    _refuse_tables(options)
+    _refuse_unknown(options)
     read = _Reader(options)
     return Options(
         paths=read.paths(),
@@ -242,7 +248,7 @@ class _Reader:
         if not found:
             raise UsageError(
                 "no path: give load() a log directory, a partition's directory or a log file, "
-                'as in load("/var/lib/kafka")'
+                f'as in load("/var/lib/kafka"); {TABLES_LOSE_OPTIONS}'
             )
         return tuple(map(full_path, found))
 
@@ -367,14 +373,22 @@ def _check_limits(start: Limit, end: Limit) -> None:
                 )
 
 
-def _refuse_misspelt(options: Mapping[str, str]) -> None:
-    """Spark passes over options that it does not know; one that is nearly ours is a mistake that costs data."""
+def _refuse_tables(options: Mapping[str, str]) -> None:
+    """Spark's catalog gives a data source of Python a table's properties when the table is made, and nothing at all
+    when it is read (``V2SessionCatalog``, 4.3): such a table could never be read."""
+    if "provider" in options:
+        raise UsageError(f"CREATE TABLE ... USING brokerless is not possible: {TABLES_LOSE_OPTIONS}")
+
+
+def _refuse_unknown(options: Mapping[str, str]) -> None:
+    """Spark does not look at a source's options, and a misspelt one would cost data without a word. Those for a broker
+    (``kafka.*``) are many and mean nothing here, unless they are nearly the one that does."""
     known = {name.lower(): name for name in (*_NAMES, *_BROKERS_OPTIONS, _ISOLATION)}
-    for option in options:
-        if option in known:
-            continue
+    for option in options.keys() - known.keys():
         bare = option.removeprefix("kafka.")
-        near = difflib.get_close_matches(option, known, n=1, cutoff=0.85) if bare == option else []
+        near = difflib.get_close_matches(option, known, n=1, cutoff=0.75) if bare == option else []
         near = near or difflib.get_close_matches(f"kafka.{bare}", [_ISOLATION], n=1, cutoff=0.85)
         if near:
             raise UsageError(f"there is no option {option!r}; is {known[near[0]]!r} meant?")
+        if bare == option:
+            raise UsageError(f"there is no option {option!r}; there are {', '.join((*_NAMES, _ISOLATION))}")

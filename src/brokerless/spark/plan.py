@@ -21,7 +21,7 @@ from brokerless.log.segment import open_segments
 from brokerless.logs import Partition
 from brokerless.spark.find import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
-from brokerless.spark.splits import Split, Task, cut, split_bytes
+from brokerless.spark.splits import Split, Task, cut, split_bytes, task_rounds
 
 if TYPE_CHECKING:
     from brokerless.log.transactions import Transactions
@@ -235,9 +235,12 @@ def tasks_of(splits: list[Split], options: Options) -> list[InputPartition]:
 
 
 def _group(splits: list[Split], options: Options) -> Iterator[list[Split]]:
-    """Small splits share a task, in order; unless the user says how many tasks, or how large."""
-    if options.min_partitions is not None or options.max_records is not None:
+    """Small splits share a task, in order; unless the user says how many records one may have."""
+    if options.max_records is not None:
         yield from ([each] for each in splits)
+        return
+    if options.min_partitions is not None:
+        yield from balance(splits, options.min_partitions * task_rounds(options, sum(each.cost for each in splits)))
         return
     group, size = list[Split](), 0
     for each in splits:
@@ -246,5 +249,21 @@ def _group(splits: list[Split], options: Options) -> Iterator[list[Split]]:
             group, size = [], 0
         group.append(each)
         size += each.cost + _OPEN_COST
+    if group:
+        yield group
+
+
+def balance(splits: list[Split], tasks: int) -> Iterator[list[Split]]:
+    """So many groups of about the same cost, in order; fewer only if there are not as many splits."""
+    left = sum(each.cost + _OPEN_COST for each in splits)
+    group, size = list[Split](), 0
+    for row, each in enumerate(splits):
+        cost = each.cost + _OPEN_COST
+        is_full = size + cost / 2 > left / tasks or len(splits) - row < tasks
+        if group and tasks > 1 and is_full:
+            yield group
+            group, size, left, tasks = [], 0, left - size, tasks - 1
+        group.append(each)
+        size += cost
     if group:
         yield group

@@ -49,7 +49,10 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     options = _known(given)
     path = options.get("path", "")
     if not path:
-        raise UsageError('no path: give save() or start() a log directory, as in save("/backup/restored")')
+        raise UsageError(
+            'no path: give save() or start() a log directory, as in save("/backup/restored"); saveAsTable() and CREATE '
+            "TABLE are not possible, as Spark's catalog loses the options of a table, its path among them"
+        )
     numbers = {name: _number(name, options.get(name)) for name in ("partition", "partitions", *_LOG, "batch.size")}
     log: dict[str, Any] = {name.replace(".", "_"): value for name in _LOG if (value := numbers[name]) is not None}
     placement = Placement(options.get("topic"), numbers["partition"], numbers["partitions"])

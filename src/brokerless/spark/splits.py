@@ -59,12 +59,16 @@ class Task(InputPartition):
 
 def split_bytes(options: Options, total: int) -> int:
     """How many bytes a task is to read, of ``total`` in all: no more than ``maxPartitionBytes``, and as much as others
-    where ``minPartitions`` says how many there should be. There are that many tasks then, or a multiple of it, as the
-    cores that it counts would not all have work to the end otherwise."""
+    where ``minPartitions`` says how many there should be."""
     if options.min_partitions is None:
         return options.split_bytes
-    rounds = max(1, -(-total // (options.min_partitions * options.split_bytes)))
-    return max(1, -(-total // (options.min_partitions * rounds)))
+    return max(1, -(-total // (options.min_partitions * task_rounds(options, total))))
+
+
+def task_rounds(options: Options, total: int) -> int:
+    """How many tasks there are for each one that ``minPartitions`` asks for: a whole number, as the cores that it
+    counts would not all have work to the end otherwise."""
+    return max(1, -(-total // ((options.min_partitions or 1) * options.split_bytes)))
 
 
 def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:

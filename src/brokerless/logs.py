@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
+Done = Callable[[int], object]
+
+
+def ignore(_: int) -> None:
+    """A ``done`` that nobody wants."""
 
 
 def open(
@@ -83,6 +88,7 @@ class Partition:
         control: bool = False,
         limit: int | None = None,
         on_damage: OnDamage | None = None,
+        done: Done = ignore,
     ) -> Iterator[pa.RecordBatch]:
         """The records, in offset order, as Arrow record batches of about 8 MiB (schema :data:`schemas.RECORDS`).
 
@@ -94,17 +100,20 @@ class Partition:
         one batch may inflate to (128 MiB).
 
         ``on_damage`` is called with each :class:`Finding` after what could be read before it was given, and reading
-        goes on. Without it, the first error is raised as :class:`DamageError`.
+        goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
+        that were read, or passed over, since the last call.
         """
         from brokerless.format.compression import DEFAULT_LIMIT
         from brokerless.log.checkpoints import log_start_offset
         from brokerless.log.partition import Reading, read_partition, transactions_of
         from brokerless.log.ranges import Range
+        from brokerless.log.read_progress import ReadProgress
         from brokerless.tables import project, record_batches
 
         if isolation not in ("read_uncommitted", "read_committed"):
             raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
         schema = project(RECORDS, columns)
+        progress = ReadProgress(self.paths, done)
         committed = isolation == "read_committed"
         report = on_damage or raise_errors
         pending: dict[tuple[str, int | None], Finding] = {}
@@ -122,6 +131,7 @@ class Partition:
             control=control and not committed,
             transactions=transactions,
             limit=DEFAULT_LIMIT if limit is None else limit,
+            watch=lambda file, chunk, _: progress.reach(file, chunk.base),
         )
 
         def tell(finding: Finding) -> None:
@@ -133,21 +143,25 @@ class Partition:
         # Damage that made a transaction look open lies where a committed reader does not come.
         for finding in pending.values():
             report(finding)
+        progress.finish()
 
     def batches(
-        self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None
+        self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None, done: Done = ignore
     ) -> Iterator[pa.RecordBatch]:
         """The batches (v0 and v1: messages and wrapper messages), in file order (schema :data:`schemas.BATCHES`).
 
         Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is asked for. A
         batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
-        for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`.
+        for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`. ``done`` as in
+        :meth:`records`.
         """
+        from brokerless.log.read_progress import ReadProgress
         from brokerless.log.segment import check_checksums, open_segments, scan, scan_headers, within_log
         from brokerless.tables import Source, chunk_batch, project
 
         schema = project(BATCHES, columns)
         check = "isValid" in schema.names
+        progress = ReadProgress(self.paths, done)
         report = on_damage or raise_errors
         for segment, file in open_segments(self.paths, report, None, self.storage_options):
             source = Source(segment.log.path, self.topic, self.partition)
@@ -159,6 +173,8 @@ class Partition:
                 if on_damage is not None:
                     for finding in wrong:
                         on_damage(finding)
+                progress.reach(segment.log.path, chunk.base + int(chunk.batches.ends[-1]))
+        progress.finish()
 
     def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`)."""

@@ -66,7 +66,7 @@ def test_relative_times_are_options_values_although_they_begin_with_a_dash(run: 
     assert len(run("cat", "--until", "-1s", PARTITION).lines) > 100
 
 
-def test_a_limit_counts_for_each_path(run: Run, records: list[dict[str, Any]]) -> None:
+def test_a_limit_counts_for_each_partition(run: Run, records: list[dict[str, Any]]) -> None:
     assert offsets(run("cat", "--json", "--limit", 7, PARTITION, PARTITION).json) == offsets(records)[:7] * 2
     assert run("cat", "--limit", 0, PARTITION).out == b""
     for option in ("--limit", "--tail"):
@@ -212,3 +212,15 @@ def test_bombs_one_after_another_stay_below_half_a_gigabyte() -> None:
     assert result.returncode == 1
     assert len(told) > 5
     assert int(peak.split()[1]) < 512 << 10  # KiB
+
+
+def test_limit_and_tail_both_count_records_of_each_partition(run: Run) -> None:
+    whole: dict[tuple[str, int], list[int]] = {}
+    for line in run("cat", "--json", DATA).json:
+        whole.setdefault((line["topic"], line["partition"]), []).append(line["offset"])
+    assert sum(len(of_partition) > 3 for of_partition in whole.values()) > 3
+    for option, part in (("-n", slice(3)), ("--tail", slice(-3, None))):
+        found: dict[tuple[str, int], list[int]] = {}
+        for line in run("cat", "--json", option, 3, DATA).json:
+            found.setdefault((line["topic"], line["partition"]), []).append(line["offset"])
+        assert found == {name: of_partition[part] for name, of_partition in whole.items()}

@@ -16,6 +16,7 @@ from typing import TextIO, cast
 
 from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain
 from brokerless.cli.parser import Command, parse
+from brokerless.cli.progress import shown
 from brokerless.errors import BrokerlessError
 
 COMMANDS = {
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if stdout is None:  # closed before: there is nowhere to write to
         return UNUSABLE
     try:
-        with _ending_in_order():
+        with _ending_in_order(), shown():
             exit_code = _run(arguments)
             stdout.flush()
         return exit_code

@@ -5,8 +5,9 @@ from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from brokerless.cli.output import FINDINGS, Output, progress
+from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_spark
+from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _audit(
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     total = sum(each.size for each in partitions)
     with (
-        progress("bytes", total) as done,
+        progress("reading", total) as done,
         closing(audit_partitions(partitions, notes, limit, spark=options.spark, done=done, say=output.say)) as results,
     ):
         for audit in results:
@@ -124,7 +125,7 @@ def _restart(
         text = "a broker is running on this directory; this is what its next start would do if it were killed now"
         output.say(f"{running}: {text} (after a clean stop it cuts nothing; ask again then)")
     restarts: list[Restart] = []
-    with progress("partitions", len(chosen)) as done:
+    with progress("reading", sum(each.paths.size for each in chosen)) as done:
         for partition in chosen:
             try:
                 restart = plan_restart(partition.paths, notes.of(partition.paths), clean=notes.was_clean)
@@ -135,7 +136,7 @@ def _restart(
                 counts["changed" if restart.lost_bytes or restart.refused else "info"] += 1
                 if options.json:
                     output.objects([row(restart)])
-            done(1)
+            done(partition.paths.size)
     if not options.json:
         for line in partition_lines(restarts):
             output.line(line)

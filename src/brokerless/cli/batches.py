@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.output import Output, progress
+from brokerless.cli.output import Output
+from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 from brokerless.printable import show_name
 
@@ -27,18 +28,17 @@ def run(options: Namespace) -> int:
     from brokerless.views import headers, jsonl
 
     output = Output()
-    with progress("batches") as done:
-        for log in output.open(options.paths, options.include):
-            for partition in output.chosen(log, options.topic, options.partition):
-                file = None
-                try:
-                    for batch in partition.batches(on_damage=output.damage):
-                        if not options.json and batch["file"][0].as_py() != file:
-                            file = batch["file"][0].as_py()
-                            output.line(f"{show_name(file)}:")
-                            output.write([headers.NAMES])
-                        output.write(jsonl.rows(batch) if options.json else headers.lines(batch))
-                        done(batch.num_rows)
-                except UnreadableError as error:
-                    output.unreadable(error)
+    partitions = output.partitions(options)
+    with progress("reading", sum(each.paths.size for each in partitions)) as done:
+        for partition in partitions:
+            file = None
+            try:
+                for batch in partition.batches(on_damage=output.damage, done=done):
+                    if not options.json and batch["file"][0].as_py() != file:
+                        file = batch["file"][0].as_py()
+                        output.line(f"{show_name(file)}:")
+                        output.write([headers.NAMES])
+                    output.write(jsonl.rows(batch) if options.json else headers.lines(batch))
+            except UnreadableError as error:
+                output.unreadable(error)
     return output.end()

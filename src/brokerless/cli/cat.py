@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from brokerless import clock
-from brokerless.cli.output import Output, progress
+from brokerless.cli.output import Output
 from brokerless.cli.parser import add_max_batch_bytes, count
+from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME_HELP, parse_offsets, parse_time
 from brokerless.errors import Finding, UnreadableError, UsageError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from brokerless.logs import Partition
 
 View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
+Reader = Callable[["Partition", Done], Iterator["pa.RecordBatch"]]
 
 DESCRIPTION = """\
 Records, in offset order: a line each for people, by a template, or as JSON Lines.
@@ -41,7 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("-o", "--offset", metavar="N[:M]", help="from offset N on, and before M; or :M")
     add("--from", dest="start", metavar="TIME", help=f"not before this time, {TIME_HELP}")
     add("--until", dest="end", metavar="TIME", help="before this time")
-    add("-n", "--limit", type=count, metavar="N", help="at most N records of each PATH")
+    add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
     add("--tail", type=count, metavar="N", help="the last N records of each partition")
     levels = ("read_uncommitted", "read_committed")
     add(
@@ -62,23 +64,20 @@ def run(options: Namespace) -> int:
     output = Output()
     columns, view = _view(options)
     read = _reader(options, columns, output)
-    with progress("records") as done:
-        for log in output.open(options.paths, options.include):
+    partitions = output.partitions(options)
+    with progress("reading", sum(each.paths.size for each in partitions)) as done:
+        for partition in partitions:
             left: int | None = options.limit
-            for partition in output.chosen(log, options.topic, options.partition):
-                if left == 0:
-                    break
-                try:
-                    for batch in read(partition):
-                        shown = batch if left is None else batch.slice(0, left)
-                        output.write(view(shown))
-                        done(shown.num_rows)
-                        left = None if left is None else left - shown.num_rows
-                        del batch, shown  # a huge one is not to stay beside the next
-                        if left == 0:
-                            break
-                except UnreadableError as error:
-                    output.unreadable(error)
+            try:
+                for batch in read(partition, done):
+                    shown = batch if left is None else batch.slice(0, left)
+                    output.write(view(shown))
+                    left = None if left is None else left - shown.num_rows
+                    del batch, shown  # a huge one is not to stay beside the next
+                    if left == 0:
+                        break
+            except UnreadableError as error:
+                output.unreadable(error)
     return output.end()
 
 
@@ -107,7 +106,7 @@ def _view(options: Namespace) -> tuple[list[str], View]:
     return _COLUMNS, lambda batch: text.records(contents(batch), said(batch))
 
 
-def _reader(options: Namespace, columns: list[str], output: Output) -> Callable[[Partition], Iterator[pa.RecordBatch]]:
+def _reader(options: Namespace, columns: list[str], output: Output) -> Reader:
     """How a partition's records are read."""
     from brokerless.views.tail import tail
 
@@ -125,10 +124,10 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Callable[
         "limit": options.max_batch_bytes,
     }
 
-    def read_all(partition: Partition) -> Iterator[pa.RecordBatch]:
-        return partition.records(columns, start_offset=first, on_damage=output.damage, **filters)
+    def read_all(partition: Partition, done: Done) -> Iterator[pa.RecordBatch]:
+        return partition.records(columns, start_offset=first, on_damage=output.damage, done=done, **filters)
 
-    def read_tail(partition: Partition) -> Iterator[pa.RecordBatch]:
+    def read_tail(partition: Partition, done: Done) -> Iterator[pa.RecordBatch]:
         findings: list[Finding] = []
 
         def read(start: int | None) -> Iterator[pa.RecordBatch]:
@@ -139,5 +138,6 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Callable[
         yield from tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read)
         for finding in findings:
             output.damage(finding)
+        done(partition.paths.size)
 
     return read_all if options.tail is None else read_tail

@@ -5,8 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.output import UNUSABLE, Output, progress
+from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size_or_0
+from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table
@@ -76,7 +77,7 @@ def run(options: Namespace) -> int:
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     conversion = Conversion(target, config, options.isolation, limit, options.dry_run)
     output = Output()
-    partitions = output.partitions(options)
+    partitions = [each.paths for each in output.partitions(options)]
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
@@ -88,7 +89,7 @@ def run(options: Namespace) -> int:
             output.say(f"{len(finished):,} of {len(partitions):,} partitions are done, as {manifest.path} says")
             if options.json:
                 output.objects({**manifest.note(_directory(each)).result, "isFinished": True} for each in finished)
-        with progress("bytes", sum(task.size for task in tasks)) as done:
+        with progress("reading", sum(task.size for task in tasks)) as done:
             spark = options.spark
             for result in convert(tasks, output.damage, done, spark=spark, say=output.say, manifest=manifest):
                 results.append(result)

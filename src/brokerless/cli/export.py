@@ -3,8 +3,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.output import UNUSABLE, Output, progress
+from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
+from brokerless.cli.progress import progress
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
@@ -63,13 +64,13 @@ def run(options: Namespace) -> int:
         options.allow_removed,
     )
     output = Output()
-    partitions = output.partitions(options)
+    partitions = [each.paths for each in output.partitions(options)]
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
     planned = plan(partitions, options.paths, options.to, asked)
     exported: list[ExportedPartition] = []
-    with progress("bytes", sum(task.size for task in planned.tasks)) as done:
+    with progress("reading", sum(task.size for task in planned.tasks)) as done:
         for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):
             exported.append(each)
             _tell_left_out(output, each)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import Output
+from brokerless.cli.progress import Done, progress
 from brokerless.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
@@ -69,10 +70,9 @@ def run(options: Namespace) -> int:
             output.line(f"{above}{log.path}:")
         above = "\n"
         try:
-            if options.history:
-                _history(partitions, options, output)
-            else:
-                _state(partitions, options, output)
+            with progress("reading", sum(each.paths.size for each in partitions)) as done:
+                read = _history if options.history else _state
+                read(_counted(partitions, done), options, output)
         except UnreadableError as error:
             output.unreadable(error)
     return output.end()
@@ -88,7 +88,13 @@ def _internal(log: Log, partitions: Sequence[Partition], output: Output) -> list
     return found
 
 
-def _state(partitions: Sequence[Partition], options: Namespace, output: Output) -> None:
+def _counted(partitions: Iterable[Partition], done: Done) -> Iterator[Partition]:
+    for each in partitions:
+        yield each
+        done(each.paths.size)
+
+
+def _state(partitions: Iterable[Partition], options: Namespace, output: Output) -> None:
     from brokerless.internals.tables import state_rows
     from brokerless.views.internals import state_lines
 
@@ -103,7 +109,7 @@ def _state(partitions: Sequence[Partition], options: Namespace, output: Output) 
                 output.line(f"  {line}")
 
 
-def _history(partitions: Sequence[Partition], options: Namespace, output: Output) -> None:
+def _history(partitions: Iterable[Partition], options: Namespace, output: Output) -> None:
     from brokerless.internals.tables import history_rows
     from brokerless.views.internals import history_json, history_line
 

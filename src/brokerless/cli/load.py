@@ -6,8 +6,9 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from brokerless.cli.output import Output, progress
+from brokerless.cli.output import Output
 from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size_or_0
+from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
@@ -118,7 +119,7 @@ def run(options: Namespace) -> int:
     inputs = Inputs(options.paths, options.bytes, cast("BufferedReader | None", getattr(sys.stdin, "buffer", None)))
     with (
         _noted(options, inputs, (placement, settings, config)) as before_commit,
-        progress("bytes", inputs.size) as done,
+        progress("reading", inputs.size) as done,
     ):
         if before_commit is None:
             output.line("nothing is left to do")

@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.output import Output
+from brokerless.cli.progress import progress
 from brokerless.printable import show_name
 
 DESCRIPTION = """\
@@ -32,17 +33,21 @@ def run(options: Namespace) -> int:
 
     output = Output()
     above = ""
-    for log in output.open(options.paths, options.include):
-        partitions = output.chosen(log, options.topic, options.partition)
-        if not partitions and (options.topic or options.partition):
-            continue
-        rows = listing.rows(partitions, options.by, output.damage, output.unreadable)
-        if options.json:
-            output.objects(rows)
-            continue
-        if len(options.paths) > 1:
-            output.line(f"{above}{show_name(log.path)}:")
-            above = "\n"
-        for line in listing.lines(rows, options.by):
-            output.line(line)
+    logs = [
+        (log, output.chosen(log, options.topic, options.partition))
+        for log in output.open(options.paths, options.include)
+    ]
+    with progress("reading headers", sum(each.paths.size for _, partitions in logs for each in partitions)) as done:
+        for log, partitions in logs:
+            if not partitions and (options.topic or options.partition):
+                continue
+            rows = listing.rows(partitions, options.by, output.damage, output.unreadable, done)
+            if options.json:
+                output.objects(rows)
+                continue
+            if len(options.paths) > 1:
+                output.line(f"{above}{show_name(log.path)}:")
+                above = "\n"
+            for line in listing.lines(rows, options.by):
+                output.line(line)
     return output.end()

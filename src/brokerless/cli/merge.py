@@ -3,8 +3,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
+from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 from brokerless.views.table import count_of, format_bytes
 
@@ -66,7 +67,8 @@ def run(options: Namespace) -> int:
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
     results: list[Result] = []
     written = 0 if options.dry_run else sum(max(copy.size for copy in task.copies) for task in tasks)
-    with progress("bytes", sum(task.size for task in tasks) + written) as done:
+    total = sum(task.size for task in tasks) + written
+    with progress("reading" if options.dry_run else "reading and writing", total) as done:
         for result in merge(tasks, lambda finding: output.say(str(finding)), done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from brokerless.cli.progress import above_bar, progress
 from brokerless.errors import Finding, UnreadableError
 from brokerless.printable import readable, show_name
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from brokerless.log.directory import PartitionPath
     from brokerless.log.names import PartitionState
     from brokerless.logs import Log, Partition
 
@@ -28,13 +27,17 @@ class Output:
     def __init__(self) -> None:
         self.exit_code = CLEAN
         self._stdout = sys.stdout.buffer
+        self._is_terminal = sys.stdout.isatty()
 
     def write(self, pieces: Iterable[bytes | memoryview]) -> None:
         for piece in pieces:
-            self._stdout.write(piece)
+            with above_bar(piece, to_terminal=self._is_terminal):
+                self._stdout.write(piece)
+                if self._is_terminal:
+                    self._stdout.flush()
 
     def line(self, text: str) -> None:
-        self._stdout.write(readable(text).encode() + b"\n")
+        self.write([readable(text).encode() + b"\n"])
 
     def objects(self, values: Iterable[Any]) -> None:
         """JSON Lines."""
@@ -88,16 +91,17 @@ class Output:
 
         for path in paths:
             try:
-                log = brokerless.open(path, include=include)
+                with progress(f"listing {show_name(path)}"):
+                    log = brokerless.open(path, include=include)
             except UnreadableError as error:
                 self.unreadable(error)
             else:
                 yield log
 
-    def partitions(self, options: Namespace) -> list[PartitionPath]:
+    def partitions(self, options: Namespace) -> list[Partition]:
         """All partitions that a command line asks for, of all of its paths."""
         return [
-            each.paths
+            each
             for log in self.open(options.paths, options.include)
             for each in self.chosen(log, options.topic, options.partition)
         ]
@@ -136,7 +140,8 @@ def complain(text: str) -> None:
     """A line on stderr, if there is one (``2>&-``)."""
     stderr: TextIO | None = sys.stderr
     if stderr is not None:
-        print(show_name(text), file=stderr, flush=True)
+        with above_bar():
+            print(show_name(text), file=stderr, flush=True)
 
 
 def first_line(error: UnreadableError) -> str:
@@ -150,22 +155,3 @@ def abandon_stdout() -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
-
-
-@contextmanager
-def progress(what: str, total: int | None = None) -> Generator[Any]:
-    """A function that is called with the number of bytes (or whatever ``what`` says) done since the last call.
-
-    It draws only where stderr is a terminal and stdout is not (two writers would fight for one screen).
-    """
-    stderr: TextIO | None = sys.stderr
-    if stderr is None or not stderr.isatty() or sys.stdout.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda amount: bar.advance(task, amount)

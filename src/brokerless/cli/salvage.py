@@ -3,8 +3,9 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.output import FINDINGS, UNUSABLE, Output, progress
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
+from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes
 
@@ -76,7 +77,8 @@ def run(options: Namespace) -> int:
     how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial, parquet)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[Result] = []
-    with progress("bytes", sum(task.size for task in tasks) * (1 if options.dry_run else 2)) as done:
+    total = sum(task.size for task in tasks) * (1 if options.dry_run else 2)
+    with progress("reading" if options.dry_run else "reading and writing", total) as done:
         for result in salvage(tasks, output.damage, done, spark=options.spark, say=output.say):
             results.append(result)
             if options.json:
@@ -109,7 +111,7 @@ def _carve(options: Namespace) -> int:
             total += file.size
     check(carvings)
     found: list[Carved] = []
-    with progress("bytes", total) as done:
+    with progress("reading", total) as done:
         for each in carvings:
             for carved in carve(each, len(found), output.damage, done):
                 found.append(carved)

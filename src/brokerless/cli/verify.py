@@ -4,8 +4,9 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import closing
 
-from brokerless.cli.output import Output, progress
+from brokerless.cli.output import Output
 from brokerless.cli.parser import add_max_batch_bytes, add_spark
+from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 from brokerless.views.table import count_of
 
@@ -33,11 +34,11 @@ def run(options: Namespace) -> int:
 
     output = Output()
     counts: Counter[str] = Counter()
-    partitions = output.partitions(options)
+    partitions = [each.paths for each in output.partitions(options)]
     total = sum(each.size for each in partitions)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     with (
-        progress("bytes", total) as done,
+        progress("reading", total) as done,
         closing(verify(partitions, limit, spark=options.spark, done=done, say=output.say)) as findings,
     ):
         for finding in findings:

@@ -27,6 +27,9 @@ if CHECK_BOUNDS and not numba.config.CACHE_DIR:  # pyright: ignore
 _OPTIONS: Any = {"nogil": True, "boundscheck": CHECK_BOUNDS, "error_model": "numpy", "_nrt": False}
 """Without Numba's run time, which allocates, arrays are not counted at each call of a helper: a fifth of the time."""
 
+compiled = 0
+"""How many kernels this process compiled, as no cache had them: it may take minutes, of which people are told."""
+
 
 def kernel(signature: str) -> Callable[[F], F]:
     """Compiles a function for ``signature`` (Numba's notation, for instance ``"int64(uint8[::1], int64)"``).
@@ -36,16 +39,22 @@ def kernel(signature: str) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         try:
-            compiled = numba.njit(signature, cache=True, **_OPTIONS)(function)  # pyright: ignore
+            dispatcher: Any = numba.njit(signature, cache=True, **_OPTIONS)(function)  # pyright: ignore
         except RuntimeError:
             # Neither beside the sources nor in the home directory can anything be written.
             place = _own_directory()
             if place is not None:
                 numba.config.CACHE_DIR = place  # pyright: ignore
-            compiled = numba.njit(signature, cache=place is not None, **_OPTIONS)(function)  # pyright: ignore
-        return cast("F", compiled)
+            dispatcher = numba.njit(signature, cache=place is not None, **_OPTIONS)(function)  # pyright: ignore
+        _count(dispatcher)
+        return cast("F", dispatcher)
 
     return decorate
+
+
+def _count(dispatcher: Any) -> None:
+    global compiled
+    compiled += not dispatcher.stats.cache_hits
 
 
 def _own_directory() -> str | None:

@@ -110,7 +110,7 @@ class Inputs:
         """Not ahead: a thread that waits for input could not be interrupted."""
         if self._stdin is None:
             raise UnreadableError("stdin: it is closed")
-        stdin = _interruptible(self._stdin)
+        stdin = _interruptible(self._stdin, self.done)
         if stdin.peek(4)[:4] == PARQUET_MAGIC:
             raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
         return self._lines(replace(source, name="stdin"), stdin)
@@ -161,8 +161,9 @@ class _Pipe(io.RawIOBase):
     """A pipe whose reader looks up four times a second. With several threads, Python may miss a signal that comes just
     before it begins to wait, and then would wait on."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, done: Done) -> None:
         self._descriptor = descriptor
+        self._done = done
 
     def readable(self) -> bool:
         return True
@@ -170,13 +171,15 @@ class _Pipe(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         while not select.select([self._descriptor], [], [], 0.25)[0]:
             pass
-        return os.readv(self._descriptor, [buffer])
+        size = os.readv(self._descriptor, [buffer])
+        self._done(size)
+        return size
 
 
-def _interruptible(stdin: io.BufferedReader) -> io.BufferedReader:
+def _interruptible(stdin: io.BufferedReader, done: Done) -> io.BufferedReader:
     """What is read before anything was; a file in memory stays what it is."""
     try:
-        return io.BufferedReader(_Pipe(stdin.fileno()), 1 << 16)
+        return io.BufferedReader(_Pipe(stdin.fileno(), done), 1 << 16)
     except (OSError, ValueError):
         return stdin
 

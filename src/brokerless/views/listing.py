@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from brokerless.logs import OnDamage, OnUnreadable, Partition
+from brokerless.logs import Done, OnDamage, OnUnreadable, Partition, ignore
 from brokerless.printable import show_name
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times
@@ -29,11 +29,16 @@ def rows(
     by: By,
     on_damage: OnDamage,
     on_unreadable: OnUnreadable,
+    done: Done = ignore,
 ) -> list[Row]:
-    """A row for each segment, partition or topic."""
-    by_partition = [
-        (each, list(each.segment_rows(on_damage=on_damage, on_unreadable=on_unreadable))) for each in partitions
-    ]
+    """A row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is read."""
+
+    def segment_rows(partition: Partition) -> Iterator[Row]:
+        for row in partition.segment_rows(on_damage=on_damage, on_unreadable=on_unreadable):
+            done(row["sizeInBytes"])
+            yield row
+
+    by_partition = [(each, list(segment_rows(each))) for each in partitions]
     if by == "segment":
         return [row for _, segments in by_partition for row in segments]
     partition_rows = [_partition(partition, segments) for partition, segments in by_partition]

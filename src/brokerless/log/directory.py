@@ -156,16 +156,16 @@ def _resolve_directory(
     partitions = sorted((_hide(each, hidden) for each in kafka.values()), key=_order)
     asked = {"live", *include}
     new = {name for name, base_offset in hidden.items() if base_offset < 0}
-    to_read = [
-        each
-        for each in partitions
-        if each.state in asked and not each.is_unfinished and directory_name(each.path) not in new
-    ]
+    to_read: list[PartitionPath] = []
+    others: list[PartitionPath] = []
+    for each in partitions:
+        is_read = each.state in asked and not each.is_unfinished and directory_name(each.path) not in new
+        (to_read if is_read else others).append(each)
     return LogDirectory(
         path,
         "log-directory",
         partitions=tuple(to_read),
-        others=tuple(each for each in partitions if each not in to_read),
+        others=tuple(others),
         files=files,
         foreign=tuple(entry for entry in entries if entry.name not in files and entry.name not in kafka),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import brokerless
 from brokerless import DamageError, Finding, UnreadableError
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from tests.format.twin import write_batch, write_record
 from tests.golden import BROKERS, broker_data, broker_expected, case, cases, json_lines, of_type
 
 TIMES = ("baseTimestamp", "maxTimestamp", "timestamp")
@@ -140,3 +142,38 @@ def test_a_segment_that_ends_within_a_batch_is_damaged_if_the_log_goes_on(read: 
     logs[1].write_bytes(logs[1].read_bytes()[:-20])
     with pytest.raises(DamageError, match=f"{logs[1].name}, position .*the file ends within a batch"):
         given()
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_every_plain_column_can_be_grouped_and_sorted_by(broker: str) -> None:
+    log = brokerless.open(broker_data(broker))
+    tables = [
+        pa.Table.from_batches(log.records(control=True, on_damage=lambda _: None), RECORDS),
+        pa.Table.from_batches(log.batches(on_damage=lambda _: None), BATCHES),
+        log.segments(on_damage=lambda _: None),
+        log.transactions(),
+    ]
+    assert len(set(tables[0]["topic"].to_pylist())) > 3  # several files and topics, of which each batch has one
+    for table in tables:
+        for field in table.schema:
+            if pa.types.is_list(field.type):  # Arrow has no order of lists
+                continue
+            column = table[field.name].cast(pa.int64()) if pa.types.is_timestamp(field.type) else table[field.name]
+            values = column.to_pylist()
+            groups = table.group_by(field.name).aggregate([([], "count_all")])
+            keys = groups[field.name].cast(column.type).to_pylist()
+            assert dict(zip(keys, groups["count_all"].to_pylist(), strict=True)) == Counter(values)
+            found = table.sort_by(field.name)[field.name].cast(column.type).to_pylist()
+            assert found == sorted(values, key=lambda value: (value is None, value))
+
+
+def test_rows_that_take_less_than_their_files_name_come_in_batches_of_bounded_size(tmp_path: Path) -> None:
+    directory = tmp_path.joinpath(*["d" * 250] * 12)
+    directory.mkdir(parents=True)
+    path = directory / f"{0:020}.log"
+    record = write_record(None, None)
+    path.write_bytes(write_batch(record * 20_000, count=20_000, last_offset_delta=19_999))
+    batches = list(brokerless.open(path).records())
+    assert sum(batch.num_rows for batch in batches) == 20_000
+    assert max(batch.nbytes for batch in batches) < 10 << 20
+    assert {batch.column("file")[row].as_py() for batch in batches for row in (0, -1)} == {str(path)}

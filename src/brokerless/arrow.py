@@ -20,6 +20,9 @@ Column = Any
 """A ``pa.Array``, of whose types the published stubs know little."""
 
 _NO_BYTES = np.empty(0, dtype=np.uint8)
+_MOST_REPEATED = 4
+_repeated: dict[tuple[str, int], Column] = {}
+"""The last ones used, the latest at the end: what is in here is not freed, so that its address is its own."""
 
 
 def numbers(column: Column, dtype: type[np.generic]) -> NDArray[Any]:
@@ -106,6 +109,32 @@ def column_of_values(values: Sequence[Any], type_: pa.DataType) -> Column:
         return column_of_flags(np.array([bool(value) for value in values], np.bool_), null)
     numbers = np.array([0 if value is None else value for value in values], f"i{type_.bit_width // 8}")
     return column_of_numbers(type_, numbers, null)
+
+
+def repeated(text: str, count: int) -> Column:
+    """A text so many times. Its bytes are shared with columns of the same text and about the same length."""
+    key = text, round_up(count)
+    column = _repeated.pop(key, None)
+    if column is None:
+        encoded, ends = text.encode(), np.arange(key[1] + 1, dtype=np.int32)
+        column = column_of(pa.string(), key[1], [None, ends * len(encoded), encoded * key[1]])
+    _repeated[key] = column
+    if len(_repeated) > _MOST_REPEATED:
+        _repeated.pop(next(iter(_repeated)), None)
+    return column.slice(0, count)
+
+
+def is_repeated(column: Column) -> bool:
+    """Whether a column is one of :func:`repeated`, as far as that is known still; if not, it may be all the same."""
+    if not pa.types.is_string(column.type) or column.buffers()[2] is None:
+        return False
+    address = column.buffers()[2].address
+    return any(each.buffers()[2].address == address for each in tuple(_repeated.values()))
+
+
+def round_up(count: int) -> int:
+    """A power of two, so that what is made for one record batch does for others of about its size."""
+    return 1 << max(10, (count - 1).bit_length() if count else 0)
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

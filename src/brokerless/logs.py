@@ -157,7 +157,7 @@ class Partition:
         """
         from brokerless.log.read_progress import ReadProgress
         from brokerless.log.segment import check_checksums, open_segments, scan, scan_headers, within_log
-        from brokerless.tables import Source, chunk_batch, project
+        from brokerless.tables import Source, chunk_batches, project
 
         schema = project(BATCHES, columns)
         check = "isValid" in schema.names
@@ -169,7 +169,7 @@ class Partition:
             for chunk in (scan if check else scan_headers)(file, told):
                 wrong: list[Finding] = []
                 valid = check_checksums(chunk, segment.log.path, wrong.append) if check else None
-                yield chunk_batch(chunk, source, schema, valid)
+                yield from chunk_batches(chunk, source, schema, valid)
                 if on_damage is not None:
                     for finding in wrong:
                         on_damage(finding)

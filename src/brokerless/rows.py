@@ -94,7 +94,8 @@ def _size(column: Column) -> int:
 
 def normalize(batch: pa.RecordBatch, first_row: int = 0, timestamp: int | None = None) -> pa.RecordBatch:
     """A batch with the columns :data:`CONTENTS`, and those of :data:`PLACES` that it has, in the types of
-    ``schemas.RECORDS``, without nulls but in key, value, topic and partition; and ``isControl`` if it is there.
+    ``schemas.RECORDS`` (topics as a dictionary), without nulls but in key, value, topic and partition; and
+    ``isControl`` if it is there.
 
     Bytes may come as any type of bytes or strings, dictionaries of them included; integers in any width; timestamps in
     any unit (what is finer than a millisecond is cut off), or as integers in ms; timestamp types by id or name; headers

@@ -8,7 +8,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
-NAME = pa.dictionary(pa.int32(), pa.string())
+NAME = pa.string()
+"""Plain strings, as Arrow neither groups by differing dictionaries nor sorts by any. Where all rows of a record batch
+have the same one, its bytes are shared with others."""
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 
 TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}

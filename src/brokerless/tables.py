@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from brokerless.arrow import (
     ends,
     is_valid,
     numbers,
+    repeated,
+    round_up,
     table_of,
 )
 from brokerless.errors import UsageError
@@ -34,7 +36,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.columns import HUGE, Columns, no_columns, release
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.summary import Summary
-from brokerless.printable import java_text
+from brokerless.printable import java_text, readable
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
@@ -47,6 +49,10 @@ _BINARY = pa.binary()
 _HEADER: pa.StructType = HEADERS.value_type
 _BASE_TIMESTAMP_END = 35
 _SHARED = 1 << 17
+"""Rows for which what they have in common is made once, for all record batches."""
+_NAME_BYTES = 8 << 20
+"""Bytes that a name may take that is repeated for so many rows."""
+_COMMON = ("file", "topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +74,48 @@ def project(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     return pa.schema([schema.field(name) for name in columns])
 
 
-def records_batch(
+def records_batches(
     decoded: Decoded, source: Source, schema: pa.Schema = RECORDS, rows: NDArray[np.bool_] | None = None
-) -> pa.RecordBatch:
-    """Decoded records as one Arrow record batch; ``rows`` (bool) filters them."""
+) -> Iterator[pa.RecordBatch]:
+    """Decoded records as Arrow record batches, nearly always one; ``rows`` (bool) filters them."""
     columns, count = decoded.columns, decoded.columns.rows
     make: dict[str, Callable[[], Column]] = {
         "key": lambda: _binary(columns.key_ends, columns.key_data, columns.key_null, count),
         "value": lambda: _binary(columns.value_ends, columns.value_data, columns.value_null, count),
-        "topic": lambda: _constant_name(source.topic, count),
-        "partition": lambda: _constant_int32(source.partition, count),
         "offset": lambda: column_of_numbers(pa.int64(), columns.offset[:count]),
         "timestamp": lambda: column_of_numbers(TIMESTAMP, columns.timestamp[:count]),
         "timestampType": lambda: column_of_numbers(pa.int32(), columns.timestamp_type[:count].astype(np.int32)),
         "headers": lambda: _headers(columns, count),
-        "file": lambda: _constant_name(source.file, count),
         "batchPosition": lambda: column_of_numbers(pa.int64(), np.repeat(decoded.positions, decoded.given)),
         "sequence": lambda: column_of_numbers(pa.int32(), columns.sequence[:count]),
         "isControl": lambda: column_of_flags(np.repeat(decoded.is_control, decoded.given)),
     }
-    batch = pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
-    return batch if rows is None else batch.filter(column_of_flags(rows))
+    own = {name: make[name]() for name in schema.names if name in make}
+    if rows is not None:
+        count = int(np.count_nonzero(rows))
+        if own:
+            own = dict(zip(own, _record_batch(own).filter(column_of_flags(rows)).columns, strict=True))
+    return _with_source(own, count, source, schema)
+
+
+def _record_batch(columns: dict[str, Column]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _with_source(columns: dict[str, Column], count: int, source: Source, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Record batches of some columns and of what all rows of a source have in common. There are several where a name
+    repeated for each row would fill the memory: rows may be many, of a few bytes each."""
+    longest = max(len(source.file), len(source.topic or ""), 1)
+    step = max(1, min(_SHARED, 1 << (_NAME_BYTES // longest).bit_length() - 1))
+    for start in range(0, max(count, 1), step):
+        rows = min(step, count - start)
+        common: dict[str, Callable[[], Column]] = {
+            "file": partial(_constant_name, source.file, rows),
+            "topic": partial(_constant_name, source.topic, rows),
+            "partition": partial(_constant_int32, source.partition, rows),
+        }
+        arrays = [columns[name].slice(start, rows) if name in columns else common[name]() for name in schema.names]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def record_batches(
@@ -97,16 +124,19 @@ def record_batches(
     """What was read of one partition as Arrow record batches. Of one that is huge, nothing is held here when the next
     is decoded, and its memory is given back to the system."""
     for piece in pieces:
-        batch = records_batch(piece.decoded, Source(piece.path, topic, partition), schema, piece.rows)
-        is_huge = batch.nbytes > HUGE
-        yield batch
-        del piece, batch
-        if is_huge:
+        batches = records_batches(piece.decoded, Source(piece.path, topic, partition), schema, piece.rows)
+        del piece
+        size = 0
+        for batch in batches:
+            size += sum(batch.column(name).nbytes for name in batch.schema.names if name not in _COMMON)
+            yield batch
+            del batch
+        if size > HUGE:
             release()
 
 
 def columns_of(batch: pa.RecordBatch) -> Columns:
-    """What is written of Arrow records, adopted as it is where it can be; the way back from :func:`records_batch`.
+    """What is written of Arrow records, adopted as it is where it can be; the way back from :func:`records_batches`.
 
     ``batch`` has the types of :data:`schemas.RECORDS` in the columns ``offset``, ``timestamp`` and, where there are
     any, ``key``, ``value``, ``headers`` and ``timestampType``; missing ones are null, empty, and CreateTime.
@@ -146,28 +176,28 @@ def _contents(column: Column) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDA
     return ends(column), null, data(column)
 
 
-def chunk_batch(
+def chunk_batches(
     chunk: Chunk, source: Source, schema: pa.Schema, is_valid: NDArray[np.bool_] | None, limit: int | None = None
-) -> pa.RecordBatch:
-    """A chunk's batch headers as one Arrow record batch; wrapper messages are looked into where ``schema`` needs it,
-    as far as they inflate to ``limit`` bytes."""
+) -> Iterator[pa.RecordBatch]:
+    """A chunk's batch headers as Arrow record batches, nearly always one; wrapper messages are looked into where
+    ``schema`` needs it, as far as they inflate to ``limit`` bytes."""
     wrappers = None
     if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
         from brokerless.format.decode import DEFAULT_LIMIT, look_into_wrappers
 
         wrappers = look_into_wrappers(chunk.buffer, chunk.batches, DEFAULT_LIMIT if limit is None else limit)
-    return batches_batch(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
+    return headers_batches(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
 
 
-def batches_batch(
+def headers_batches(
     batches: Batches,
     source: Source,
     base: int,
     schema: pa.Schema,
     wrappers: Wrappers | None,
     is_valid: NDArray[np.bool_] | None,
-) -> pa.RecordBatch:
-    """Batch headers as one Arrow record batch.
+) -> Iterator[pa.RecordBatch]:
+    """Batch headers as Arrow record batches, nearly always one.
 
     ``base``: the position in the file of the buffer's first byte. The column ``baseOffset`` needs ``wrappers`` if there
     are wrapper messages; ``isValid`` is ``is_valid``, whether checksums match (null without).
@@ -181,11 +211,8 @@ def batches_batch(
         return column_of_numbers(type_, values, cut)
 
     make: dict[str, Callable[[], Column]] = {
-        "file": lambda: _constant_name(source.file, count),
         "position": lambda: column_of_numbers(pa.int64(), batches.positions + base),
         "sizeInBytes": lambda: column_of_numbers(pa.int64(), batches.sizes),
-        "topic": lambda: _constant_name(source.topic, count),
-        "partition": lambda: _constant_int32(source.partition, count),
         "baseOffset": lambda: _base_offset(batches.entry_offset, wrappers),
         "lastOffset": lambda: known(batches.last_offset, pa.int64()),
         "magic": lambda: column_of_numbers(pa.int8(), batches.magic),
@@ -207,7 +234,7 @@ def batches_batch(
         "checksum": lambda: known(batches.checksum.astype(np.int64), pa.int64()),
         "isValid": lambda: pa.nulls(count, pa.bool_()) if is_valid is None else column_of_flags(is_valid),
     }
-    return pa.RecordBatch.from_arrays([make[name]() for name in schema.names], schema=schema)
+    return _with_source({name: make[name]() for name in schema.names if name in make}, count, source, schema)
 
 
 def transactions_table(transactions: Transactions, source: Source) -> pa.Table:
@@ -290,10 +317,7 @@ def _header_keys(columns: Columns, count: int) -> Column:
 
 
 def _constant_name(name: str | None, count: int) -> Column:
-    if name is None:
-        return pa.nulls(count, NAME)
-    indices = pa.Array.from_buffers(pa.int32(), count, [None, _zeros(count)])
-    return pa.DictionaryArray.from_arrays(indices, column_of_values([name], pa.string()), safe=False)
+    return pa.nulls(count, NAME) if name is None else repeated(readable(name), count)
 
 
 def _constant_int32(value: int | None, count: int) -> Column:
@@ -305,10 +329,18 @@ def _constant_int32(value: int | None, count: int) -> Column:
 def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.bool_]) -> Column:
     """Names by their index; null where there is none."""
     null = null | (codes >= len(names)) | (codes < 0)
-    indices = np.where(null, 0, codes).astype(np.int32)
-    return pa.DictionaryArray.from_arrays(
-        column_of_numbers(pa.int32(), indices, null), column_of_values(names, pa.string())
-    )
+    count = len(codes)
+    if 0 < count <= _SHARED and not null.any() and (codes == codes[0]).all():
+        return _constant_name(names[codes[0]], count)
+    texts = [name.encode() for name in names] + [b""]
+    codes = np.where(null, len(names), codes)
+    ends = np.zeros(count + 1, np.int32)
+    np.cumsum(np.array([len(text) for text in texts], np.int32)[codes], out=ends[1:])
+    longest = max(len(text) for text in texts)
+    letters = np.frombuffer(b"".join(text.ljust(longest, b"\0") for text in texts), np.uint8).reshape(-1, longest)[
+        codes
+    ]
+    return column_of(NAME, count, [bits(~null) if null.any() else None, ends, letters[letters != 0]])
 
 
 def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> Column:
@@ -317,13 +349,9 @@ def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> 
     return column_of_numbers(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)
 
 
-def _zeros(count: int) -> pa.Buffer:
-    return _repeated(0, count)
-
-
 def _repeated(value: int, count: int) -> pa.Buffer:
     """At least ``count`` times ``value`` as int32; shared by all batches of usual size."""
-    most = 1 << max(10, (count - 1).bit_length() if count else 0)
+    most = round_up(count)
     return _shared(value, most) if most <= _SHARED else pa.py_buffer(np.full(count, value, np.int32))
 
 

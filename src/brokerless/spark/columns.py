@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from inspect import signature
 from typing import Any, cast
 
@@ -39,7 +38,7 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
 
 def spark_type(type_: pa.DataType) -> types.DataType:
     """The Spark type of a column of :mod:`brokerless.schemas`."""
-    if pa.types.is_dictionary(type_) or pa.types.is_string(type_):
+    if pa.types.is_string(type_):
         return types.StringType()
     if pa.types.is_list(type_):
         return types.ArrayType(spark_type(cast(Any, type_).value_type))
@@ -152,24 +151,11 @@ def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """One of our columns as Spark's Arrow type."""
     if array.type == type_:
         return array
-    if pa.types.is_dictionary(array.type):
-        return _decode_names(cast(pa.DictionaryArray, array))
     if pa.types.is_timestamp(type_):
         return _to_microseconds(array, type_)
     if pa.types.is_list(type_):
         return _convert_list(cast(pa.ListArray, array), cast(Any, type_))
     return array.cast(type_)
-
-
-def _decode_names(array: pa.DictionaryArray) -> pa.Array:
-    if len(array.dictionary) == 1 and not array.indices.null_count:
-        return _repeat(array.dictionary[0].as_py(), 1 << max(10, (len(array) - 1).bit_length()))[: len(array)]
-    return array.dictionary_decode()
-
-
-@lru_cache(maxsize=8)
-def _repeat(name: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(name, pa.string()), rows)
 
 
 def _to_microseconds(array: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -14,7 +14,7 @@ from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
 from brokerless.spark.splits import Split
-from brokerless.tables import Source, chunk_batch, project, record_batches, segment_row, transactions_table
+from brokerless.tables import Source, chunk_batches, project, record_batches, segment_row, transactions_table
 
 _log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
                 from brokerless.format.batches import checksums_match
 
                 valid = checksums_match(chunk.buffer, chunk.batches)
-            yield chunk_batch(chunk, source, schema, valid, options.limit)
+            yield from chunk_batches(chunk, source, schema, valid, options.limit)
 
 
 def _segments(split: Split, options: Options, names: list[str], report: Report) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -104,8 +105,10 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, int, bool]]:
     changes = np.zeros(batch.num_rows, dtype=np.bool_)
     for name in (*_BATCH_COLUMNS, "isControl"):
         if name in batch.schema.names:
-            codes = _codes(batch.column(name))
-            changes[1:] |= codes[1:] != codes[:-1]
+            column = batch.column(name)
+            if column.null_count < batch.num_rows and not arrow.is_repeated(column):
+                codes = _codes(column)
+                changes[1:] |= codes[1:] != codes[:-1]
     changes[0] = True
     starts = np.flatnonzero(changes)
     ends = np.append(starts[1:], batch.num_rows)
@@ -118,8 +121,9 @@ def _codes(column: Column) -> NDArray[Any]:
     """Numbers that are equal where the column's values are; -1 for null."""
     if pa.types.is_boolean(column.type):
         return arrow.flags(column)
-    if pa.types.is_dictionary(column.type):
-        column = column.indices
+    if pa.types.is_string(column.type):
+        numbers: dict[str | None, int] = {None: -1}
+        return np.array([numbers.setdefault(text, len(numbers)) for text in column.to_pylist()], np.int64)
     if column.null_count:
         return np.array([-1 if code is None else code for code in column.to_pylist()], np.int64)
     return arrow.numbers(column, np.int32)
@@ -244,9 +248,9 @@ def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Piece]:
 
 def _texts(column: Column) -> list[str]:
     """Each value of a column as JSON."""
-    if pa.types.is_dictionary(column.type):
-        texts = [dumps(value) for value in column.dictionary.to_pylist()]
-        return ["null" if index is None else texts[index] for index in column.indices.to_pylist()]
+    if pa.types.is_string(column.type):
+        known = lru_cache(maxsize=1024)(dumps)
+        return [known(value) for value in column.to_pylist()]
     if pa.types.is_boolean(column.type):
         return ["null" if value is None else "true" if value else "false" for value in column.to_pylist()]
     if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):

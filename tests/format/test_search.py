@@ -165,7 +165,7 @@ def test_all_headers_that_make_sense_are_candidates_whatever_is_around_them() ->
     for size in (20, 26, 60, 66, 73, 100_000):
         data = chance.choice(values, size, p=[0.8, 0.05, 0.05, 0.04, 0.02, 0.02, 0.02])
         raw, positions = data.tobytes(), np.empty(size, np.int64)
-        count, _ = find_candidates(data, 0, size, positions)
+        count, _ = find_candidates(data, 0, size, 0, positions)
         found = positions[:count].tolist()
         assert found == [at for at in range(size - 25) if makes_sense(raw, at)]
         magics |= {int(data[at + 16]) for at in found}

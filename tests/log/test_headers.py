@@ -14,8 +14,9 @@ from tests.golden import all_cases, case
 from brokerless.errors import UnreadableError
 from brokerless.format.batches import Batches, Stop, Walk, read_headers, walk
 from brokerless.log import headers
-from brokerless.log.headers import header_reader, headers_by_map, headers_by_reads
-from brokerless.log.storage import MappedFile, open_file
+from brokerless.log.files import LocalFile
+from brokerless.log.headers import header_reader, headers_by_reads, headers_by_windows
+from brokerless.log.storage import open_file
 
 LOGS = [
     log
@@ -33,9 +34,9 @@ def plainly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     return request.param
 
 
-def mapped(path: Path) -> MappedFile:
+def opened(path: Path) -> LocalFile:
     file = open_file(str(path))
-    assert isinstance(file, MappedFile)
+    assert isinstance(file, LocalFile)
     return file
 
 
@@ -46,12 +47,18 @@ def contents(read: tuple[Walk, Batches]) -> tuple[list[int], int, Stop, bytes, i
 
 
 @pytest.mark.usefixtures("plainly")
-@pytest.mark.parametrize("way", [headers_by_map, headers_by_reads])
-def test_headers_are_those_of_the_buffer(way: Callable[..., tuple[Walk, Batches]]) -> None:
-    for log in LOGS:
+@pytest.mark.parametrize(
+    ("way", "window"), [(headers_by_windows, 1 << 20), (headers_by_windows, 100), (headers_by_reads, 0)]
+)
+def test_headers_are_those_of_the_buffer(
+    way: Callable[..., tuple[Walk, Batches]], window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(headers, "_WINDOW", window)
+    monkeypatch.setattr(headers, "_LEAST_WINDOW", window)
+    for log in LOGS if window != 100 else LOGS[::5]:
         data = np.fromfile(log, np.uint8)
         positions = twin.chain(data.tobytes())[0] or [0]
-        with mapped(log) as file:
+        with opened(log) as file:
             for start in positions[::7]:
                 for until in (start + 1, start + 700, len(data)):
                     for end in (len(data), (start + len(data)) // 2 + 1):
@@ -66,7 +73,7 @@ def test_more_batches_than_a_chunk_has_are_the_next_one(monkeypatch: pytest.Monk
     monkeypatch.setattr(headers, "_MOST", 3)
     log = case("specials/segment-v2").log
     positions = twin.chain(log.read_bytes())[0]
-    with mapped(log) as file:
+    with opened(log) as file:
         walked, batches = headers_by_reads(file, 0, file.size, file.size)
         assert (walked.positions.tolist(), walked.stopped_at, walked.stop) == (positions[:3], positions[3], Stop.LIMIT)
         assert len(batches) == 3
@@ -77,7 +84,7 @@ def test_more_batches_than_a_chunk_has_are_the_next_one(monkeypatch: pytest.Monk
 def test_reads_end_where_a_broker_has_shortened_the_file_meanwhile(left: int, tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(5 * SMALL)
-    with mapped(path) as file:
+    with opened(path) as file:
         os.truncate(path, 2 * len(SMALL) + left)
         walked, _ = headers_by_reads(file, 0, 5 * len(SMALL), 5 * len(SMALL))
     assert (walked.positions.tolist(), walked.stop) == ([0, len(SMALL)], Stop.END)
@@ -87,7 +94,7 @@ def test_reads_end_where_a_broker_has_shortened_the_file_meanwhile(left: int, tm
 def test_what_the_system_does_not_read_is_unreadable(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(SMALL)
-    with mapped(path) as file:
+    with opened(path) as file:
         os.dup2(other := os.open(tmp_path, os.O_RDONLY), file.descriptor)
         os.close(other)
         with pytest.raises(UnreadableError, match=r"0\.log: Is a directory"):
@@ -99,10 +106,10 @@ def test_the_way_that_takes_less_time_is_taken_until_the_other_may_take_less(
 ) -> None:
     path = tmp_path / f"{0:020}.log"
     path.touch()
-    now, seconds, taken = 0.0, {"map": 2.0, "reads": 1.0}, []
+    now, seconds, taken = 0.0, {"windows": 2.0, "reads": 1.0}, []
 
     def way(name: str) -> Callable[..., tuple[Walk, Batches]]:
-        def read(_: MappedFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+        def read(_: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
             nonlocal now
             taken.append((name, until - start))
             now += seconds[name] * (until - start)
@@ -111,10 +118,10 @@ def test_the_way_that_takes_less_time_is_taken_until_the_other_may_take_less(
 
         return read
 
-    monkeypatch.setattr(headers, "headers_by_map", way("map"))
+    monkeypatch.setattr(headers, "headers_by_windows", way("windows"))
     monkeypatch.setattr(headers, "headers_by_reads", way("reads"))
     monkeypatch.setattr(headers.time, "perf_counter", lambda: now)
-    with mapped(path) as file:
+    with opened(path) as file:
         read = header_reader(file)
         step, at = 10 * headers._TRIAL, 0
 
@@ -125,11 +132,11 @@ def test_the_way_that_takes_less_time_is_taken_until_the_other_may_take_less(
                 at += read(at, at + step, 1 << 40)[0].stopped_at
             return [name for name, _ in taken]
 
-        assert go_on(2) == ["reads", "map"]
-        assert taken == [("reads", headers._TRIAL), ("map", headers._TRIAL)]
+        assert go_on(2) == ["reads", "windows"]
+        assert taken == [("reads", headers._TRIAL), ("windows", headers._TRIAL)]
         assert go_on(8) == ["reads"] * 8
         assert taken == [("reads", step)] * 8
         seconds["reads"] = 3.0
-        assert go_on(4) == ["reads", "map", "map", "map"]
-        seconds["map"] = seconds["reads"] = 1.0
-        assert {*go_on(100)} == {"map", "reads"}
+        assert go_on(4) == ["reads", "windows", "windows", "windows"]
+        seconds["windows"] = seconds["reads"] = 1.0
+        assert {*go_on(100)} == {"windows", "reads"}

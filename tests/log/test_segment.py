@@ -1,10 +1,11 @@
-"""A segment is scanned chunk by chunk: mapped or through a small window, the batches and the findings are the same."""
+"""A segment is scanned chunk by chunk: through windows of any size, the batches and the findings are the same."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
@@ -13,6 +14,7 @@ from tests.format import twin
 from tests.golden import all_cases, case, cases, of_type
 
 from brokerless.errors import Finding
+from brokerless.format.batches import checksums_match
 from brokerless.log import headers, segment
 from brokerless.log.segment import Chunk, scan, scan_headers
 from brokerless.log.storage import open_file
@@ -54,9 +56,11 @@ def scanned(
         chunks = list(by(file, told.append, start, end, step))
         for chunk in chunks:
             assert len(chunk.batches)
-            assert (chunk.batches.ends <= len(chunk.buffer)).all()
         positions = [position for chunk in chunks for position in chunk.positions.tolist()]
-        for chunk in chunks:
+        loaded = [part for chunk in chunks for part in chunk.load(pytest.fail)]
+        assert [position for part in loaded for position in part.positions.tolist()] == positions
+        for chunk in loaded:
+            assert (chunk.batches.ends <= len(chunk.buffer)).all()
             for row in range(len(chunk.batches)):
                 at, size = int(chunk.positions[row]), int(chunk.batches.sizes[row])
                 inside = chunk.buffer[chunk.batches.positions[row] :][:size]
@@ -68,16 +72,20 @@ def scanned(
 
 
 @pytest.mark.parametrize("window", [62, 100, 1000, 1 << 20])
-def test_a_window_gives_what_a_map_gives(window: int, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "WINDOW", window)
+def test_any_window_gives_the_same(window: int, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = SMALL if window > 100 else SMALL[::5]
-    for log in chosen:
-        assert scanned(upload(log, memory)) == scanned(str(log)), log
+    whole = [scanned(str(log)) for log in chosen]
+    monkeypatch.setattr(segment, "WINDOW", window)
+    monkeypatch.setattr(segment, "FIRST_WINDOW", window)
+    for log, expected in zip(chosen, whole, strict=True):
+        assert scanned(str(log)) == expected, log
+        assert scanned(upload(log, memory)) == expected, log
 
 
 def test_headers_alone_are_found_and_end_as_whole_batches(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "HEADERS_STEP", 0)  # so that no file is too small for being read by its headers
+    monkeypatch.setattr(segment, "HEADERS_FROM", 0)  # so that no file is too small for being read by its headers
     monkeypatch.setattr(headers, "_TRIAL", 200)
+    monkeypatch.setattr(headers, "_LEAST_WINDOW", 1)
     for log in SMALL:
         for path in (str(log), upload(log, memory)):
             assert scanned(path, step=700, by=scan_headers) == scanned(str(log)), log
@@ -127,21 +135,26 @@ def test_chunks_are_as_small_as_they_are_asked_for(step: int, memory: str) -> No
                 assert chunk.positions[-1] - chunk.positions[0] < step
 
 
-def test_a_batch_too_large_for_memory_is_told_and_passed_over(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_too_large_for_memory_is_told_and_passed_over(
+    memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(segment, "WINDOW", 100)
     monkeypatch.setattr(segment, "LARGEST_WINDOW", 2000)
+    path = tmp_path / f"{0:020}.log"
     small, large = (
         twin.write_batch(twin.write_record(b"k", b"v")),
         twin.write_batch(twin.write_record(b"k", bytes(3000))),
     )
     url = f"{memory}/{0:020}.log"
-    fsspec.filesystem("memory").pipe_file(url, small + large + small + large)
-    positions, _, findings = scanned(url)
-    assert positions == [0, len(small) + len(large)]
-    assert findings == [
-        ("error", "limit-exceeded", len(small), None),
-        ("error", "limit-exceeded", 2 * len(small) + len(large), None),
-    ]
+    path.write_bytes(small + large + small + large)
+    fsspec.filesystem("memory").pipe_file(url, path.read_bytes())
+    for each in (url, str(path)):
+        positions, _, findings = scanned(each)
+        assert positions == [0, len(small) + len(large)]
+        assert findings == [
+            ("error", "limit-exceeded", len(small), None),
+            ("error", "limit-exceeded", 2 * len(small) + len(large), None),
+        ]
 
 
 def test_an_empty_file_has_no_batches(tmp_path: Path) -> None:
@@ -151,22 +164,69 @@ def test_an_empty_file_has_no_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", [scan, scan_headers])
-@pytest.mark.parametrize(("batches", "bytes_more"), [(1, 0), (3, 0), (3, 17), (3, 60), (3, 1 << 20)])
-def test_a_file_that_is_shortened_while_it_is_read_ends_there(
-    batches: int, bytes_more: int, by: Callable[..., Iterator[Chunk]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("batches", "bytes_more"), [(0, 0), (1, 0), (3, 0), (3, 17), (3, 60), (3, 1 << 20)])
+def test_a_file_that_is_shortened_while_it_is_read_ends_there_with_a_finding(
+    batches: int, bytes_more: int, by: Callable[..., Iterator[Chunk]], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(segment, "HEADERS_STEP", 0)
     path = tmp_path / f"{0:020}.log"
     small = twin.write_batch(twin.write_record(b"k", b"v"))
-    path.write_bytes(3 * small + twin.write_batch(twin.write_record(b"k", bytes(2 << 20))) + small)
+    batch = twin.write_batch(twin.write_record(b"k", bytes(2 << 20)))
+    large = len(batch)
+    path.write_bytes(3 * small + batch + small)
     found: list[Finding] = []
     with open_file(str(path)) as file:
         chunks = by(file, found.append, step=1)
         positions = [int(next(chunks).positions[0])]
         os.truncate(path, batches * len(small) + bytes_more)
         positions += [int(chunk.positions[0]) for chunk in chunks]
-    assert positions == [row * len(small) for row in range(batches)]
-    assert [each.kind for each in found] == (["truncated-batch"] if bytes_more else [])
+    # What was read before the file was cut is given all the same.
+    assert positions == [row * len(small) for row in range(max(1, batches))]
+    (finding,) = found
+    assert (finding.severity, finding.kind, finding.file) == ("error", "file-shrunk", str(path))
+    assert finding.position == len(small) * max(1, batches)
+    assert finding.expected == f"{4 * len(small) + large} bytes"
+    assert finding.found == f"{batches * len(small) + bytes_more} bytes"
+
+
+@pytest.mark.parametrize("by", [scan, scan_headers])
+def test_a_file_that_is_cut_and_written_again_between_two_windows_has_shrunk(
+    by: Callable[..., Iterator[Chunk]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size is what it was, but what was read ended before it."""
+    path = tmp_path / f"{0:020}.log"
+    small = twin.write_batch(twin.write_record(b"k", b"v"))
+    path.write_bytes(30_000 * small)
+    for module in (segment, headers):
+        walk = module.walk
+
+        def cut_before(*arguments: Any, walk: Any = walk, **keywords: Any) -> Any:
+            path.write_bytes(30_000 * small)
+            return walk(*arguments, **keywords)
+
+        monkeypatch.setattr(module, "walk", cut_before)
+    found: list[Finding] = []
+    with open_file(str(path)) as file:
+        chunks = by(file, found.append, step=1 << 17)
+        next(chunks)
+        monkeypatch.setattr(headers.time, "perf_counter", lambda: 1.0)
+        os.truncate(path, 1000 * len(small))
+        assert sum(len(chunk.batches) for chunk in chunks) < 30_000
+    assert [each.kind for each in found] == ["file-shrunk"]
+
+
+def test_headers_whose_batches_are_gone_when_they_are_loaded_are_told(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    small = twin.write_batch(twin.write_record(b"k", b"v"))
+    path.write_bytes(30_000 * small)
+    found: list[Finding] = []
+    with open_file(str(path)) as file:
+        chunks = list(scan_headers(file, pytest.fail))
+        assert not any(len(chunk.buffer) for chunk in chunks)
+        os.truncate(path, 20_000 * len(small) + 7)
+        loaded = [part for chunk in chunks for part in chunk.load(found.append)]
+    assert sum(len(part.batches) for part in loaded) == 20_000
+    assert all(checksums_match(part.buffer, part.batches).all() for part in loaded)
+    assert {each.kind for each in found} == {"file-shrunk"}
 
 
 @pytest.mark.parametrize("zeros", [1, 17, 18, 61, 70_000])

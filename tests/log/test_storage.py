@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import numpy as np
+import pyarrow as pa
 import pytest
 
+import brokerless
 from brokerless.errors import UnreadableError
+from brokerless.log.files import LocalFile
 from brokerless.log.storage import (
-    MappedFile,
     directory_name,
     exists,
     expand,
@@ -92,7 +96,6 @@ def test_an_empty_file_can_be_opened(file_of: Callable[[bytes], str]) -> None:
 def test_a_view_outlives_its_file(file_of: Callable[[bytes], str]) -> None:
     with open_file(file_of(CONTENT)) as file:
         view = file.read(0, 512)
-        file.release(0, 512)
     file.close()
     assert view.tobytes() == CONTENT[:512]
 
@@ -100,27 +103,83 @@ def test_a_view_outlives_its_file(file_of: Callable[[bytes], str]) -> None:
 def test_a_closed_file_holds_no_descriptor(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(CONTENT)
     with open_file(str(tmp_path / "a")) as file:
-        assert isinstance(file, MappedFile)
+        assert isinstance(file, LocalFile)
         descriptor = file.descriptor
         assert os.pread(descriptor, 100, 50) == CONTENT[50:150]
     with pytest.raises(OSError, match="descriptor"):
         os.fstat(descriptor)
 
 
-def test_releasing_pages_loses_no_bytes(file_of: Callable[[bytes], str]) -> None:
-    with open_file(file_of(CONTENT)) as file:
-        view = file.read(0, len(CONTENT))
-        file.release(100, 9000)
-        assert view.tobytes() == CONTENT
+LARGE = np.random.default_rng(1).bytes(1 << 20)
+"""So large that memory is used again for what is read of it."""
 
 
-def test_only_local_files_are_mapped(tmp_path: Path, memory: str) -> None:
-    (tmp_path / "a").write_bytes(CONTENT)
-    fsspec.filesystem("memory").pipe_file(f"{memory}/a", CONTENT)
-    with open_file(str(tmp_path / "a")) as local, open_file(f"{memory}/a") as remote:
-        assert local.mapped
-        assert not remote.mapped
-        assert np.shares_memory(local.read(0, 100), local.read(50, 100))
+def test_memory_is_used_again_only_when_nobody_refers_to_it(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(LARGE)
+    with open_file(str(tmp_path / "a")) as file:
+        first, second = file.read(0, 100_000), file.read(100_000, 100_000)
+        places = {each.ctypes.data for each in (first, second)}
+        del first
+        assert file.read(200_000, 100_000).ctypes.data in places
+        assert file.read(200_000, 90_000).ctypes.data in places  # nobody took it
+
+
+@pytest.mark.parametrize(
+    "refer",
+    [
+        lambda view: view,
+        lambda view: view[70_000:70_010],
+        lambda view: view[70_000:].data,
+        lambda view: memoryview(view)[5:],
+        lambda view: np.ndarray((1000,), "V61", view, strides=(1,)),
+        lambda view: view[:64].view(">i8"),
+        lambda view: np.frombuffer(view, np.uint8),
+        lambda view: pa.py_buffer(view[1:]),
+        lambda view: pa.py_buffer(memoryview(view)),
+    ],
+)
+def test_what_refers_to_bytes_that_were_read_keeps_them(refer: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(LARGE)
+    with open_file(str(tmp_path / "a")) as file:
+        kept = [refer(file.read(at, 100_000)) for at in range(0, 600_000, 100_000)]
+        for at in range(0, 500_000, 50_000):
+            assert file.read(at, 100_000).tobytes() == LARGE[at : at + 100_000]
+        expected = [refer(np.frombuffer(LARGE[at : at + 100_000], np.uint8)) for at in range(0, 600_000, 100_000)]
+        for each, wanted in zip(kept, expected, strict=True):
+            assert bytes(each) == bytes(wanted)
+
+
+def test_holes_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with path.open("wb") as file:
+        file.write(CONTENT)
+        file.seek(64 << 20)
+        file.write(CONTENT)
+        file.truncate(1 << 40)
+    with open_file(str(path)) as opened:
+        if opened.next_data(1 << 20) == 1 << 20:
+            pytest.skip("this file system knows of no holes")
+        assert opened.next_data(5) == 5
+        assert len(CONTENT) < opened.next_data(1 << 20) <= 64 << 20
+        assert opened.next_data(65 << 20) == opened.next_data(1 << 41) == 1 << 40
+        end = (64 << 20) + len(CONTENT)
+        assert end <= opened.data_end() < end + (1 << 16)
+    os.truncate(path, 0)
+    with open_file(str(path)) as opened:
+        assert (opened.next_data(0), opened.data_end()) == (0, 0)
+
+
+def test_no_holes_are_known_of_a_remote_file(memory: str) -> None:
+    fsspec.filesystem("memory").pipe_file(f"{memory}/a", bytes(100_000))
+    with open_file(f"{memory}/a") as file:
+        assert not file.is_local
+        assert (file.next_data(7), file.next_data(200_000), file.data_end()) == (7, 100_000, 100_000)
+
+
+def test_nothing_is_mapped() -> None:
+    """Whoever touches a page of a map behind the end of a file that was cut back is killed."""
+    for path in Path(brokerless.__file__).parent.rglob("*.py"):
+        assert not re.search(r"mmap|memory_map|MAP_(SHARED|PRIVATE)", path.read_text()), path
 
 
 def test_a_small_file_is_read_as_a_whole_and_a_large_one_refused(file_of: Callable[[bytes], str]) -> None:
@@ -174,6 +233,8 @@ def test_a_file_that_shrinks_while_it_is_read_is_short(tmp_path: Path) -> None:
     with open_file(str(tmp_path / "a.log")) as file:
         os.truncate(tmp_path / "a.log", 4096)
         assert file.read(0, len(CONTENT)).tobytes() == CONTENT[:4096]
+        assert (file.size, file.size_now()) == (len(CONTENT), 4096)
+        assert len(file.read(5000, 100)) == 0
 
 
 def test_a_directory_lists_its_entries_by_name_below_the_path_that_was_given(tmp_path: Path, memory: str) -> None:

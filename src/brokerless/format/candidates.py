@@ -25,12 +25,15 @@ def _may_be_keys(keys: np.uint64, sizes: np.uint64) -> np.uint64:
     return (((sizes | _HIGH_BITS) - (keys & ~_HIGH_BITS)) & ~keys) | ((null - _ONES) & ~null)
 
 
-@kernel("UniTuple(int64, 2)(Array(uint8, 1, 'C', readonly=True), int64, int64, int64[::1])")
-def find_candidates(buffer: NDArray[np.uint8], start: int, until: int, positions: NDArray[np.int64]) -> tuple[int, int]:
+@kernel("UniTuple(int64, 2)(Array(uint8, 1, 'C', readonly=True), int64, int64, int64, int64[::1])")
+def find_candidates(
+    buffer: NDArray[np.uint8], start: int, until: int, more: int, positions: NDArray[np.int64]
+) -> tuple[int, int]:
     """Fills ``positions`` with places in ``[start, until)`` whose header makes sense; returns how many, and where to go
     on.
 
-    All of the batch must be in the buffer; fewer than ``len(positions)`` means that the end was reached.
+    The header must be in the buffer, and all of the batch there or in the ``more`` bytes that follow it in its file;
+    fewer than ``len(positions)`` means that the end was reached.
     """
     found = 0
     at = start
@@ -67,10 +70,10 @@ def find_candidates(buffer: NDArray[np.uint8], start: int, until: int, positions
         if magic <= 2:
             size = np.int64(np.int32(load_u32_be(buffer, at + 8)))
             offset = np.int64(load_u64_be(buffer, at))
-            room = len(buffer) - at - 12
+            room = len(buffer) + more - at - 12
             sound = False
             if offset >= 0 and size <= room:
-                if magic == 2 and size >= 49:
+                if magic == 2 and size >= 49 and at + 61 <= len(buffer):
                     # Attributes use seven bits; KIP-98 fills the rest with zeros.
                     delta = np.int64(np.int32(load_u32_be(buffer, at + 23)))
                     count = np.int64(np.int32(load_u32_be(buffer, at + 57)))
@@ -82,14 +85,18 @@ def find_candidates(buffer: NDArray[np.uint8], start: int, until: int, positions
                         and count >= 0
                         and count <= delta + 1
                     )
-                elif magic == 1 and size >= 22:
+                elif magic == 1 and size >= 22 and at + 34 <= len(buffer):
                     key = np.int64(np.int32(load_u32_be(buffer, at + 26)))
-                    if buffer[at + 17] < 16 and key >= -1 and key <= size - 22:
+                    if at + 34 + key > len(buffer):
+                        sound = buffer[at + 17] < 16 and key <= size - 22  # the checksum has to tell
+                    elif buffer[at + 17] < 16 and key >= -1 and key <= size - 22:
                         value = np.int64(np.int32(load_u32_be(buffer, at + 30 + max(key, 0))))
                         sound = value >= -1 and 22 + max(key, 0) + max(value, 0) == size
                 elif magic == 0 and size >= 14:
                     key = np.int64(np.int32(load_u32_be(buffer, at + 18)))
-                    if buffer[at + 17] < 8 and key >= -1 and key <= size - 14:
+                    if at + 26 + key > len(buffer):
+                        sound = buffer[at + 17] < 8 and key <= size - 14
+                    elif buffer[at + 17] < 8 and key >= -1 and key <= size - 14:
                         value = np.int64(np.int32(load_u32_be(buffer, at + 22 + max(key, 0))))
                         sound = value >= -1 and 14 + max(key, 0) + max(value, 0) == size
             if sound:

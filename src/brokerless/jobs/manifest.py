@@ -85,7 +85,6 @@ class Hashing:
             if not len(piece):
                 return
             self._sha256.update(piece.data)
-            self._file.release(self._at, len(piece))
             self._at += len(piece)
 
 

@@ -55,7 +55,6 @@ class Stream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._end - self._at)
         found = self._file.read(self._at, left if size < 0 else min(size, left))
-        self._file.release(self._at, len(found))
         self._at += len(found)
         self._done(len(found))
         return found.tobytes()
@@ -66,7 +65,7 @@ def is_parquet(file: storage.File) -> bool:
 
 
 def open_parquet(path: str, file: storage.File) -> pa.NativeFile:
-    """For Arrow, which reads a local file as it is, not mapped, and without Python's lock."""
+    """For Arrow, which reads a local file without Python's lock."""
     import pyarrow as pa
 
     return pa.PythonFile(Stream(file), mode="r") if storage.is_remote(path) else pa.OSFile(storage.local(path))

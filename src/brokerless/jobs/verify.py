@@ -18,7 +18,7 @@ from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Decoder
-from brokerless.format.search import find_batch
+from brokerless.format.search import search
 from brokerless.log.checkpoints import load_leader_epochs, load_partition_metadata, load_producer_snapshot
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
 from brokerless.log.index_checks import (
@@ -30,10 +30,8 @@ from brokerless.log.index_checks import (
 from brokerless.log.indexes import load_offset_index, load_time_index, load_transaction_index
 from brokerless.log.order import not_above
 from brokerless.log.partition import damage_finding, transactions_of
-from brokerless.log.segment import WINDOW, Chunk, check_checksums, is_zero, open_segments, scan
+from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, open_segments, scan
 from brokerless.log.storage import File, StorageOptions
-
-_SEARCH = 8 * WINDOW
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
 """Is shown each chunk with those batches whose checksums are right, and its file's path; says what it makes of them."""
@@ -105,11 +103,20 @@ def verify_file(
             end = chunk.base + int(chunk.batches.ends[-1])
             done(end - chunk.base)
         yield from _soften(is_reached, findings)
+        kinds = {each.kind for each in findings}
+        if SHRUNK in kinds:
+            if seen is not None:
+                seen.is_complete = False
+            return
         is_reached = is_reached and all(each.severity == "error" for each in findings)
         if not end and file.size and not _may_be_a_log(file):
             text = "nothing here reads as a batch: this is no log of Kafka's, or its beginning is lost"
             yield Finding("warning", "no-batches", file.path, 0, None, text)
-        found = None if end >= file.size or is_zero(file, end) else find_next_batch(file, end + 1)
+        if "zero-tail" in kinds and seen is not None and is_reached:
+            seen.ends_in_zeros = True
+        if "zero-tail" in kinds or end >= file.size:
+            return
+        found = find_next_batch(file, end + 1)
         if found is None:
             return
         text = f"{found - end} bytes before this were skipped; batches go on here"
@@ -119,15 +126,7 @@ def verify_file(
 
 def find_next_batch(file: File, position: int) -> int | None:
     """The position (bytes) of the next true batch at or after ``position``, found by structure and checksum."""
-    while position < file.size:
-        buffer = file.read(position, file.size - position if file.mapped else _SEARCH)
-        found = find_batch(buffer)
-        if found is not None:
-            return position + found
-        if position + len(buffer) >= file.size:
-            return None
-        position += len(buffer) // 2  # a batch may lie across the end of what was read
-    return None
+    return search(file.read, file.size, position, file.size, LARGEST_WINDOW, file.next_data)
 
 
 def _may_be_a_log(file: File) -> bool:
@@ -219,6 +218,8 @@ class Seen:
     """Whether no batch was passed over unread."""
     has_transactions: bool = False
     """Whether a batch, sound or not, says that it is of a transaction."""
+    ends_in_zeros: bool = False
+    """Whether nothing but zeros follows the last batch, as in a preallocated file."""
     watch: Watch | None = None
     _chunks: list[tuple[NDArray[Any], ...]] = field(default_factory=list[tuple[NDArray[Any], ...]])
     _end: int = 0
@@ -252,5 +253,5 @@ class Seen:
         positions, last_offsets, max_timestamps, is_legacy, valid = map(
             np.concatenate, zip(*(self._chunks or [nothing]), strict=True)
         )
-        size = self._end if is_zero(file, self._end) else file.size
+        size = self._end if self.ends_in_zeros or is_zero(file, self._end) else file.size
         return SegmentBatches(positions, last_offsets, max_timestamps, is_legacy, valid, self._end, size)

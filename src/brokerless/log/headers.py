@@ -1,9 +1,8 @@
-"""The batch headers of a local file and nothing else: through the map, or by one read for each, whichever is faster.
+"""The batch headers of a local file and nothing else: by windows, or by one read for each, whichever is faster.
 
-A page fault maps pages around it: next to nothing where the system keeps a file in large pieces, as it does what it
-read from a disk, but twice as much as a read where pages lie one by one, as they do in what was just written. On a
-disk, what lies between small batches is read sooner than the next header is found; between large ones it is not.
-None of this can be asked for, so both ways are tried, and the clock decides.
+A read takes some time, however little it reads: where batches are small, a window of many takes less. On a disk, what
+lies between small batches is read sooner than the next header is found; between large ones it is not. None of this can
+be asked for, so both ways are tried, and the clock decides.
 """
 
 from __future__ import annotations
@@ -27,12 +26,14 @@ from brokerless.format.batches import (
     walk,
     walk_plainly,
 )
-from brokerless.log.storage import MappedFile
+from brokerless.log.files import LocalFile
 
 _HEADER_SIZE = layouts.BATCH_V2_SIZE
 _MOST = 1 << 14
-"""Batches of one chunk that are read one by one."""
-_TRIAL = 8 << 20
+"""Batches of one chunk, and those of a window more."""
+_WINDOW, _LEAST_WINDOW = 1 << 20, 1 << 16
+"""Bytes that are read at once; the second where no more is asked for."""
+_TRIAL = 4 << 20
 """Bytes of log in which a way is tried."""
 _FADES = 0.95
 """What a way took is believed less with each chunk, so that one that was disturbed gets another chance."""
@@ -40,13 +41,13 @@ _FADES = 0.95
 HeaderReader = Callable[[int, int, int], tuple[Walk, Batches]]
 
 
-def header_reader(file: MappedFile) -> HeaderReader:
+def header_reader(file: LocalFile) -> HeaderReader:
     """What reads, of a file that has ``end`` bytes, the batches that begin in ``[start, until)``, or the first of them,
     as far as they are a chain; called with these three. Positions (bytes) count from ``start``.
 
     It raises :class:`UnreadableError` where the system does not read.
     """
-    took = {headers_by_reads: 0.0, headers_by_map: 0.0}  # seconds for each byte of log
+    took = {headers_by_reads: 0.0, headers_by_windows: 0.0}  # seconds for each byte of log
 
     def read(start: int, until: int, end: int) -> tuple[Walk, Batches]:
         way = min(took, key=lambda each: took[each])
@@ -60,17 +61,41 @@ def header_reader(file: MappedFile) -> HeaderReader:
     return read
 
 
-def headers_by_map(file: MappedFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
-    """Through the map, whose pages are handed back."""
-    buffer = file.read(start, end - start)
-    walked = walk(buffer, max_bytes=until - start)
-    batches = read_headers(buffer, walked.positions)
-    file.release(start, walked.stopped_at)
-    return walked, batches
+def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+    """By windows, of which headers are gathered; a batch that is larger than one is found by its header alone."""
+    positions: list[NDArray[np.int64]] = []
+    heads: list[NDArray[np.uint8]] = []
+    at, stop, found = start, Stop.LIMIT, 0
+    while at < until and stop == Stop.LIMIT and found < _MOST:
+        asked = min(_WINDOW, end - at, max(until - at, _LEAST_WINDOW))
+        buffer = file.read(at, asked)
+        walked = walk(buffer, max_bytes=until - at)
+        is_cut = walked.stop == Stop.END and len(buffer) == asked < end - at
+        if is_cut:
+            walked = without_cut_header(walked, len(buffer))
+        if len(walked.positions) or not is_cut:
+            batches = read_headers(buffer, walked.positions)
+        else:
+            walked, batches = headers_by_reads(file, at, at + 1, end)
+        positions.append(walked.positions + (at - start))
+        heads.append(batches.raw)
+        found += len(walked.positions)
+        at += walked.stopped_at
+        stop = Stop.LIMIT if is_cut and len(walked.positions) else walked.stop
+    together = np.concatenate(positions)
+    return Walk(together, at - start, stop), Batches(together, np.concatenate(heads), end - start)
 
 
-def headers_by_reads(file: MappedFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
-    """By a read for each header, which does not kill the process if a broker shortens the file."""
+def without_cut_header(walked: Walk, size: int) -> Walk:
+    """A walk through a window without a last batch so short that what a header may take reaches past the window."""
+    positions = walked.positions
+    if len(positions) < 2 or positions[-1] + layouts.BATCH_V2_SIZE <= size:
+        return walked
+    return Walk(positions[:-1], int(positions[-1]), walked.stop)
+
+
+def headers_by_reads(file: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+    """By a read for each header, of 61 bytes."""
     read = _read_few if plain_walks_left() else _read_many
     try:
         positions, heads, stopped_at, stop = read(file.descriptor, start, until, end)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
-from brokerless.log.storage import StorageOptions, open_file
+from brokerless.log.storage import File, StorageOptions, open_file
 
 Int64s = NDArray[np.int64]
 
@@ -27,6 +27,7 @@ LIMIT = 256 << 20
 """Bytes of an index that is read. Kafka's ``segment.index.bytes`` is 10 MB, and a log of 2 GB fills half of that."""
 
 _ZERO_WINDOW = 1 << 20
+_LONGEST_ENTRY = max(layouts.OFFSET_INDEX_ENTRY.itemsize, layouts.TIME_INDEX_ENTRY.itemsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +115,10 @@ class TransactionIndex:
         return touched, True
 
 
-def parse_offset_index(data: NDArray[np.uint8], file: str, base_offset: int) -> OffsetIndex:
-    """Reads the bytes of a ``.index`` file; ``base_offset`` is that of its segment. Never raises."""
-    entries, slots, findings = _entries(data, layouts.OFFSET_INDEX_ENTRY, file)
+def parse_offset_index(data: NDArray[np.uint8], file: str, base_offset: int, size: int | None = None) -> OffsetIndex:
+    """Reads the bytes of a ``.index`` file; ``base_offset`` is that of its segment. ``size``: of the file, in bytes, if
+    ``data`` is without the hole at its end. Never raises."""
+    entries, slots, findings = _entries(data, layouts.OFFSET_INDEX_ENTRY, file, size)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
     positions = entries["position"].astype(np.int64)
     if len(entries):
@@ -134,9 +136,9 @@ def parse_offset_index(data: NDArray[np.uint8], file: str, base_offset: int) -> 
     return OffsetIndex(file, base_offset, offsets, positions, slots, tuple(findings))
 
 
-def parse_time_index(data: NDArray[np.uint8], file: str, base_offset: int) -> TimeIndex:
-    """Reads the bytes of a ``.timeindex`` file; ``base_offset`` is that of its segment. Never raises."""
-    entries, slots, findings = _entries(data, layouts.TIME_INDEX_ENTRY, file)
+def parse_time_index(data: NDArray[np.uint8], file: str, base_offset: int, size: int | None = None) -> TimeIndex:
+    """Reads the bytes of a ``.timeindex`` file; see :func:`parse_offset_index`. Never raises."""
+    entries, slots, findings = _entries(data, layouts.TIME_INDEX_ENTRY, file, size)
     timestamps = entries["timestamp"].astype(np.int64)
     offsets = entries["relative_offset"].astype(np.int64) + base_offset
     if len(entries):
@@ -158,7 +160,7 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
     Entries behind one with an unknown version are not read, as Kafka stops there.
     """
     entry = layouts.TRANSACTION_INDEX_ENTRY
-    entries, _, findings = _entries(data, entry, file, is_preallocated=False)
+    entries, _, findings = _entries(data, entry, file, None, is_preallocated=False)
     unknown = np.flatnonzero(has_unknown_version(entries))
     if len(unknown):
         at = int(unknown[0])
@@ -195,19 +197,23 @@ def has_unknown_version(entries: NDArray[Any]) -> NDArray[np.bool_]:
 
 def load_offset_index(path: str, base_offset: int, storage_options: StorageOptions | None = None) -> OffsetIndex:
     """Reads a ``.index`` file; one that cannot be read is an empty index with a finding."""
-    return _load(parse_offset_index, path, base_offset, storage_options)
+    return _load(parse_offset_index, path, base_offset, storage_options, _read_preallocated)
 
 
 def load_time_index(path: str, base_offset: int, storage_options: StorageOptions | None = None) -> TimeIndex:
     """Reads a ``.timeindex`` file; one that cannot be read is an empty index with a finding."""
-    return _load(parse_time_index, path, base_offset, storage_options)
+    return _load(parse_time_index, path, base_offset, storage_options, _read_preallocated)
 
 
 def load_transaction_index(
     path: str, base_offset: int, storage_options: StorageOptions | None = None
 ) -> TransactionIndex:
     """Reads a ``.txnindex`` file; one that cannot be read is an empty index with a finding."""
-    return _load(parse_transaction_index, path, base_offset, storage_options)
+
+    def parse(data: NDArray[np.uint8], file: str, base_offset: int, _: int) -> TransactionIndex:
+        return parse_transaction_index(data, file, base_offset)
+
+    return _load(parse, path, base_offset, storage_options, _read_whole)
 
 
 def not_sorted(
@@ -222,34 +228,50 @@ Index = TypeVar("Index", OffsetIndex, TimeIndex, TransactionIndex)
 
 
 def _load(
-    parse: Callable[[NDArray[np.uint8], str, int], Index],
+    parse: Callable[[NDArray[np.uint8], str, int, int], Index],
     path: str,
     base_offset: int,
     storage_options: StorageOptions | None,
+    read: Callable[[File], tuple[NDArray[np.uint8], int]],
 ) -> Index:
     nothing = np.empty(0, np.uint8)
     try:
         with open_file(path, storage_options) as file:
             if file.size <= LIMIT:
-                return parse(file.read(0, file.size), path, base_offset)
+                data, size = read(file)
+                return parse(data, path, base_offset, size)
             text = "an index larger than any that Kafka writes; it was not read"
             found, limit = f"{file.size} bytes", f"at most {LIMIT} bytes"
             finding = Finding("error", "limit-exceeded", path, None, None, text, limit, found)
     except UnreadableError as error:
         reason = str(error).removeprefix(f"{path}: ")
         finding = Finding("error", "unreadable-file", path, None, None, reason)
-    return replace(parse(nothing, path, base_offset), findings=(finding,))
+    return replace(parse(nothing, path, base_offset, 0), findings=(finding,))
+
+
+def _read_whole(file: File) -> tuple[NDArray[np.uint8], int]:
+    """The bytes of a file, and how many it has: fewer than at opening where a broker trims it meanwhile."""
+    data = file.read(0, file.size)
+    return data, len(data)
+
+
+def _read_preallocated(file: File) -> tuple[NDArray[np.uint8], int]:
+    """The same without the hole at its end, save the rest of an entry that may reach into it."""
+    end = min(file.size, file.data_end() + _LONGEST_ENTRY)
+    data = file.read(0, end)
+    return data, len(data) if len(data) < end else file.size_now()
 
 
 def _entries(
-    data: NDArray[np.uint8], entry: np.dtype[Any], file: str, is_preallocated: bool = True
+    data: NDArray[np.uint8], entry: np.dtype[Any], file: str, size: int | None, is_preallocated: bool = True
 ) -> tuple[NDArray[Any], int, list[Finding]]:
     """The entries before the zeros at the end, how many the file has room for, and what is wrong with its size."""
     findings: list[Finding] = []
-    slots, rest = divmod(len(data), entry.itemsize)
+    size = len(data) if size is None else max(size, len(data))
+    slots, rest = divmod(size, entry.itemsize)
     if rest:
         text = "the size is not a whole number of entries: the file was cut off, or it is no index"
-        expected, found = f"a multiple of {entry.itemsize} bytes", f"{len(data)} bytes"
+        expected, found = f"a multiple of {entry.itemsize} bytes", f"{size} bytes"
         # Kafka rebuilds an offset or time index of such a size; of a transaction index it leaves the rest alone.
         severity = "error" if is_preallocated else "warning"
         position = slots * entry.itemsize
@@ -257,7 +279,7 @@ def _entries(
     used = slots
     if is_preallocated:
         used = -(-_end_of_nonzero(data[: slots * entry.itemsize]) // entry.itemsize)
-        if not used and slots == 1 and entry == layouts.TIME_INDEX_ENTRY:
+        if not used and slots == 1 == len(data) // entry.itemsize and entry == layouts.TIME_INDEX_ENTRY:
             used = 1  # not room for one entry, but one: the first offset's timestamp is 0, and the largest
     return data[: used * entry.itemsize].view(entry), slots, findings
 

@@ -200,7 +200,8 @@ def _is_transaction_index_corrupt(files: Files, base_offset: int) -> bool:
         return False
     path, entry = str(files.path(base_offset, "transaction-index")), layouts.TRANSACTION_INDEX_ENTRY
     with open_file(path) as file:
-        entries = np.frombuffer(file.read(0, file.size - file.size % entry.itemsize), entry)
+        data = file.read(0, file.size)
+    entries = data[: len(data) - len(data) % entry.itemsize].view(entry)
     is_before, is_unknown = entries["last_offset"] < base_offset, has_unknown_version(entries)
     if not (is_before | is_unknown).any():
         return False

@@ -10,11 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from brokerless.format import layouts
 from brokerless.format.batches import Stop, checksums_match, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
 from brokerless.log.segment import WINDOW, Report, ignore, open_segments, scan_headers
 from brokerless.log.storage import File, StorageOptions
+
+_LARGEST = 1 << 20
+"""Bytes of a batch that is read for whether it is a true one."""
 
 
 def position_of_offset(
@@ -85,14 +89,17 @@ def last_offset(
 
 def _step(file: File) -> int:
     """How far to look at once where the place is near: of a remote file, a window is fetched in any case."""
-    return 1 << 16 if file.mapped else WINDOW
+    return 1 << 16 if file.is_local else WINDOW
 
 
 def is_batch_up_to(file: File, position: int, offset: int) -> bool:
     """Whether a true batch begins at ``position`` (bytes) that does not begin after ``offset``."""
     if not 0 <= position < file.size:
         return False
-    buffer = file.read(position, min(file.size - position, 1 << 20))
+    head = file.read(position, layouts.LOG_ENTRY_SIZE).tobytes()
+    size = layouts.LOG_ENTRY_SIZE + int.from_bytes(head[8:], "big", signed=True)
+    # A short message's header, as it is gathered, goes on in what follows.
+    buffer = file.read(position, min(max(size, layouts.BATCH_V2_SIZE), _LARGEST))
     walked = walk(buffer, limit=1)
     if walked.stop == Stop.SIZE_TOO_SMALL or not len(walked.positions):
         return False
@@ -143,16 +150,16 @@ def _first_since(file: File, start: int, timestamp: int) -> tuple[int, int] | No
 
     decoder = Decoder(keys=False, values=False, headers=False)
     for chunk in scan_headers(file, ignore, start):
-        late = chunk.batches.take(chunk.batches.max_timestamp >= timestamp)
-        for row in range(len(late)):
-            one = late.take(slice(row, row + 1))
-            if not checksums_match(chunk.buffer, one)[0]:
-                continue
-            decoded = [*decoder.decode(chunk.buffer, one), decoder.flush()]
-            for columns in (each.columns for each in decoded if each is not None):
-                rows = np.flatnonzero(columns.timestamp[: columns.rows] >= timestamp)
-                if len(rows):
-                    return int(columns.offset[rows[0]]), int(columns.timestamp[rows[0]])
+        for late in chunk.take(chunk.batches.max_timestamp >= timestamp).load(ignore):
+            for row in range(len(late.batches)):
+                one = late.batches.take(slice(row, row + 1))
+                if not checksums_match(late.buffer, one)[0]:
+                    continue
+                decoded = [*decoder.decode(late.buffer, one), decoder.flush()]
+                for columns in (each.columns for each in decoded if each is not None):
+                    rows = np.flatnonzero(columns.timestamp[: columns.rows] >= timestamp)
+                    if len(rows):
+                        return int(columns.offset[rows[0]]), int(columns.timestamp[rows[0]])
     return None
 
 

@@ -1,7 +1,8 @@
 """One segment's log file, from any position on: its batches chunk by chunk, and how it ends.
 
-A chunk is a buffer and the batches that lie in it as a whole. Local files are mapped, so that a chunk's buffer is the
-rest of the file; of others a window is read at a time. Whatever is odd is told to ``report`` as a finding.
+A chunk is a buffer and the batches that lie in it as a whole: a window of the file, which is read at once. A broker may
+write to the file meanwhile: it is read up to the size that it had when it was opened, and if it became shorter than
+that, this is a finding. Whatever is odd is told to ``report`` as a finding.
 """
 
 from __future__ import annotations
@@ -16,30 +17,43 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.format.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.headers import HeaderReader, header_reader
-from brokerless.log.storage import File, MappedFile, StorageOptions, open_file
+from brokerless.log.headers import header_reader, without_cut_header
+from brokerless.log.storage import File, LocalFile, StorageOptions, open_file
 
 Report = Callable[[Finding], None]
 
 STEP = 8 << 20
 """Bytes of whole batches in one chunk: many to a call, yet few enough to stay in a cache until they are decoded."""
 WINDOW = 8 << 20
-"""Bytes that are read at once of a file that is not mapped; a larger batch is read as a whole."""
+"""Bytes that are read at once; a larger batch is read as a whole."""
+LEAST_WINDOW, FIRST_WINDOW = 1 << 16, 1 << 18
+"""The same of a local file: where no more is asked for, and at first, as reading may end soon."""
 LARGEST_WINDOW = 256 << 20
-"""The largest batch of such a file that is held in memory."""
+"""The largest batch that is held in memory."""
 HEADERS_STEP = 32 << 20
-"""The same where nothing but headers is read."""
-_KEEP = 32 << 20
-"""Bytes of a mapped file that stay mapped in while it is scanned."""
+"""Bytes of whole batches in one chunk where nothing but headers is read."""
+HEADERS_FROM = 1 << 20
+"""Bytes of a local file for which it pays to read headers alone."""
+_NEAR = 1 << 14
+"""Bytes between two batches that are read rather than passed over."""
+_EMPTY = np.empty(0, np.uint8)
+
+SHRUNK = "file-shrunk"
+"""The kind of finding that tells of a file that became shorter while it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole batches of one file. ``batches.positions`` count from the buffer's start, which is at ``base`` (bytes)."""
+    """Whole batches of one file. ``batches.positions`` count from the buffer's start, which is at ``base`` (bytes).
+
+    ``file``: whose bytes are still to be read, by :meth:`load`, where a chunk is of headers alone; ``buffer`` is empty
+    then. Such a chunk has no wrapper message, as those are not known by their headers.
+    """
 
     buffer: NDArray[np.uint8]
     base: int
     batches: Batches
+    file: File | None = None
 
     @property
     def positions(self) -> NDArray[np.int64]:
@@ -47,74 +61,118 @@ class Chunk:
         return self.batches.positions + self.base
 
     def take(self, rows: NDArray[np.bool_]) -> Chunk:
-        return self if rows.all() else Chunk(self.buffer, self.base, self.batches.take(rows))
+        return self if rows.all() else Chunk(self.buffer, self.base, self.batches.take(rows), self.file)
+
+    def load(self, report: Report) -> Iterator[Chunk]:
+        """The same batches with their bytes, as many at once as lie near each other in a window. What is larger than
+        may be held, or is not there any more, is reported and left out."""
+        if self.file is None:
+            yield self
+            return
+        starts, ends = self.batches.positions.tolist(), self.batches.ends.tolist()
+        first = 0
+        while first < len(starts):
+            start, after = starts[first], first + 1
+            while after < len(starts) and ends[after] - start <= WINDOW and starts[after] - ends[after - 1] <= _NEAR:
+                after += 1
+            end, group = ends[after - 1], self.batches.take(slice(first, after))
+            first = after
+            if end - start > LARGEST_WINDOW:
+                report(_too_large(self.file, self.base + start, end - start))
+                continue
+            buffer = self.file.read(self.base + start, end - start)
+            batches = Batches(group.positions - start, group.raw, len(buffer))
+            if len(buffer) < end - start:
+                report(describe_shrinking(self.file, self.base + start, self.base + start + len(buffer)))
+                batches = batches.take(batches.ends <= len(buffer))
+            yield Chunk(buffer, self.base + start, batches)
 
 
 def scan(file: File, report: Report, start: int = 0, end: int | None = None, step: int = STEP) -> Iterator[Chunk]:
     """The batches that begin in ``[start, end)``, following the chain of sizes from ``start``, as Kafka's reader does
-    (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports how the chain ends, if oddly."""
-    return _scan(file, report, start, end, step, None)
+    (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports how the chain ends, if oddly.
+
+    Raises :class:`UnreadableError` where the system does not read."""
+    return _scan(file, report, start, end, step)
 
 
 def scan_headers(
     file: File, report: Report, start: int = 0, end: int | None = None, step: int = HEADERS_STEP
 ) -> Iterator[Chunk]:
-    """The same for who looks at headers, and seldom at what is between them: of large local files, little else is read.
-
-    Raises :class:`UnreadableError` where the system does not read."""
-    read = header_reader(file) if isinstance(file, MappedFile) and file.size - start > HEADERS_STEP else None
-    return _scan(file, report, start, end, step, read)
+    """The same for who looks at headers, and seldom at what is between them: of local files, little else is read, and
+    chunks have to be loaded (:meth:`Chunk.load`). Of zeros at the end, one window is looked at."""
+    at = start
+    if isinstance(file, LocalFile) and file.size - start > HEADERS_FROM:
+        read, until = header_reader(file), file.size if end is None else min(end, file.size)
+        while at < until:
+            walked, batches = read(at, min(at + step, until), file.size)
+            if batches.is_wrapper.any():
+                break
+            if at + walked.stopped_at > (size := file.size_now()):
+                batches = batches.take(batches.ends <= size - at)
+                walked = Walk(batches.positions, int(batches.ends.max(initial=0)), Stop.END)
+            if len(walked.positions):
+                yield Chunk(_EMPTY, at, batches, file)
+                at += walked.stopped_at
+            if walked.stop != Stop.LIMIT:
+                finding = describe_end(file, at, WINDOW)
+                if finding is not None:
+                    report(finding)
+                return
+        else:
+            return
+    yield from _scan(file, report, at, end, step, WINDOW)
 
 
 def _scan(
-    file: File, report: Report, start: int, end: int | None, step: int, read: HeaderReader | None
+    file: File, report: Report, start: int, end: int | None, step: int, zeros: int | None = None
 ) -> Iterator[Chunk]:
     at, end = start, file.size if end is None else min(end, file.size)
-    released = start
-    window = WINDOW
+    needed = 0
+    usual = min(FIRST_WINDOW, WINDOW) if file.is_local else WINDOW  # to fetch less would hardly take less time
     while at < end:
-        buffer = file.read(at, file.size - at if file.mapped else window)
-        until, batches = min(step, end - at), None
-        if read is None:
-            walked = walk(buffer, max_bytes=until)
-        else:
-            walked, batches = read(at, at + until, at + len(buffer))
-        # By the window, not by the file, nor by a broker that shortened it meanwhile.
-        is_cut = walked.stop == Stop.END and not file.mapped and at + len(buffer) < file.size
+        until = min(step, end - at)
+        window = max(needed, min(usual, max(until, LEAST_WINDOW)) if file.is_local else usual)
+        usual = min(8 * usual, WINDOW)
+        buffer = file.read(at, window)
+        walked = walk(buffer, max_bytes=until)
+        ended = at + len(buffer)
+        is_short = ended < min(at + window, file.size)
+        # By the window, not by the file.
+        is_cut = walked.stop == Stop.END and not is_short and ended < file.size
+        needed, size = 0, 0
         if is_cut:
-            walked = _whole_headers(walked, len(buffer))
-        if is_cut and not len(walked.positions):
-            size = layouts.LOG_ENTRY_SIZE + int.from_bytes(buffer[8:12].tobytes(), "big", signed=True)
-            if at + size <= file.size and size <= LARGEST_WINDOW:
-                window = size + layouts.BATCH_V2_SIZE
-                continue
-            if at + size <= file.size:
-                text = "a batch larger than what is read at once of a remote file"
-                found, limit = f"{size} bytes", f"at most {LARGEST_WINDOW} bytes"
-                report(Finding("error", "limit-exceeded", file.path, at, None, text, limit, found))
-                at += size
-                continue
-            walked, is_cut = walk(buffer[:0]), False
+            walked = without_cut_header(walked, len(buffer))
+            size = _size_at(buffer, walked.stopped_at)
+            fits = at + walked.stopped_at + size <= file.size
+            is_cut = fits or len(walked.positions) > 0
+            needed = size + layouts.BATCH_V2_SIZE if fits and size <= LARGEST_WINDOW else 0
         if len(walked.positions):
-            yield Chunk(buffer, at, read_headers(buffer, walked.positions) if batches is None else batches)
+            yield Chunk(buffer, at, read_headers(buffer, walked.positions))
             at += walked.stopped_at
-            window = WINDOW
-        if at - released > _KEEP:
-            file.release(released, at - released)
-            released = at
+        elif is_cut and size > LARGEST_WINDOW:
+            report(_too_large(file, at, size))
+            at += size
         if walked.stop == Stop.SIZE_TOO_SMALL or (walked.stop == Stop.END and not is_cut):
-            finding = describe_end(file, at)
+            finding = describe_shrinking(file, at, ended) if is_short else describe_end(file, at, zeros)
             if finding is not None:
                 report(finding)
             return
+        del buffer  # lest its memory be that of the next window but one only
 
 
-def _whole_headers(walked: Walk, size: int) -> Walk:
-    """A walk without a last batch so short that what a header may take reaches past the window."""
-    positions = walked.positions
-    if len(positions) < 2 or positions[-1] + layouts.BATCH_V2_SIZE <= size:
-        return walked
-    return Walk(positions[:-1], int(positions[-1]), walked.stop)
+def _size_at(buffer: NDArray[np.uint8], position: int) -> int:
+    """Of the batch at a position, as its header says; 0 where that is not in the buffer."""
+    head = buffer[position : position + layouts.LOG_ENTRY_SIZE]
+    if len(head) < layouts.LOG_ENTRY_SIZE:
+        return 0
+    return layouts.LOG_ENTRY_SIZE + int.from_bytes(head[8:12].tobytes(), "big", signed=True)
+
+
+def _too_large(file: File, position: int, size: int) -> Finding:
+    text = "a batch larger than what is read at once; it was passed over"
+    found, limit = f"{size} bytes", f"at most {LARGEST_WINDOW} bytes"
+    return Finding("error", "limit-exceeded", file.path, position, None, text, limit, found)
 
 
 def open_segments(
@@ -152,13 +210,14 @@ def within_log(report: Report) -> Report:
     return lambda finding: report(graded_within_log(finding))
 
 
-def describe_end(file: File, position: int) -> Finding | None:
-    """What is wrong with the end of a chain of batches at ``position``, if anything."""
+def describe_end(file: File, position: int, zeros: int | None = None) -> Finding | None:
+    """What is wrong with the end of a chain of batches at ``position``, if anything. ``zeros``: of how many bytes it
+    is looked at whether all are zero; of all unless it is given."""
     left = file.size - position
-    if file.mapped and left > 0:
-        left = len(file.read(position, left))  # a broker may have shortened it
     if left <= 0:
         return None
+    if file.size_now() < file.size:
+        return describe_shrinking(file, position, file.size_now())
     head = file.read(position, layouts.HEADER_SIZE_UP_TO_MAGIC)
     offset = int.from_bytes(head[:8].tobytes(), "big", signed=True) if left >= layouts.LOG_ENTRY_SIZE else None
     if left <= layouts.HEADER_SIZE_UP_TO_MAGIC:
@@ -169,27 +228,43 @@ def describe_end(file: File, position: int) -> Finding | None:
         return Finding("warning", "truncated-batch", file.path, position, None, text, "a whole batch", f"{left} bytes")
     size = int.from_bytes(head[8:12].tobytes(), "big", signed=True)
     if size >= layouts.MESSAGE_V0_OVERHEAD:
+        whole = size + layouts.LOG_ENTRY_SIZE
+        if whole <= left:  # it was not there before, so that the chain ended: it was cut back, and is written again
+            return describe_shrinking(file, position, position)
         text = "the file ends within a batch: it was not written to its end, or its size is wrong"
-        whole = f"{size + layouts.LOG_ENTRY_SIZE} bytes"
-        return Finding("warning", "truncated-batch", file.path, position, offset, text, whole, f"{left} bytes")
-    if is_zero(file, position):
-        text = (
-            "nothing but zeros from here on: a preallocated file whose end was not trimmed, or lost pages; "
-            "Kafka's reader refuses them"
-        )
-        return Finding("error", "zero-tail", file.path, position, None, text, "a batch", f"{left} zero bytes")
+        found = f"{left} bytes"
+        return Finding("warning", "truncated-batch", file.path, position, offset, text, f"{whole} bytes", found)
+    if is_zero(file, position, None if zeros is None else position + zeros):
+        text, found = "nothing but zeros from here on", f"{left} zero bytes"
+        if zeros is not None and left > zeros and file.next_data(position) < file.size:
+            text, found = f"nothing but zeros in the {zeros >> 20} MiB from here on", f"{left} bytes"
+        text += ": a preallocated file whose end was not trimmed, or lost pages; Kafka's reader refuses them"
+        return Finding("error", "zero-tail", file.path, position, None, text, "a batch", found)
     text = "the chain of batches breaks: the next batch's size is less than the smallest message takes"
     expected = f"a size of at least {layouts.MESSAGE_V0_OVERHEAD}"
     return Finding("error", "batch-size-invalid", file.path, position, offset, text, expected, str(size))
 
 
-def is_zero(file: File, position: int) -> bool:
-    """Whether a file has nothing but zero bytes from ``position`` on."""
-    while position < file.size:
-        piece = file.read(position, WINDOW)
-        if not len(piece) or piece.any():
+def describe_shrinking(file: File, position: int, end: int) -> Finding:
+    """Of a file that ended at ``end`` when it was read, before the size that it had when it was opened; nothing from
+    ``position`` on was read."""
+    text = "the file became shorter while it was read: what was from here on was not read; read it again"
+    found = min(end, file.size_now())
+    return Finding("error", SHRUNK, file.path, position, None, text, f"{file.size} bytes", f"{found} bytes")
+
+
+def is_zero(file: File, position: int, until: int | None = None) -> bool:
+    """Whether a file has nothing but zero bytes from ``position`` on, or up to ``until``. Holes are passed over."""
+    end = file.size if until is None else min(until, file.size)
+    length = LEAST_WINDOW
+    while (position := file.next_data(position)) < end:
+        piece = file.read(position, min(length, end - position))
+        if not len(piece):  # it became shorter
+            return True
+        if piece.max():
             return False
         position += len(piece)
+        length = min(8 * length, WINDOW)
     return True
 
 

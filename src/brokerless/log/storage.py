@@ -1,4 +1,4 @@
-"""Bytes from a path: mapped when local, ranged reads through fsspec when not.
+"""Bytes from a path: by ``pread`` when local, ranged reads through fsspec when not.
 
 A path is a ``str`` everywhere: a local path (also as ``file:///...``), or anything that fsspec knows (``s3://...``,
 ``memory://...``, ``zip://member::s3://...``). fsspec is imported only when a path needs it. ``storage_options`` are
@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import errno
 import glob
-import mmap
 import os
 import re
 import stat
-import threading
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from brokerless.errors import UnreadableError
+from brokerless.log.files import File, LocalFile, RemoteFile, unreadable
 
 StorageOptions = Mapping[str, Any]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _FILE_URL = re.compile(r"file:(//)?(?=/)")
-_EMPTY: NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,120 +38,13 @@ class Entry:
     modified: int | None = None
 
 
-class MappedFile:
-    """A local file, mapped. ``size`` is fixed at opening; ``descriptor`` is for reads beside the map, until
-    :meth:`close`.
-
-    A view that :meth:`read` gave stays valid after :meth:`close`: the map goes with its last view.
-    """
-
-    def __init__(self, path: str, descriptor: int) -> None:
-        self.path = path
-        self.descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
-        self._map: mmap.mmap | None = None
-        self._bytes = _EMPTY
-        if self.size:  # an empty file cannot be mapped
-            self._map = mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
-            self._bytes = np.frombuffer(self._map, np.uint8)
-
-    @property
-    def mapped(self) -> bool:
-        return True
-
-    def read(self, position: int, length: int) -> NDArray[np.uint8]:
-        """A read-only view of at most ``length`` bytes from ``position`` on; shorter only at the end of the file."""
-        _check_range(self.path, position, length)
-        end = min(position + length, self.size)
-        if self._map is not None:
-            # A broker trims preallocated files when it rolls; touching a page behind the end would kill the process.
-            end = min(end, self._map.size())
-        return self._bytes[position : max(position, end)]
-
-    def release(self, position: int, length: int) -> None:
-        """Tells the system that these bytes are not needed soon, so that a scan's pages do not add up in memory."""
-        if self._map is None or not hasattr(mmap, "MADV_DONTNEED"):
-            return
-        start = position - position % mmap.PAGESIZE
-        length = min(position + length, self.size) - start
-        if length > 0:
-            with suppress(OSError):
-                self._map.madvise(mmap.MADV_DONTNEED, start, length)
-
-    def close(self) -> None:
-        descriptor, self.descriptor = self.descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-        self._bytes = _EMPTY
-        self.size = 0
-        if self._map is not None:
-            # While views are around, the map refuses to be closed; their end closes it.
-            with suppress(BufferError):
-                self._map.close()
-            self._map = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class RemoteFile:
-    """A file of an fsspec file system, read by ranges and not cached. ``size`` is fixed at opening."""
-
-    def __init__(self, path: str, handle: Any, size: int, file_system: Any) -> None:
-        self.path = path
-        self.size = size
-        self._handle = handle
-        self._file_system = file_system  # an archive's one closes the archive when nobody needs it any more
-        self._lock = threading.Lock()
-
-    @property
-    def mapped(self) -> bool:
-        return False
-
-    def read(self, position: int, length: int) -> NDArray[np.uint8]:
-        """At most ``length`` bytes from ``position`` on, read-only; shorter only at the end of the file.
-
-        Raises :class:`UnreadableError` where the storage fails.
-        """
-        _check_range(self.path, position, length)
-        length = min(length, self.size - position)
-        if length <= 0:
-            return _EMPTY
-        with _unreadable(self.path, Exception), self._lock:
-            self._handle.seek(position)
-            parts: list[bytes] = []
-            while length > 0 and (part := self._handle.read(length)):
-                parts.append(part)
-                length -= len(part)
-        return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
-
-    def release(self, position: int, length: int) -> None:
-        """Nothing: only what :meth:`read` gave holds memory."""
-
-    def close(self) -> None:
-        with suppress(Exception):
-            self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-File = MappedFile | RemoteFile
-
-
 def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
     """Opens a file for reading; the caller closes it.
 
     Raises :class:`UnreadableError` for what is missing, not permitted, no regular file, or of an unknown protocol.
     """
     if is_remote(path):
-        with _unreadable(path, Exception):
+        with unreadable(path, Exception):
             fs, inner = file_system(path, storage_options)
             info = fs.info(inner)
             if info["type"] == "directory":
@@ -164,7 +52,7 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
             if info["size"] is None:
                 raise OSError("the storage does not say how large the file is")
             return RemoteFile(path, fs.open(inner, "rb", cache_type="none"), int(info["size"]), fs)
-    with _unreadable(path, OSError, ValueError):
+    with unreadable(path, OSError, ValueError):
         # A pipe without a writer would keep a blocking open waiting for ever.
         descriptor = os.open(local(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
@@ -173,7 +61,7 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if not stat.S_ISREG(mode):
                 raise OSError("it is not a regular file")
-            return MappedFile(path, descriptor)
+            return LocalFile(path, descriptor)
         except BaseException:
             os.close(descriptor)
             raise
@@ -193,9 +81,9 @@ def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = N
 def list_directory(path: str, storage_options: StorageOptions | None = None) -> list[Entry]:
     """What is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable directory."""
     if not is_remote(path):
-        with _unreadable(path, OSError, ValueError), os.scandir(local(path)) as found:
+        with unreadable(path, OSError, ValueError), os.scandir(local(path)) as found:
             return sorted((_local_entry(path, each) for each in found), key=lambda entry: entry.name)
-    with _unreadable(path, Exception):
+    with unreadable(path, Exception):
         fs, inner = file_system(path, storage_options)
         fs.invalidate_cache(inner)
         if fs.isfile(inner):
@@ -216,7 +104,7 @@ def is_directory(path: str, storage_options: StorageOptions | None = None) -> bo
         with suppress(OSError, ValueError):
             return stat.S_ISDIR(os.stat(local(path)).st_mode)  # noqa: PTH116 - paths are strings here
         return False
-    with _unreadable(path, Exception):
+    with unreadable(path, Exception):
         fs, inner = file_system(path, storage_options)
         fs.invalidate_cache(inner)
         return bool(fs.isdir(inner))
@@ -229,7 +117,7 @@ def exists(path: str, storage_options: StorageOptions | None = None) -> bool:
             os.stat(local(path))  # noqa: PTH116 - paths are strings here
             return True
         return False
-    with _unreadable(path, Exception):
+    with unreadable(path, Exception):
         fs, inner = file_system(path, storage_options)
         fs.invalidate_cache(inner)
         return bool(fs.exists(inner))
@@ -243,7 +131,7 @@ def expand(path: str, storage_options: StorageOptions | None = None) -> list[str
     if not glob.has_magic(path) or (not is_remote(path) and exists(path)):
         return [path]
     if is_remote(path):
-        with _unreadable(path, Exception):
+        with unreadable(path, Exception):
             fs, inner = file_system(path, storage_options)
             first, *rest = path.split("::")
             protocol = first.partition("://")[0]
@@ -315,35 +203,3 @@ def file_system(path: str, storage_options: StorageOptions | None) -> tuple[Any,
 
     core: Any = fsspec.core
     return core.url_to_fs(path, **(storage_options or {}))
-
-
-def _check_range(path: str, position: int, length: int) -> None:
-    if position < 0 or length < 0:
-        raise ValueError(f"{path}: cannot read {length} bytes at position {position}")
-
-
-@contextmanager
-def _unreadable(path: str, *errors: type[Exception]) -> Generator[None]:
-    """Turns what a storage raises into one error that says which path it was."""
-    try:
-        yield
-    except UnreadableError:
-        raise
-    except errors as error:
-        raise UnreadableError(f"{path}: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    match error:
-        case FileNotFoundError():
-            return "there is no such file or directory"
-        case IsADirectoryError():
-            return "this is a directory, not a file"
-        case NotADirectoryError():
-            return "this is not a directory"
-        case PermissionError():
-            return "reading it is not permitted"
-        case OSError(strerror=str() as text) if text:
-            return text
-        case _:
-            return str(error) or type(error).__name__

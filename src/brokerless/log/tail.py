@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from brokerless.format import layouts
 from brokerless.format.batches import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -128,9 +130,10 @@ def _end(file: File, start: Tail, active: SegmentPaths) -> Tail:
     """The last whole, valid batch from a place on."""
     end_offset, position, last = start.end_offset, start.position, start.last
     for chunk in scan_headers(file, ignore, start.position):
-        for row in range(len(chunk.batches) - 1, -1, -1):
+        rows = np.arange(len(chunk.batches))
+        for row in rows[::-1].tolist():
             batch = chunk.batches.take(slice(row, row + 1))
-            if checksums_match(chunk.buffer, batch)[0]:
+            if any(checksums_match(one.buffer, one.batches).any() for one in chunk.take(rows == row).load(ignore)):
                 at = int(chunk.positions[row])
                 end_offset, position = int(batch.last_offset[0]) + 1, at + int(batch.sizes[0])
                 last = (at, file.read(at, layouts.BATCH_V2_SIZE).tobytes())

@@ -102,9 +102,9 @@ def follow(transactions: Transactions, chunks: Iterable[tuple[str, Chunk]], repo
         told = chunk.batches.is_transactional | chunk.batches.is_control
         if not told.any():
             continue
-        chunk = chunk.take(told)
-        sound = chunk.batches.take(check_checksums(chunk, path, report))
-        _follow(transactions, chunk, sound, decoder)
+        for part in chunk.take(told).load(report):
+            sound = part.batches.take(check_checksums(part, path, report))
+            _follow(transactions, part, sound, decoder)
 
 
 def _follow(transactions: Transactions, chunk: Chunk, batches: Batches, decoder: Decoder) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import Finding
@@ -114,7 +115,7 @@ def _byte_ranges(
             cuts.append(position)
         else:
             return list(zip(cuts, [*cuts[1:], end], strict=True))
-    if not file.mapped:  # the chain of batches would have to be fetched as a whole
+    if not file.is_local:  # the chain of batches would have to be fetched as a whole
         return [(start, end)]
     return list(split(file, start, end, size))
 
@@ -130,13 +131,18 @@ def _is_behind(file: File, position: int, wanted: Range) -> bool:
 
 def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
     """Cuts at batches where it can; a batch with more offsets than ``most`` is read by several tasks, each its part."""
-    chunks = list(scan_headers(file, ignore, part.start, part.end))
-    if not chunks:
+    # Of each chunk no more is kept than this, as it may have a buffer.
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    first_offset = 0
+    for chunk in scan_headers(file, ignore, part.start, part.end):
+        first_offset = first_offset if found else _first_offset(chunk)
+        found.append((chunk.positions, chunk.batches.last_offset))
+    if not found:
         yield part
         return
-    positions = np.concatenate([chunk.positions for chunk in chunks])
-    lasts = np.maximum.accumulate(np.concatenate([chunk.batches.last_offset for chunk in chunks]))
-    firsts = np.concatenate([[_first_offset(chunks[0])], lasts[:-1] + 1])
+    positions, last_offsets = map(np.concatenate, zip(*found, strict=True))
+    lasts = np.maximum.accumulate(last_offsets)
+    firsts = np.concatenate([[first_offset], lasts[:-1] + 1])
     row, rows = 0, len(positions)
     if part.bounds.start_offset is not None:
         row = int(np.searchsorted(lasts, part.bounds.start_offset))

@@ -23,6 +23,7 @@ _CAUSES = {
     "batch-size-invalid": "overwritten: no batch where one should be",
     "zero-tail": "zero bytes to the end of the file",
     "unreadable-file": "the file cannot be read",
+    "file-shrunk": "the file became shorter while it was read",
     "offset-misplaced": "the batch's offset cannot be right",
 }
 

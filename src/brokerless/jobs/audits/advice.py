@@ -31,6 +31,7 @@ ADVICE = {
     "batches-resume": "a broker would not come here; these batches can be read from this position on",
     "no-batches": _FILES,
     "unreadable-file": "check permissions and the disk",
+    "file-shrunk": "run this again: a broker cut the file back; where none is running, find out who did",
     "unreadable-directory": "check permissions and the disk",
     "offset-order": _REPLACE + "read it into a new partition (brokerless convert)",
     "offset-gap": "look for these offsets on another replica; in a compacted topic they may be gone rightly",

@@ -20,7 +20,7 @@ from brokerless.log.order import misplaced, not_above
 from brokerless.log.partition import Piece, Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import position_of_offset
-from brokerless.log.segment import Chunk, ignore, open_segments, scan, scan_headers
+from brokerless.log.segment import SHRUNK, Chunk, ignore, open_segments, scan, scan_headers
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.transactions import Transactions, find_transactions
 from brokerless.tables import record_batches
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, int | None]
 
-NOT_PASSED = ("unreadable-directory", "unreadable-file", "limit-exceeded")
+NOT_PASSED = ("unreadable-directory", "unreadable-file", "limit-exceeded", SHRUNK)
 """What may be read another time: nothing behind it is exported before it was."""
 
 

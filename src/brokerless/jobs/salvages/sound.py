@@ -19,9 +19,9 @@ from brokerless.format.columns import Columns, release
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoder, look_into_wrappers
 from brokerless.format.parts import joined
-from brokerless.format.search import find_batch
+from brokerless.format.search import search
 from brokerless.jobs.salvages.regions import Region
-from brokerless.log.segment import Chunk, is_zero, scan
+from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, scan
 from brokerless.log.storage import File
 
 SOUND = np.dtype(
@@ -50,11 +50,6 @@ compacted; ``partial``: only the records up to ``last`` can be trusted, of a bat
 
 _STEP = 1 << 20
 _LARGE = 1 << 20
-_LARGEST_SEGMENT = 1 << 31
-_FOUND = 64 << 20
-"""Bytes of the largest batch that is found in the middle of a file that is not local, or no segment by its size."""
-_WINDOW = 64 << 20
-"""Bytes that are searched at once; the batch that is found may go on far behind them."""
 
 
 def find_sound(file: File, limit: int = DEFAULT_LIMIT, partial: bool = False) -> Iterator[NDArray[np.void] | Region]:
@@ -84,20 +79,20 @@ class _Finder:
     def follow(self) -> Iterator[NDArray[np.void] | Region]:
         """Follows the chain from where the search is to where it breaks, and goes to the next true batch."""
         ends: list[Finding] = []
-        start = self.at
         for chunk in scan(self._file, ends.append, self.at, step=_STEP):
             begin = int(chunk.positions[0])
             if begin > self.at:
-                yield self._region(begin, "limit-exceeded", "a batch larger than what is read at once of a remote file")
+                yield self._region(begin, "limit-exceeded", "a batch larger than what is read at once")
             end = chunk.base + int(chunk.batches.ends[-1])
             yield from self._of_chunk(chunk)
             if self.at != end:
-                self._file.release(start, end - start)
                 return
-        self._file.release(start, self.at - start)
         if self.at >= self._file.size:
             return
-        if is_zero(self._file, self.at):
+        if ends and ends[-1].kind == SHRUNK:
+            yield self._region(self._file.size, SHRUNK, ends[-1].message)
+            return
+        if ends and ends[-1].kind in ("zero-tail", "trailing-zeros"):
             yield self._region(self._file.size, "zero-tail", "nothing but zero bytes up to the end")
             return
         kind, text = "truncated-batch", "no batch begins here that is whole"
@@ -241,20 +236,11 @@ class _Finder:
         """The position of the next true batch that begins in ``[position, until)``."""
         file = self._file
         until = file.size if until is None else until
-        while position < until:
-            end = min(position + _WINDOW, until)
-            room = file.size - position
-            if not file.mapped or file.size > _LARGEST_SEGMENT:  # each false start would be looked at to its end
-                room = min(room, end - position + _FOUND)
-            found = find_batch(file.read(position, room), 0, end - position)
-            file.release(position, room)
-            if found is None:
-                position = end
-            elif self._is_inner(position + found):
-                position += found + 1
-            else:
-                return position + found
-        return None
+        while True:
+            found = search(file.read, file.size, position, until, LARGEST_WINDOW, file.next_data)
+            if found is None or not self._is_inner(found):
+                return found
+            position = found + 1
 
 
 def decode_batch(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Columns | None:
@@ -276,7 +262,7 @@ def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.
     position = np.empty(1, np.int64)
     for row in np.flatnonzero(batches.sizes > _LARGE).tolist():
         at = int(batches.positions[row])
-        matches[row] = find_candidates(buffer, at, at + 1, position)[0] == 1
+        matches[row] = find_candidates(buffer, at, at + 1, 0, position)[0] == 1
     matches[matches] = checksums_match(buffer, batches.take(matches))
     return matches
 

@@ -1,0 +1,222 @@
+"""An open file, read by positions: with ``pread`` where it is local, by ranges through fsspec where it is not.
+
+Nothing is mapped: a broker cuts indexes and logs back while they are read, and who touches a page of a map behind the
+end of its file is killed (SIGBUS). A file that became shorter gives fewer bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UnreadableError
+
+_SMALL = 1 << 16
+"""Bytes of a read that gets memory of its own."""
+_LARGE = 16 << 20
+"""The same of one that is too large for its memory to be kept."""
+_ROOMS = 2
+"""While one window is read, what was made of the one before may still refer to that."""
+_EXTENTS = 64
+"""Pieces of a file with holes that are looked at for where its data ends."""
+_EMPTY: NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
+
+
+class LocalFile:
+    """A local file, read by ``pread``: nothing of it is mapped, so that a broker that cuts it back does no harm.
+
+    ``size`` is fixed at opening. What :meth:`read` gives is a copy of its own and stays what it is; its memory is used
+    again when nobody refers to it any more.
+    """
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self.descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+        self._lock = threading.Lock()
+        self._rooms: list[tuple[memoryview, weakref.ref[NDArray[np.uint8]]]] = []
+
+    @property
+    def is_local(self) -> bool:
+        return True
+
+    def read(self, position: int, length: int) -> NDArray[np.uint8]:
+        """At most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where that is
+        now, if the file became shorter after it was opened.
+
+        Raises :class:`UnreadableError` where the system does not read.
+        """
+        _check_range(self.path, position, length)
+        length = min(length, self.size - position)
+        if length <= 0:
+            return _EMPTY
+        with unreadable(self.path, OSError):
+            if length <= _SMALL:
+                return np.frombuffer(os.pread(self.descriptor, length, position), np.uint8)
+            room, buffer = self._room(length)
+            done = 0
+            while done < length and (got := os.preadv(self.descriptor, [room[done:length]], position + done)):
+                done += got
+        return buffer[:done]
+
+    def _room(self, length: int) -> tuple[memoryview, NDArray[np.uint8]]:
+        """Memory for a read, and the array that is handed out: all that refers to any of it keeps that array alive."""
+        if length > _LARGE:
+            room = np.empty(length, np.uint8).data
+            return room, _read_only(room, length)
+        with self._lock:
+            free = [each for each in self._rooms if each[1]() is None]
+            fitting = [each for each in free if len(each[0]) >= length]
+            if fitting:
+                self._rooms.remove(fitting[0])
+                room = fitting[0][0]
+            else:
+                if len(self._rooms) == _ROOMS:
+                    self._rooms.remove(free[0] if free else self._rooms[0])
+                room = np.empty(length, np.uint8).data
+            buffer = _read_only(room, length)
+            self._rooms.append((room, weakref.ref(buffer)))
+            return room, buffer
+
+    def size_now(self) -> int:
+        """Bytes; less than :attr:`size` if the file became shorter after it was opened."""
+        with unreadable(self.path, OSError):
+            return min(self.size, os.fstat(self.descriptor).st_size)
+
+    def next_data(self, position: int) -> int:
+        """The first position from this one on that is in no hole, as far as the system says; the size if none is."""
+        if position >= self.size or not hasattr(os, "SEEK_DATA"):
+            return min(position, self.size)
+        try:
+            return min(os.lseek(self.descriptor, position, os.SEEK_DATA), self.size)
+        except OSError as error:
+            return self.size if error.errno == errno.ENXIO else position
+
+    def data_end(self) -> int:
+        """Where the last data ends, as far as the system says: nothing but a hole follows."""
+        end = 0
+        for _ in range(_EXTENTS):
+            data = self.next_data(end)
+            if data >= self.size or not hasattr(os, "SEEK_HOLE"):
+                return end if data >= self.size else self.size
+            try:
+                end = os.lseek(self.descriptor, data, os.SEEK_HOLE)
+            except OSError:  # it became shorter meanwhile
+                return self.size
+        return self.size
+
+    def close(self) -> None:
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        self._rooms.clear()
+        self.size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RemoteFile:
+    """A file of an fsspec file system, read by ranges and not cached. ``size`` is fixed at opening."""
+
+    def __init__(self, path: str, handle: Any, size: int, file_system: Any) -> None:
+        self.path = path
+        self.size = size
+        self._handle = handle
+        self._file_system = file_system  # an archive's one closes the archive when nobody needs it any more
+        self._lock = threading.Lock()
+
+    @property
+    def is_local(self) -> bool:
+        return False
+
+    def read(self, position: int, length: int) -> NDArray[np.uint8]:
+        """At most ``length`` bytes from ``position`` on, read-only; shorter at the end of the file, also where that is
+        now.
+
+        Raises :class:`UnreadableError` where the storage fails.
+        """
+        _check_range(self.path, position, length)
+        length = min(length, self.size - position)
+        if length <= 0:
+            return _EMPTY
+        with unreadable(self.path, Exception), self._lock:
+            self._handle.seek(position)
+            parts: list[bytes] = []
+            while length > 0 and (part := self._handle.read(length)):
+                parts.append(part)
+                length -= len(part)
+        return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
+
+    def size_now(self) -> int:
+        """What it was at opening: to ask again is a round trip, and a read that is short says as much."""
+        return self.size
+
+    def next_data(self, position: int) -> int:
+        """As of a local file; of holes, nothing is known here."""
+        return min(position, self.size)
+
+    def data_end(self) -> int:
+        return self.size
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._handle.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+File = LocalFile | RemoteFile
+
+
+def _read_only(room: memoryview, length: int) -> NDArray[np.uint8]:
+    array = np.frombuffer(room, np.uint8, length)
+    array.flags.writeable = False
+    return array
+
+
+def _check_range(path: str, position: int, length: int) -> None:
+    if position < 0 or length < 0:
+        raise ValueError(f"{path}: cannot read {length} bytes at position {position}")
+
+
+@contextmanager
+def unreadable(path: str, *errors: type[Exception]) -> Generator[None]:
+    """Turns what a storage raises into one error that says which path it was."""
+    try:
+        yield
+    except UnreadableError:
+        raise
+    except errors as error:
+        raise UnreadableError(f"{path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case FileNotFoundError():
+            return "there is no such file or directory"
+        case IsADirectoryError():
+            return "this is a directory, not a file"
+        case NotADirectoryError():
+            return "this is not a directory"
+        case PermissionError():
+            return "reading it is not permitted"
+        case OSError(strerror=str() as text) if text:
+            return text
+        case _:
+            return str(error) or type(error).__name__

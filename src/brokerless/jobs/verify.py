@@ -174,7 +174,10 @@ def check_indexes(
 
 def _check_transaction_indexes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
     """Every aborted transaction is in the index of the segment that has its marker."""
-    aborted = [each for each in transactions_of(partition, storage_options).ended if each.state == "aborted"]
+    odd: list[Finding] = []
+    transactions = transactions_of(partition, storage_options, odd.append)
+    is_whole = all(each.kind != SHRUNK for each in odd)
+    aborted = [each for each in transactions.ended if each.state == "aborted"]
     for segment, following in zip_longest(partition.segments, partition.segments[1:]):
         end = 1 << 63 if following is None else following.base_offset
         own = [each for each in aborted if segment.base_offset <= each.last_offset < end]
@@ -184,8 +187,8 @@ def _check_transaction_indexes(partition: PartitionPath, storage_options: Storag
             path = segment.transaction_index.path
             index = load_transaction_index(path, segment.base_offset, storage_options)
             yield from index.findings
-        if partition.topic is None and index is None:
-            continue  # a lone file has no companions to miss
+        if (partition.topic is None and index is None) or not is_whole:
+            continue  # a lone file has no companions to miss, and a log that is being cut ends no transaction
         yield from check_transaction_index(
             index,
             path,

@@ -20,7 +20,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.order import all_misplaced
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_offset
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, open_segments, scan, within_log
+from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, open_segments, scan, within_log
 from brokerless.log.storage import File, StorageOptions
 from brokerless.log.transactions import Transactions, find_transactions
 
@@ -143,11 +143,11 @@ def transactions_of(
     partition: PartitionPath, storage_options: StorageOptions | None = None, report: Report = ignore
 ) -> Transactions:
     """The transactions of a partition's whole log. Damaged data and markers of transactions are reported: without its
-    marker, a transaction looks open, and what is after it unstable."""
+    marker, a transaction looks open, and what is after it unstable; so does a file that became shorter meanwhile."""
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         for _, file in open_segments(partition, ignore, None, storage_options):
-            for chunk in scan(file, ignore):
+            for chunk in scan(file, lambda finding: report(finding) if finding.kind == SHRUNK else None):
                 yield file.path, chunk
 
     return find_transactions(chunks(), report)

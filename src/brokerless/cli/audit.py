@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from brokerless.errors import Finding
     from brokerless.jobs.audit import PartitionAudit
     from brokerless.jobs.audits.notes import Notes
+    from brokerless.jobs.restart import DirectoryRestart
     from brokerless.logs import Log, Partition
 
 DESCRIPTION = """\
@@ -28,10 +29,13 @@ transaction has, whether the cluster has these replicas, how far groups have rea
 Grades: error (data is damaged or missing, or would be served wrongly), warning (Kafka would not have written this),
 info (worth knowing).
 
-With --restart: what a broker would do to these logs if it were started now. Nothing is changed by asking.
+With --restart: what a broker would do to these logs if it were started now: whether it starts at all on a directory
+or is refused by it (its meta.properties, checkpoints, names, KRaft's own log), which partitions become stray, which are
+begun empty, which transactions its coordinator ends, and what it does to each log. Several paths are taken for the
+log.dirs of one broker. Nothing is changed by asking.
 
 The exit code is 0 if there is nothing but infos, 1 if there are warnings or errors (with --restart: if anything would
-be cut, deleted or refused), and 2 for a path that cannot be read.
+be cut, deleted, stray, refused, not served or begun empty), and 2 for a path that cannot be read.
 """
 EXAMPLES = """\
   brokerless audit /var/lib/kafka
@@ -54,14 +58,15 @@ def run(options: Namespace) -> int:
 
     output = Output()
     counts: Counter[str] = Counter()
-    for number, log in enumerate(output.open(options.paths, options.include)):
+    if options.restart:
+        _restart(list(output.open(options.paths, options.include)), options, output, counts)
+    for number, log in enumerate(() if options.restart else output.open(options.paths, options.include)):
         chosen = output.chosen(log, options.topic, options.partition)
         if not chosen and (options.topic or options.partition):
             continue
         if number and not options.json:
             output.line("")
-        task = _restart if options.restart else _audit
-        task(log, chosen, load_notes(log.directory), options, output, counts)
+        _audit(log, chosen, load_notes(log.directory), options, output, counts)
     if sum(counts.values()) > counts["info"]:
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()
@@ -113,8 +118,38 @@ def _audit(
     output.line(f"\n{verdict(found)}")
 
 
-def _restart(
-    log: Log, chosen: Sequence[Partition], notes: Notes, options: Namespace, output: Output, counts: Counter[str]
+def _restart(logs: list[Log], options: Namespace, output: Output, counts: Counter[str]) -> None:
+    from brokerless.jobs.audits.notes import load_notes
+    from brokerless.jobs.restart import plan_directories
+    from brokerless.views.restart import directory_lines, directory_row
+
+    directories = {each.path: each for each in plan_directories([log.directory for log in logs])}
+    is_whole = not options.topic and not options.partition
+    for number, log in enumerate(logs):
+        chosen = output.chosen(log, options.topic, options.partition)
+        if not chosen and not is_whole:
+            continue
+        if number and not options.json:
+            output.line("")
+        directory = directories.get(log.path)
+        _restart_partitions(chosen, directory, load_notes(log.directory), options, output, counts)
+        if directory is None:
+            continue
+        counts["changed"] += bool(directory.refused) if not is_whole else not directory.is_harmless
+        if options.json:
+            output.objects([directory_row(directory)])
+        else:
+            for line in directory_lines(directory, {each.paths.path for each in chosen}):
+                output.line(line)
+
+
+def _restart_partitions(
+    chosen: Sequence[Partition],
+    directory: DirectoryRestart | None,
+    notes: Notes,
+    options: Namespace,
+    output: Output,
+    counts: Counter[str],
 ) -> None:
     from brokerless.jobs.audits.notes import running_broker
     from brokerless.jobs.restart import Restart, plan_restart
@@ -127,13 +162,14 @@ def _restart(
     restarts: list[Restart] = []
     with progress("reading", sum(each.paths.size for each in chosen)) as done:
         for partition in chosen:
+            paths = partition.paths
             try:
-                restart = plan_restart(partition.paths, notes.of(partition.paths), clean=notes.was_clean)
+                restart = plan_restart(paths, notes.of(paths), clean=notes.was_clean, directory=directory)
             except UnreadableError as error:
                 output.unreadable(error)
             else:
                 restarts.append(restart)
-                counts["changed" if restart.lost_bytes or restart.refused else "info"] += 1
+                counts["info" if restart.is_harmless else "changed"] += 1
                 if options.json:
                     output.objects([row(restart)])
             done(partition.paths.size)

@@ -58,8 +58,9 @@ class Cluster:
     next_producer_id: int | None = None
 
 
-def read_cluster(partition: Partition, on_damage: OnDamage) -> Cluster:
-    """The state that a partition's snapshots and log add up to; of a lone file, what it holds."""
+def read_cluster(partition: Partition, on_damage: OnDamage, end_offset: int | None = None) -> Cluster:
+    """The state that a partition's snapshots and log add up to; of a lone file, what it holds. ``end_offset``: where
+    the log is to end, if records after that do not count."""
     snapshot, start_offset = _newest_snapshot(partition, on_damage)
     cluster = Cluster()
     if snapshot is not None:
@@ -69,7 +70,7 @@ def read_cluster(partition: Partition, on_damage: OnDamage) -> Cluster:
         text = "records before the log's first one are missing, and no snapshot has them"
         found = partition.segment_paths[0].log.path
         on_damage(Finding("warning", "metadata-gap", found, None, first, text, str(start_offset or 0), str(first)))
-    _replay(cluster, partition, start_offset, on_damage)
+    _replay(cluster, partition, start_offset, on_damage, end_offset)
     return cluster
 
 
@@ -79,13 +80,13 @@ def _newest_snapshot(partition: Partition, on_damage: OnDamage) -> tuple[Partiti
         name = names.parse_segment_file(file.name)
         assert name is not None
         (snapshot,) = open(file.path, storage_options=partition.storage_options).partitions
-        if _is_whole(snapshot):
+        if is_whole_snapshot(snapshot):
             return snapshot, name.offset
         on_damage(_not_whole(file))
     return None, None
 
 
-def _is_whole(snapshot: Partition) -> bool:
+def is_whole_snapshot(snapshot: Partition) -> bool:
     """Whether a snapshot ends with its footer, and all before it can be read."""
     damage: list[Finding] = []
     last: tuple[bytes | None, bytes | None] | None = None
@@ -101,9 +102,15 @@ def _not_whole(file: File) -> Finding:
     return Finding("warning", "snapshot-not-whole", file.path, None, None, text)
 
 
-def _replay(cluster: Cluster, partition: Partition, start_offset: int | None, on_damage: OnDamage) -> None:
+def _replay(
+    cluster: Cluster,
+    partition: Partition,
+    start_offset: int | None,
+    on_damage: OnDamage,
+    end_offset: int | None = None,
+) -> None:
     undecided: list[InternalRecord] | None = None
-    for entry in read_entries(partition, CLUSTER_METADATA, on_damage, start_offset):
+    for entry in read_entries(partition, CLUSTER_METADATA, on_damage, start_offset, end_offset):
         record = decode_entry(entry, CLUSTER_METADATA, on_damage)
         match record.type:
             case "BEGIN_TRANSACTION_RECORD":

@@ -52,11 +52,16 @@ def internal_topic(partition: Partition) -> str | None:
 
 
 def read_entries(
-    partition: Partition, topic: str, on_damage: OnDamage, start_offset: int | None = None
+    partition: Partition,
+    topic: str,
+    on_damage: OnDamage,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
 ) -> Iterator[Entry]:
-    """All records but control records, in the order of the log."""
+    """All records but control records, in the order of the log: those from ``start_offset`` on and before
+    ``end_offset``."""
     states = _transaction_states(partition) if topic == CONSUMER_OFFSETS else {}
-    for batch in partition.records(_COLUMNS, start_offset=start_offset, on_damage=on_damage):
+    for batch in partition.records(_COLUMNS, start_offset=start_offset, end_offset=end_offset, on_damage=on_damage):
         file: str = batch.column("file")[0].as_py()
         of_file = states.get(file, {})
         keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()

@@ -1,15 +1,16 @@
-"""What a broker would do to a partition at its next start, before it is started: a dry run of loading its log.
+"""What a broker would do at its next start, before it is started: a dry run of loading its log directories.
 
-The plan is ``log/recovery.py``'s, with Kafka's default settings; here it is put into what people ask: what is cut and
-deleted, which offsets consumers would lose by that, and which indexes are made anew. Nothing is changed.
+For a partition, the plan is ``log/recovery.py``'s, with Kafka's default settings; here it is put into what people ask:
+what is cut and deleted, which offsets consumers would lose by that, and which indexes are made anew. For a directory:
+whether a broker starts on it at all, which partitions become stray, and what is begun empty. Nothing is changed.
 
-Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1).
+Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1), and those in ``jobs/restarts``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,21 @@ import numpy as np
 from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.audits.notes import Lines
+from brokerless.jobs.restarts import directory_files, replicas
+from brokerless.jobs.restarts.partition_files import unloadable
+from brokerless.jobs.restarts.transactions import Completion, completions
 from brokerless.jobs.verify import find_next_batch
 from brokerless.log import names
 from brokerless.log.config import LogConfig
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.indexes import load_offset_index
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.recovery import RecoveryPlan, plan_recovery
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
-from brokerless.log.storage import File, open_file
+from brokerless.log.storage import File, is_remote, open_file
+from brokerless.logs import Partition
+
+Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +60,13 @@ class Lost:
 class Restart:
     """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
 
-    ``refused``: why it would not load the log at all, and so take its whole log directory offline; also where an offset
-    is so far behind its segment's base offset that Kafka tries to split the segment first. ``recovered``: base
-    offsets of segments that it would read batch by batch, and why. ``cut`` and ``deleted`` log files; ``rebuilt``
-    index files; ``removed`` and ``renamed`` leftovers. The log then has ``log_start_offset <= offset <
-    log_end_offset``.
+    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is begun anew, empty.
+    ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
+    ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
+    and so take its whole log directory offline; also where an offset is so far behind its segment's base offset that
+    Kafka tries to split the segment first. ``recovered``: base offsets of segments that it would read batch by batch,
+    and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed`` leftovers. The log
+    then has ``log_start_offset <= offset < log_end_offset``.
     """
 
     topic: str | None
@@ -79,6 +88,14 @@ class Restart:
     """What is odd about the end of the last segment, which it takes as it is because the stop was clean, and appends
     behind it."""
     lost: Lost = Lost()
+    stray: Finding | None = None
+    unserved: Finding | None = None
+    markers: int = 0
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        return not (self.lost_bytes or self.refused or self.stray or self.unserved)
 
     @property
     def lost_bytes(self) -> int:
@@ -86,9 +103,103 @@ class Restart:
         return sum(each.size - each.kept for each in self.cut) + sum(size for _, size in self.deleted)
 
 
-def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = None, *, clean: bool) -> Restart:
+@dataclass(frozen=True, slots=True)
+class DirectoryRestart:
+    """What a broker's next start makes of a log directory, apart from what is in its partitions' segments.
+
+    ``refused``: why no broker starts on it. By the paths of partitions' directories: ``stray`` and ``unserved``, as in
+    :class:`Restart`. ``created``: partitions of the cluster that should be here and are not; they are begun empty.
+    ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``: transactions that the
+    coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of strays only those are
+    known that have no ``partition.metadata``.
+    """
+
+    path: str
+    refused: tuple[Finding, ...] = ()
+    stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    created: tuple[Place, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    completed: tuple[Completion, ...] = ()
+    is_state_known: bool = False
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        return not (self.refused or self.stray or self.unserved or self.created or self.deleted)
+
+
+def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = None) -> list[DirectoryRestart]:
+    """The dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and files
+    among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions' time is
+    over."""
+    own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
+    now_ms = clock.now() if now_ms is None else now_ms
+    properties = {each.path.rstrip("/"): directory_files.load_properties(each) for each in own}
+    known = [each for each in properties.values() if each is not None]
+    readable = [each for each in known if not each.findings]
+    node = replicas.node_of(properties)
+    partitions = [each for directory in own for each in directory.partitions if each.state == "live"]
+    state = _cluster_state(partitions, now_ms)
+    findings = list(directory_files.check_agreement(known))
+    loaded: list[directory_files.LoadedDirectory] = []
+    for each in own:
+        found, refused = directory_files.loaded_directories(each)
+        loaded += found
+        identity = properties[each.path.rstrip("/")]
+        if identity is not None or not readable:
+            refused += directory_files.check_node_files(each, identity)
+        findings += refused
+    findings += directory_files.check_repeated(loaded)
+    stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
+    unserved: dict[str, Finding] = {}
+    created: list[tuple[Place, str]] = []
+    if state is not None:
+        findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
+        created += replicas.created(loaded, state, node)
+        found = ((each.path, replicas.unserved(each, state, node)) for each in loaded if each.path not in stray)
+        unserved = {path: finding for path, finding in found if finding is not None} if readable else {}
+    served = {(each.topic or "", each.partition or 0): each for each in partitions}
+    served = {place: each for place, each in served.items() if each.path not in stray and each.path not in unserved}
+    completed = tuple(completions(map(Partition, served.values()), set(served), now_ms))
+    return [
+        DirectoryRestart(
+            each.path,
+            tuple(finding for finding in findings if _is_in(finding.file, path)),
+            {at: finding for at, finding in stray.items() if _is_in(at, path)},
+            {at: finding for at, finding in unserved.items() if _is_in(at, path)},
+            tuple(place for place, at in created if at == path),
+            tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
+            tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
+            state is not None,
+        )
+        for each, path in zip(own, properties, strict=True)
+    ]
+
+
+def _cluster_state(partitions: Sequence[PartitionPath], now_ms: int) -> replicas.ClusterState | None:
+    """By KRaft's own log, up to where it ends after its recovery."""
+    for each in partitions:
+        if each.topic == names.CLUSTER_METADATA and each.segments:
+            restart = plan_restart(each, {}, now_ms, clean=False)
+            return replicas.read_state(Partition(each), None if restart.refused else restart.log_end_offset)
+    return None
+
+
+def _is_in(path: str, directory: str) -> bool:
+    return path.startswith(f"{directory}/")
+
+
+def plan_restart(
+    partition: PartitionPath,
+    lines: Lines,
+    now_ms: int | None = None,
+    *,
+    clean: bool,
+    directory: DirectoryRestart | None = None,
+) -> Restart:
     """The dry run for one partition of a local directory. ``lines`` are its own in its log directory's checkpoints, and
-    ``clean`` whether that has the mark of a clean stop.
+    ``clean`` whether that has the mark of a clean stop. ``directory``: of its log directory, if that is known.
 
     Raises :class:`UnreadableError` for a directory or file that cannot be opened.
     """
@@ -101,6 +212,9 @@ def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = No
         logs = [segment.log for segment in partition.segments]
         lost = _lost([(log.path, 0) for log in logs], 0)
         return Restart(*place, deleted=tuple((log.path, log.size or 0) for log in logs), lost=lost)
+    damage = next(unloadable(partition), None)
+    if damage is not None:
+        return Restart(*place, refused=str(damage))
     checkpoints = Checkpoints(
         _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
     )
@@ -147,7 +261,23 @@ def plan_restart(partition: PartitionPath, lines: Lines, now_ms: int | None = No
         log_end_offset=end,
         unclosed=tuple(map(str, odd)),
         lost=_lost([*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted), *trusted], end),
+        stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
+        unserved=None if directory is None else directory.unserved.get(partition.path),
+        markers=0 if directory is None else _markers(directory, partition),
     )
+
+
+def _without_id(partition: PartitionPath) -> Finding | None:
+    """Why a partition is stray, whatever the cluster's metadata says."""
+    if partition.topic in (None, names.CLUSTER_METADATA):
+        return None
+    place = partition.topic or "", partition.partition or 0, partition.state, partition.path
+    return replicas.stray(directory_files.LoadedDirectory(*place, is_known=True), None, replicas.Node())
+
+
+def _markers(directory: DirectoryRestart, partition: PartitionPath) -> int:
+    place = partition.topic or "", partition.partition or 0
+    return sum(each.partitions.count(place) for each in directory.completed)
 
 
 class _Files:

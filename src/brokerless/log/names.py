@@ -34,6 +34,8 @@ PARTITION_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM
 
 CLUSTER_METADATA = "__cluster_metadata"
 """The topic of KRaft's own log."""
+CLUSTER_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+"""Its ID, in every cluster (``Uuid.METADATA_TOPIC_ID``)."""
 INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata", CLUSTER_METADATA}
 )

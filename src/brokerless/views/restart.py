@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from brokerless.jobs.restart import Restart
+from brokerless.errors import Finding
+from brokerless.jobs.restart import DirectoryRestart, Restart
+from brokerless.jobs.restarts.transactions import Completion
 from brokerless.printable import show_name
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 
@@ -26,6 +28,9 @@ def row(restart: Restart) -> dict[str, Any]:
         "partition": restart.partition,
         "path": restart.path,
         "refused": restart.refused,
+        "stray": None if restart.stray is None else str(restart.stray),
+        "unserved": None if restart.unserved is None else str(restart.unserved),
+        "markers": restart.markers,
         "logStartOffset": None if restart.refused else restart.log_start_offset,
         "logEndOffset": None if restart.refused else restart.log_end_offset,
         "recovered": [{"baseOffset": base, "reason": reason} for base, reason in restart.recovered],
@@ -47,6 +52,65 @@ def row(restart: Restart) -> dict[str, Any]:
     }
 
 
+def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
+    """A log directory, for programs; it has neither a topic nor a partition."""
+    return {
+        "topic": None,
+        "partition": None,
+        "path": restart.path,
+        "refused": str(restart.refused[0]) if restart.refused else None,
+        "refusals": [each.as_dict() for each in restart.refused],
+        "stray": [{"path": path, **each.as_dict()} for path, each in restart.stray.items()],
+        "unserved": [{"path": path, **each.as_dict()} for path, each in restart.unserved.items()],
+        "created": [list(place) for place in restart.created],
+        "deleted": [{"file": path, "sizeInBytes": size} for path, size in restart.deleted],
+        "completed": [
+            {
+                "transactionalId": each.transactional_id,
+                "producerId": each.producer_id,
+                "state": each.state,
+                "outcome": each.outcome,
+                "partitions": [list(place) for place in each.partitions],
+            }
+            for each in restart.completed
+        ],
+        "isStateKnown": restart.is_state_known,
+    }
+
+
+def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> Iterator[str]:
+    """What a start does to a log directory, if it is anything but to load it. ``shown``: paths of partitions of which
+    :func:`detail_lines` says what is to say."""
+    lines = [
+        *(f"refused: {show_name(str(each))}" for each in restart.refused),
+        *(_stray(path, each) for path, each in restart.stray.items() if path not in shown),
+        *(_unserved(path, each) for path, each in restart.unserved.items() if path not in shown),
+        *(f"begun empty: {topic}-{number}, which should be here and is not" for topic, number in restart.created),
+        *(f"deleted: {_name(path)} of {format_bytes(size)}, as marked" for path, size in restart.deleted),
+        *map(_completion, restart.completed),
+    ]
+    if not restart.is_state_known:
+        lines.append("not known: which partitions are stray, as there is no __cluster_metadata here that can be read")
+    if lines:
+        yield f"\n{show_name(restart.path)}:"
+        yield from (f"  {line}" for line in lines)
+
+
+def _stray(path: str, finding: Finding) -> str:
+    return f"stray: {_name(path)} is renamed to -stray, and its records are not served: {show_name(str(finding))}"
+
+
+def _unserved(path: str, finding: Finding) -> str:
+    return f"not served: {_name(path)} is loaded, but clients get nothing of it: {show_name(str(finding))}"
+
+
+def _completion(completion: Completion) -> str:
+    name, places = show_name(completion.transactional_id), ", ".join(f"{t}-{p}" for t, p in completion.partitions)
+    why = "its time is over" if completion.state == "Ongoing" else completion.state
+    marker = f"a marker is appended to {places or 'no partition that is here'}"
+    return f"transaction: the coordinator ends that of {name!r} ({completion.outcome}, as {why}), and {marker}"
+
+
 def partition_lines(restarts: Sequence[Restart]) -> Iterator[str]:
     """A table of partitions."""
     return table(_COLUMNS, [_cells(each) for each in restarts], _RIGHT)
@@ -59,6 +123,8 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         reasons.setdefault(reason, []).append(str(base_offset))
     changes = (
         restart.refused,
+        restart.stray,
+        restart.unserved,
         restart.cut,
         restart.deleted,
         restart.emptied,
@@ -71,6 +137,10 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     yield f"\n{show_name(restart.path)}:"
     if restart.refused is not None:
         yield f"  the broker cannot load it as it is, and takes the log directory offline: {show_name(restart.refused)}"
+    if restart.stray is not None:
+        yield f"  {_stray(restart.path, restart.stray)}"
+    if restart.unserved is not None:
+        yield f"  {_unserved(restart.path, restart.unserved)}"
     for reason, bases in reasons.items():
         yield f"  reads segment {', '.join(bases)} batch by batch: {_REASONS[reason]}"
     for each in restart.cut:
@@ -96,10 +166,11 @@ def _cells(restart: Restart) -> list[str]:
     lost, name = restart.lost, f"{restart.topic}-{restart.partition}" if restart.topic is not None else restart.path
     if restart.refused is not None:
         return [show_name(name), "refused", *[NOTHING] * 5]
+    place = "stray" if restart.stray is not None else "not served" if restart.unserved is not None else None
     kept = f"{restart.log_start_offset}..{restart.log_end_offset - 1}"
     return [
         show_name(name),
-        NOTHING if restart.log_start_offset == restart.log_end_offset else kept,
+        place or (NOTHING if restart.log_start_offset == restart.log_end_offset else kept),
         format_bytes(restart.lost_bytes) if restart.lost_bytes else NOTHING,
         format_number(len(restart.deleted)) if restart.deleted else NOTHING,
         format_number(len(restart.rebuilt)) if restart.rebuilt else NOTHING,

@@ -1,0 +1,62 @@
+"""Transactions that the coordinator ends when it runs again: a marker is appended to each of their partitions.
+
+Sources: ``TransactionStateManager.loadTransactionMetadata``, ``TransactionCoordinator.abortTimedOutTransactions``
+(4.1.1). Both were tried with a broker (``tests/kafka/test_directory_restart.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from brokerless.internals.records import TRANSACTION_STATE
+from brokerless.internals.tables import state_rows
+from brokerless.logs import Partition
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A transaction that is ended. ``state``: how far it is; Ongoing where it is aborted as its time is over.
+    ``partitions`` get a marker each, so that their logs end one offset later."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    outcome: Literal["commit", "abort"]
+    partitions: tuple[Place, ...]
+
+
+def completions(partitions: Iterable[Partition], there: set[Place], now_ms: int) -> Iterator[Completion]:
+    """``partitions``: those of ``__transaction_state`` that a broker loads; ``there``: what it serves of the others."""
+    own = [each for each in partitions if each.topic == TRANSACTION_STATE]
+    if not own:
+        return
+    for row in state_rows(own, ["transactionalIds"], lambda _: None)["transactionalIds"]:
+        outcome = _outcome(row, now_ms)
+        if outcome is not None:
+            topics = row["transactionPartitions"]
+            places = ((each["topic"], number) for each in topics for number in each["partitionIds"])
+            yield Completion(
+                row["transactionalId"],
+                row["producerId"],
+                row["state"],
+                outcome,
+                tuple(sorted(place for place in places if place in there)),
+            )
+
+
+def _outcome(row: Mapping[str, Any], now_ms: int) -> Literal["commit", "abort"] | None:
+    started = row["transactionStartTimestamp"]
+    is_over = started is not None and started + row["transactionTimeoutMs"] < now_ms
+    match row["state"]:
+        case "PrepareCommit":
+            return "commit"
+        case "PrepareAbort" | "PrepareEpochFence":
+            return "abort"
+        case "Ongoing" if is_over:
+            return "abort"
+        case _:
+            return None

@@ -254,7 +254,7 @@ CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     ("batch-size-invalid", "error", "segments-0", lambda copy: copy.batch(1, keep_checksum=True, size=3)),
     ("batches-resume", "info", "segments-0", lambda copy: copy.batch(1, keep_checksum=True, size=3)),
     ("record-count-mismatch", "error", "segments-0", lambda copy: copy.batch(1, count=3)),
-    ("no-batches", "warning", "segments-0", lambda copy: copy.logs()[0].write_bytes(b"no log of Kafka's at all")),
+    ("no-batches", "error", "segments-0", lambda copy: copy.logs()[0].write_bytes(b"no log of Kafka's at all")),
     ("index-missing", "warning", "segments-0", lambda copy: copy.path(f"{169:020}.index").unlink()),
     ("index-corrupt", "error", "segments-0", lambda copy: append(copy.path(f"{169:020}.index"), b"?")),
     ("index-not-trimmed", "warning", "segments-0", lambda copy: append(copy.path(f"{169:020}.index"), bytes(80))),

@@ -105,8 +105,10 @@ def test_the_chain_and_its_end_are_kafkas() -> None:
                 assert [(severity, position) for severity, _, position, _ in findings] == [("error", end["position"])]
             elif end["trailingBytes"]:
                 ((severity, kind, position, _),) = findings
-                assert severity in ("warning", "info")
-                assert kind in ("truncated-batch", "trailing-zeros")
+                # What cannot be the beginning of a batch is damage, though Kafka's reader ends there in silence.
+                assert (severity, kind) in (
+                    ("warning", "truncated-batch"), ("info", "trailing-zeros"), ("error", "no-batches")
+                )  # fmt: skip
                 assert position == end["position"]
             else:
                 assert findings == []

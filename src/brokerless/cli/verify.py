@@ -15,7 +15,7 @@ Whether all is as it should be: every batch's checksum and structure, and the in
 
 A finding is an error where Kafka's own reader would throw, else a warning or a note. Behind a damaged place, reading
 goes on where the next batch is found. The exit code is 1 if there is an error, and 0 if not; a log that ends within a
-batch is a warning, as Kafka's reader takes no notice of it.
+batch is a warning, as Kafka's reader takes no notice of it, but an end that cannot be a batch (text, say) is an error.
 """
 EXAMPLES = """\
   brokerless verify /var/lib/kafka && echo sound

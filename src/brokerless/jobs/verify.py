@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format import layouts
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Decoder
 from brokerless.format.search import search
@@ -108,10 +107,7 @@ def verify_file(
             if seen is not None:
                 seen.is_complete = False
             return
-        is_reached = is_reached and all(each.severity == "error" for each in findings)
-        if not end and file.size and not _may_be_a_log(file):
-            text = "nothing here reads as a batch: this is no log of Kafka's, or its beginning is lost"
-            yield Finding("warning", "no-batches", file.path, 0, None, text)
+        is_reached = is_reached and all(each.severity == "error" and each.kind != "no-batches" for each in findings)
         if "zero-tail" in kinds and seen is not None and is_reached:
             seen.ends_in_zeros = True
         if "zero-tail" in kinds or end >= file.size:
@@ -127,12 +123,6 @@ def verify_file(
 def find_next_batch(file: File, position: int) -> int | None:
     """The position (bytes) of the next true batch at or after ``position``, found by structure and checksum."""
     return search(file.read, file.size, position, file.size, LARGEST_WINDOW, file.next_data)
-
-
-def _may_be_a_log(file: File) -> bool:
-    """Whether a file begins like a batch, of which the rest may be missing."""
-    head = file.read(0, layouts.HEADER_SIZE_UP_TO_MAGIC)
-    return len(head) == layouts.HEADER_SIZE_UP_TO_MAGIC and int(head[layouts.MAGIC_POSITION]) <= layouts.MAGIC_V2
 
 
 def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: Seen | None) -> list[Finding]:

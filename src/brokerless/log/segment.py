@@ -18,6 +18,7 @@ from brokerless.format import layouts
 from brokerless.format.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.headers import header_reader, without_cut_header
+from brokerless.log.names import parse_segment_file
 from brokerless.log.storage import File, LocalFile, StorageOptions, open_file
 
 Report = Callable[[Finding], None]
@@ -34,6 +35,10 @@ HEADERS_STEP = 32 << 20
 """Bytes of whole batches in one chunk where nothing but headers is read."""
 HEADERS_FROM = 1 << 20
 """Bytes of a local file for which it pays to read headers alone."""
+_MOST_OFFSETS = 2**31 - 1
+"""How far a segment's offsets are from the one that it is named after, at most."""
+_FARTHEST_OFFSET = 1 << 56
+"""Where a name says no offset, one above this is rather something else, such as text."""
 _NEAR = 1 << 14
 """Bytes between two batches that are read rather than passed over."""
 _EMPTY = np.empty(0, np.uint8)
@@ -224,9 +229,13 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
         if not head.any():
             text = "zero bytes at the end, too few for a batch; Kafka's reader takes no notice of them"
             return Finding("info", "trailing-zeros", file.path, position, None, text, "the end", f"{left} bytes")
+        if not _may_begin_a_batch(head, file.path):
+            return _no_batches(file.path, position, left)
         text = "the file ends within the header of a batch: it was not written to its end, or was cut off"
         return Finding("warning", "truncated-batch", file.path, position, None, text, "a whole batch", f"{left} bytes")
     size = int.from_bytes(head[8:12].tobytes(), "big", signed=True)
+    if size >= layouts.MESSAGE_V0_OVERHEAD and not _may_begin_a_batch(head, file.path):
+        return _no_batches(file.path, position, left)
     if size >= layouts.MESSAGE_V0_OVERHEAD:
         whole = size + layouts.LOG_ENTRY_SIZE
         if whole <= left:  # it was not there before, so that the chain ended: it was cut back, and is written again
@@ -251,6 +260,28 @@ def describe_shrinking(file: File, position: int, end: int) -> Finding:
     text = "the file became shorter while it was read: what was from here on was not read; read it again"
     found = min(end, file.size_now())
     return Finding("error", SHRUNK, file.path, position, None, text, f"{file.size} bytes", f"{found} bytes")
+
+
+def _may_begin_a_batch(head: NDArray[np.uint8], path: str) -> bool:
+    """Whether the first bytes of something could be a batch of this segment, of which the rest was not written yet: by
+    its magic, if it is there, and its offset, of which there may be fewer than eight bytes.
+
+    To Kafka's recovery (``LogSegment.recover``, 4.1.1) there is no difference: it cuts either off.
+    """
+    if len(head) > layouts.MAGIC_POSITION and head[layouts.MAGIC_POSITION] > layouts.MAGIC_V2:
+        return False
+    least = int.from_bytes(head[:8].tobytes().ljust(8, b"\0"), "big")
+    name = parse_segment_file(path.replace("\\", "/").rpartition("/")[2])
+    if name is None or name.kind != "log":
+        return least <= _FARTHEST_OFFSET
+    return least <= name.offset + _MOST_OFFSETS
+
+
+def _no_batches(path: str, position: int, left: int) -> Finding:
+    text = "nothing here reads as a batch: this is no log of Kafka's, or its beginning is lost"
+    if position:
+        text = "nothing from here on reads as a batch: the end of the log is lost, overwritten by something else"
+    return Finding("error", "no-batches", path, position, None, text, "a batch", f"{left} bytes")
 
 
 def is_zero(file: File, position: int, until: int | None = None) -> bool:

@@ -6,14 +6,13 @@ import importlib.metadata
 import sys
 from collections.abc import Iterator
 
-from tests.kafka.jars import NEWEST
+from tests.kafka.jars import HELPERS, NEWEST, dump_tool
 
 from benchmarks.data import segment
 from benchmarks.jvm import command
 from benchmarks.measure import ROOT, Workload, cold_process
 
 BROKERLESS = [sys.executable, "-m", "brokerless"]
-DUMP_TOOL = "kafka.tools.DumpLogSegments"
 
 
 def workloads(records: int) -> Iterator[Workload]:
@@ -23,7 +22,7 @@ def workloads(records: int) -> Iterator[Workload]:
         ours=lambda: cold_process([*BROKERLESS, "cat", "--json", str(segment("none", records))], records),
         anchor=f"kafka-dump-log {NEWEST}",
         theirs=lambda: cold_process(
-            command(DUMP_TOOL, "--print-data-log", "--files", str(segment("none", records))), records
+            command("Dump", dump_tool(), str(segment("none", records)), "--print-data-log", sources=HELPERS), records
         ),
         runs=3,
         warm_up=0,

@@ -41,7 +41,8 @@ README.md has more of the command line, Python and Spark.
 
 def main() -> int:
     os.chdir(ROOT)
-    step("What is in the log directory", [BROKERLESS, "ls", "demo/data"])
+    version = Path("demo/kafka-version").read_text().strip()
+    step(f"What is in the log directory, which a broker of Kafka {version} wrote", [BROKERLESS, "ls", "demo/data"])
     step("Is every batch sound, and does every index fit its log", [BROKERLESS, "verify", "demo/data"])
     step("The first records of a partition", [BROKERLESS, "cat", "demo/data/orders-0", "--limit", "3"])
     step("The same from Python, as Arrow", [PYTHON, "-c", COUNT], shown=f"{PYTHON} - <<'END'\n{COUNT}END")

@@ -1,4 +1,5 @@
-"""Writes ``demo/data`` anew: a week of a small web shop, in the log directory of a real Kafka 4.1 broker.
+"""Writes ``demo/data`` anew: a week of a small web shop, in the log directory of a real broker of the newest Kafka that
+the tests know; ``demo/kafka-version`` says which version it was.
 
 Run it as ``make demo-data``. What happens in the week is the same each time; it is the week that ends with the run,
 since the broker stamps the ends of transactions with its own clock.
@@ -26,6 +27,7 @@ from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import Record, produce_aiokafka, produce_confluent, produce_java
 
 DATA = Path(__file__).parent / "data"
+VERSION = Path(__file__).parent / "kafka-version"
 END = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
 WEEK = timedelta(days=6, hours=18)  # a little less, as a broker closes a segment after a week
 START = END - WEEK
@@ -67,6 +69,7 @@ def main() -> None:
             wait_for_compaction(broker)
         shutil.rmtree(DATA, ignore_errors=True)
         broker.copy_log_dir(DATA)
+        VERSION.write_text(f"{broker.version}\n")
     size = sum(file.stat().st_size for file in DATA.rglob("*") if file.is_file())
     print(f"{DATA}: {size:,} bytes in {sum(file.is_file() for file in DATA.rglob('*'))} files")
 

@@ -23,6 +23,7 @@ TOPICS = {
     "kafka-transaction-coordinator": "__transaction_state",
     "kafka-metadata": "__cluster_metadata",
     "kafka-share-coordinator": "__share_group_state",
+    "kafka-storage": "__remote_log_metadata",
     "kafka-clients": None,
 }
 """The topic whose records a jar defines."""
@@ -60,10 +61,11 @@ def jar_messages(jar: Path, topic: str | None) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     with zipfile.ZipFile(jar) as archive:
         for name in sorted(archive.namelist()):
-            if not re.fullmatch(r"common/(message|metadata)/\w+\.json", name):
+            if not re.fullmatch(r"(common/)?(message|metadata)/\w+\.json", name):
                 continue
             definition = json.loads(re.sub(r"^\s*//.*$", "", archive.read(name).decode(), flags=re.MULTILINE))
-            if topic is not None or definition["name"] in EMBEDDED:
+            is_record = topic is not None and definition["type"] != "data"
+            if is_record or definition["name"] in EMBEDDED:
                 found.append(message(definition, topic))
     return found
 

@@ -23,14 +23,18 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
+import brokerless
 import tests.golden
 from brokerless.cli import main
 from brokerless.format import layouts
+from brokerless.internals import state
 
 ROOT = Path(__file__).parents[1]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
 RUN = {"brokerless", "cat", "cp", "echo", "grep", "head", "mkdir", "printf", "sort", "tail", "wc"}
+METADATA_VERSIONS = {27: "4.1", 33: "4.4"}
+"""The newest ``MetadataVersion`` of a release, with which it formats directories."""
 TYPES = {"int8": "i1", "int16": ">i2", "int32": ">i4", "int64": ">i8", "uint32": ">u4"}
 SEPARATOR = "-- the next block --"
 
@@ -261,3 +265,11 @@ def test_all_decisions_are_listed() -> None:
 def test_a_decision_has_a_context_a_choice_and_what_was_rejected(path: Path) -> None:
     assert re.fullmatch(r"\d{4}-[a-z0-9-]+\.md", path.name)
     assert re.findall(r"^## (.*)", path.read_text(), flags=re.MULTILINE) == ["Context", "Choice", "Rejected"]
+
+
+def test_the_demo_says_which_kafka_wrote_its_data() -> None:
+    version = (ROOT / "demo" / "kafka-version").read_text().strip()
+    assert f"that Kafka {version} wrote" in (ROOT / "README.md").read_text()
+    features = state(brokerless.open(ROOT / "demo" / "data").partitions, ["features"])["features"].to_pylist()
+    level = next(each["featureLevel"] for each in features if each["name"] == "metadata.version")
+    assert METADATA_VERSIONS[level] == version.rpartition(".")[0]

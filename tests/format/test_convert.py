@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.format.test_decode import rows
 from tests.golden import Case, broker_data, broker_expected, cases, json_lines, of_type
+from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.oracle import read_logs
 
 from brokerless.errors import UsageError
@@ -149,7 +150,7 @@ def batch_facts(lines: list[Line]) -> list[tuple[Any, ...]]:
     return [tuple(batches[line["batchPosition"]][name] for name in OF_ALL_RECORDS) for line in of_type(lines, "record")]
 
 
-@pytest.mark.parametrize(("version", "targets"), [("3.9.1", OLD), ("4.1.1", NEW)], ids=["3.9.1", "4.1.1"])
+@pytest.mark.parametrize(("version", "targets"), [(OLD_FORMATS, OLD), (NEWEST, NEW)], ids=[OLD_FORMATS, NEWEST])
 def test_kafkas_reader_finds_every_record_of_its_logs_in_every_format_and_codec(
     version: str, targets: list[Target], kafka_jars: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from tests.golden import golden
 from tests.internals.dumps import DECODERS, as_text, decoded_records, dumped_files, dumped_records
 from tests.kafka import jars
 
-from brokerless.internals.records import decode_record
+from brokerless.internals.records import REMOTE_LOG_METADATA, decode_record
 
 DUMPS = sorted(golden().glob("brokers/*/expected/*/*.dump.txt"))
 
@@ -57,6 +58,22 @@ def test_broken_records_are_refused_where_kafka_refuses_them_and_else_decoded_as
     assert refused > 200
 
 
+@pytest.mark.parametrize("mutate", [False, True])
+def test_records_of_tiered_storage_are_decoded_and_refused_as_kafkas_own_converters_do(
+    mutate: bool, kafka_jars: Path, tmp_path: Path
+) -> None:
+    arguments = (str(tmp_path), "20263", "100", str(mutate).lower())
+    done = jars.run("RemoteLogRecords", *arguments, helper=True, sources=jars.HELPERS_OF_4)
+    theirs = list(map(json.loads, jars.check(done).splitlines()))
+    ours = decoded_records(REMOTE_LOG_METADATA, tmp_path / f"{REMOTE_LOG_METADATA}-0" / f"{0:020}.log")
+    refused = 0
+    assert len(ours) == len(theirs) == 400
+    for offset, said in enumerate(theirs):
+        assert as_text((None, ours[offset].payload)) == as_text((None, said)), ours[offset]
+        refused += said is None
+    assert (refused > 40) == mutate
+
+
 @pytest.mark.parametrize(
     ("topic", "key", "value", "kind", "type_"),
     [
@@ -67,6 +84,7 @@ def test_broken_records_are_refused_where_kafka_refuses_them_and_else_decoded_as
         ("__transaction_state", b"\0\0\0\1t", b"\0\x02", "record-version-unknown", "TRANSACTION_LOG"),
         ("__share_group_state", b"\0\x02", b"", "record-type-unknown", None),
         ("__cluster_metadata", None, b"\x01\xe8\x07\0", "record-type-unknown", None),
+        ("__remote_log_metadata", None, b"\x01\x04\0", "record-type-unknown", None),
         ("__cluster_metadata", None, b"\x01\x02\x01\0", "record-version-unknown", "TOPIC_RECORD"),
         ("__cluster_metadata", None, b"\x02\x02\0\0", "record-version-unknown", None),
         ("__cluster_metadata", None, None, "record-unreadable", None),

@@ -103,12 +103,12 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Pa
 
 @pytest.fixture(scope="module")
 def told(loaded: dict[tuple[str, int], Path], kafka_jars: Path) -> dict[Path, list[dict[str, Any]]]:
-    """What Kafka's reader gives for each partition: that of 3.9.1 for the old formats."""
-    from tests.kafka.jars import OLD_FORMATS
+    """What Kafka's reader gives for each partition: that of 3.9 for the old formats."""
+    from tests.kafka.jars import NEWEST, OLD_FORMATS
     from tests.kafka.oracle import read_logs
 
     found: dict[Path, list[dict[str, Any]]] = {}
-    for versions, is_old in (("4.1.1", False), (OLD_FORMATS, True)):
+    for versions, is_old in ((NEWEST, False), (OLD_FORMATS, True)):
         directories = [path for (_, magic), path in loaded.items() if (magic < 2) == is_old]
         for path, lines in read_logs(
             [log for each in directories for log in sorted(each.glob("*/*.log"))], versions

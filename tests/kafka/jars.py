@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.archive import QUICK, archive, quick
 from tests.kafka import programs
 from tests.once import made_once
 
-NEWEST = "4.1.1"
+NEWEST = "4.4.0"
 OLD_FORMATS = "3.9.1"
 """The last minor version whose broker still writes message formats v0 and v1."""
 
@@ -26,16 +27,23 @@ CACHE = Path(os.environ.get("BROKERLESS_KAFKA_CACHE", Path(__file__).parents[2] 
 
 HELPERS = Path(__file__).parent / "java"
 HELPERS_OF_4 = Path(__file__).parent / "java-4"
-"""Programs that only 4.x can run: they use classes that 3.x has in Scala."""
+"""Programs that only the newest version can run: they use what it has in other ways than others."""
+TOOLS = {"4.4.0": "4.3.1"}
+"""Since 4.3, Kafka's dump tool is in a module of its own. Maven Central has none of 4.4: that of 4.3 runs with the
+classes of the broker, by which it decodes."""
+DUMP_TOOLS = ("org.apache.kafka.tools.DumpLogSegments", "kafka.tools.DumpLogSegments")
 MODULES = """\
 <ivy-module version="2.0">
   <info organisation="brokerless" module="kafka-for-tests"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
     <dependency org="org.apache.kafka" name="kafka_2.13" rev="{version}" conf="default->default"/>
-    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
+{tools}    <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
   </dependencies>
 </ivy-module>
+"""
+TOOLS_MODULE = """\
+    <dependency org="org.apache.kafka" name="kafka-tools" rev="{version}" conf="default->master"/>
 """
 
 
@@ -70,7 +78,8 @@ def fetch(version: str, target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=CACHE) as directory:
         scratch = Path(directory)
         modules = scratch / "ivy.xml"
-        modules.write_text(MODULES.format(version=version))
+        tools = TOOLS_MODULE.format(version=TOOLS[version]) if version in TOOLS else ""
+        modules.write_text(MODULES.format(version=version, tools=tools))
         command = [java(), *QUICK, "-cp", str(ivy()), "org.apache.ivy.Main", "-warn", "-cache", str(scratch / "cache")]
         command += ["-ivy", str(modules), "-confs", "default"]
         command += ["-retrieve", str(target / "[artifact]-[revision](-[classifier]).[ext]")]
@@ -118,15 +127,49 @@ def compile_helpers(version: str = NEWEST, sources: Path = HELPERS) -> Path:
     def compile_them(target: Path) -> None:
         path = os.pathsep.join(map(str, jars(version).glob("*.jar")))  # only the launcher of java expands a *
         compiler = [java(), *QUICK, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-cp", path]
-        done = subprocess.run(
-            [*compiler, "-d", str(target), *map(str, files)], capture_output=True, text=True, check=False
-        )
+        with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+            copies = [Path(directory) / file.name for file in files]
+            for file, copy in zip(files, copies, strict=True):
+                copy.write_text(with_imports_of(version, file.read_text()))
+            done = subprocess.run(
+                [*compiler, "-d", str(target), *map(str, copies)], capture_output=True, text=True, check=False
+            )
         if "jdk.compiler not found" in done.stdout + done.stderr:
             raise KafkaUnavailableError(f"{java()} has no compiler; a JDK is needed, not only a runtime")
         if done.returncode != 0:
             raise RuntimeError(f"{sources} does not compile: {done.stderr}")
 
     return made_once(CACHE / "classes" / digest, compile_them)
+
+
+INTERNAL_IMPORT = re.compile(r"(import (?:static )?)(org\.apache\.kafka(?:\.[a-z]+)*)\.(internals?)\.([A-Z]\w*)")
+
+
+def with_imports_of(version: str, program: str) -> str:
+    """A program for the newest Kafka, with the imports of another version: classes that are in a package ``internal``
+    or ``internals`` by now used to be in the one around it (``common.record.MemoryRecords`` of 4.1)."""
+    known = class_files(version)
+
+    def place(match: re.Match[str]) -> str:
+        before, package, internal, name = match.groups()
+        moved = f"{package}.{internal}.{name}".replace(".", "/") + ".class" not in known
+        return f"{before}{package}.{name}" if moved else match[0]
+
+    return INTERNAL_IMPORT.sub(place, program)
+
+
+@functools.cache
+def class_files(version: str) -> frozenset[str]:
+    names: set[str] = set()
+    for jar in jars(version).glob("kafka*.jar"):
+        with zipfile.ZipFile(jar) as archive:
+            names.update(archive.namelist())
+    return frozenset(names)
+
+
+def dump_tool(version: str = NEWEST) -> str:
+    """The main class of Kafka's dump tool."""
+    return next(main for main in DUMP_TOOLS if main.replace(".", "/") + ".class" in class_files(version))
 
 
 def run(

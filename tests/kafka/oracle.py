@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from brokerless.schemas import TIMESTAMP_TYPES
-from tests.kafka.jars import NEWEST, check, run
+from tests.kafka.jars import NEWEST, check, dump_tool, run
 
 
 def read_log(*paths: Path, version: str = NEWEST) -> list[dict[str, Any]]:
@@ -65,4 +65,5 @@ def dump(files: Iterable[Path], *options: str, version: str = NEWEST) -> str:
 
 def run_dump(files: Iterable[Path], *options: str, version: str = NEWEST) -> subprocess.CompletedProcess[bytes]:
     """The same with its exit code, for damaged files."""
-    return run("kafka.tools.DumpLogSegments", "--files", ",".join(map(str, files)), *options, version=version)
+    names = ",".join(map(str, files))
+    return run("Dump", dump_tool(version), names, *options, version=version, helper=True)

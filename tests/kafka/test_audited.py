@@ -75,7 +75,9 @@ def consume(broker: KafkaBroker, topic: str, count: int) -> None:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """Stopped; two transactions were left open, a group has read 7 of 10 records."""
     settings = {
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+        # Not much less than the default: a coordinator that aborts a transaction before its own broker is unfenced
+        # takes the partition for deleted, and writes no marker (4.4.0).
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "6000",
         "transaction.state.log.num.partitions": "2",
     }
     with KafkaBroker(tmp_path_factory.mktemp("audited"), settings) as broker:
@@ -138,7 +140,7 @@ def test_a_broker_then_does_what_was_said(broker: KafkaBroker) -> None:
         broker.wait_for_leaders("lost", 1)
         assert watermarks(broker, "lost") == (0, 0)
         # The coordinator ends the transaction of which it knows, and only that.
-        until(lambda: not said(audit(data), "transaction-ongoing"))
+        until(lambda: {"transaction-ongoing", "transaction-decided"}.isdisjoint(each.kind for each in audit(data)))
     finally:
         broker.stop()
     assert said(audit(data), "transaction-orphaned") == [("orphaned-0", 0)]

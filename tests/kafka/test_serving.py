@@ -21,7 +21,7 @@ from brokerless.log.checkpoints import load_partition_metadata
 from brokerless.log.config import LogConfig
 from brokerless.log.opening import open_log
 from tests.kafka.broker import KafkaBroker
-from tests.kafka.jars import check, run
+from tests.kafka.jars import NEWEST, OLD_FORMATS, check, run
 from tests.kafka.oracle import run_dump
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
 from tests.kafka.written import START, Written, everything
@@ -93,10 +93,13 @@ def files(broker: Serving, topic: str) -> dict[str, bytes]:
 def dump_everything(broker: Serving, *topics: str) -> str:
     """What Kafka's dump tool says of all logs and indexes, where it compares these."""
     paths = [path for topic in topics for path in sorted((broker.log_dir / f"{topic}-0").iterdir())]
-    suffixes = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-    done = run_dump([path for path in paths if path.suffix in suffixes])
-    assert done.returncode == 0, done.stderr
-    return done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+    suffixes = (".log", ".index", ".timeindex", ".snapshot")
+    text = ""
+    for version, chosen in ((NEWEST, suffixes), (OLD_FORMATS, (".txnindex",))):  # 4.3's tool cannot read those of 4.4
+        done = run_dump([path for path in paths if path.suffix in chosen], version=version)
+        assert done.returncode == 0, done.stderr
+        text += done.stdout.decode(errors="replace") + done.stderr.decode(errors="replace")
+    return text
 
 
 def consumed_by_kafka(

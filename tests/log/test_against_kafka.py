@@ -1,4 +1,4 @@
-"""Oracle: Kafka's own ``UnifiedLog`` (4.1.1) does the same to a directory of its own, and the files are compared.
+"""Oracle: Kafka's own ``UnifiedLog`` does the same to a directory of its own, and the files are compared.
 
 What is done is drawn at random, from a fixed seed: appending (several formats and leader epochs, gaps, transactions),
 rolling, cutting off either end, retention, closing and opening again, being killed.

@@ -223,13 +223,16 @@ def test_a_transaction_index_that_does_not_fit_is_made_anew(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("last_offset", [1, 3])
-def test_a_transaction_index_of_an_unknown_version_keeps_kafka_from_starting(tmp_path: Path, last_offset: int) -> None:
+@pytest.mark.parametrize("version", [0x0500, 1, -25613])
+def test_a_transaction_index_of_an_unknown_version_keeps_kafka_from_starting(
+    tmp_path: Path, version: int, last_offset: int
+) -> None:
     partition = written(tmp_path, *THREE)
     entries = np.zeros(2, layouts.TRANSACTION_INDEX_ENTRY)
     entries["last_offset"] = [3, last_offset]
-    entries["version"][1] = 0x0500
+    entries["version"][1] = version
     (partition / f"{2:020}.txnindex").write_bytes(entries.tobytes() + bytes(5))
-    with pytest.raises(UnreadableError, match="entry 1 is of version 5; Kafka refuses to load this log"):
+    with pytest.raises(UnreadableError, match=f"entry 1 is of version {version}; Kafka refuses to load this log"):
         plan(partition, 6, clean=True)
     entries["last_offset"][0] = 1  # at this one Kafka makes the index anew, and does not come to the next
     (partition / f"{2:020}.txnindex").write_bytes(entries.tobytes())

@@ -16,9 +16,9 @@ What Kafka's own topics say: committed offsets and groups (__consumer_offsets), 
 topics, partitions, configs, brokers and more (__cluster_metadata, its log and its snapshots).
 
 It is the state that the records add up to; --history gives the records themselves, decoded as Kafka's dump tool decodes
-them, those of __share_group_state too. A record of a type or version that is not known is told on stderr, and --history
-gives its bytes. What the last records of __cluster_metadata say may not have been committed by the quorum: its files do
-not tell.
+them, those of __share_group_state and __remote_log_metadata too. A record of a type or version that is not known is
+told on stderr, and --history gives its bytes. What the last records of __cluster_metadata say may not have been
+committed by the quorum: its files do not tell.
 
 The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
 """

@@ -3,7 +3,7 @@
 A record either tells all of a thing (``PARTITION_RECORD``) or what changed (``PARTITION_CHANGE_RECORD``). Records of a
 metadata transaction (KIP-868) count once it ends, and never if it is aborted. A log's last records may not have been
 committed by the quorum: the files do not say. Sources: ``MetadataDelta`` and the deltas of its parts,
-``MetadataBatchLoader``, ``PartitionRegistration`` (4.1.1); KIP-630 for snapshots.
+``MetadataBatchLoader``, ``PartitionRegistration`` (4.4.0); KIP-630 for snapshots.
 """
 
 from __future__ import annotations
@@ -168,7 +168,9 @@ def apply(cluster: Cluster, record: InternalRecord) -> None:
 def _apply_to_nodes(cluster: Cluster, type_: str | None, data: Row) -> None:
     match type_:
         case "REGISTER_BROKER_RECORD":
-            cluster.brokers[data["brokerId"]] = _node({"inControlledShutdown": False, "logDirs": [], **data})
+            cluster.brokers[data["brokerId"]] = _node(
+                {"inControlledShutdown": False, "logDirs": [], "cordonedLogDirs": None, **data}
+            )
         case "UNREGISTER_BROKER_RECORD":
             cluster.brokers.pop(data["brokerId"], None)
         case "FENCE_BROKER_RECORD" | "UNFENCE_BROKER_RECORD":
@@ -182,6 +184,8 @@ def _apply_to_nodes(cluster: Cluster, type_: str | None, data: Row) -> None:
                 broker["inControlledShutdown"] = True
             if broker and data.get("logDirs"):
                 broker["logDirs"] = data["logDirs"]
+            if broker and data.get("cordonedLogDirs") is not None:
+                broker["cordonedLogDirs"] = data["cordonedLogDirs"]
         case "REGISTER_CONTROLLER_RECORD":
             cluster.controllers[data["controllerId"]] = _node(data)
         case _:

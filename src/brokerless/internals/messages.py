@@ -2,7 +2,7 @@
 
 What fields a message has is not written here but in ``messages.json``, which a script makes from Kafka's message
 definitions. This module only knows how fields of any type are laid out: plain and flexible versions (KIP-482), tagged
-fields, nullable ones. Values are those of Kafka's generated ``*JsonConverter`` classes (4.1.1): a ``uuid`` is URL-safe
+fields, nullable ones. Values are those of Kafka's generated ``*JsonConverter`` classes (4.4.0): a ``uuid`` is URL-safe
 base64 without padding, ``bytes`` are base64, a tagged field is left out where it has its default.
 
 Bytes are claims here: nothing is allocated by a count before there are bytes to back it, and a message of more than

@@ -1,8 +1,9 @@
 """Records of Kafka's internal topics: key and value -> what Kafka's dump tool shows of them.
 
 Coordinators (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``) begin a key with the record's
-type and a value with its version, each an int16 (``CoordinatorRecordSerde``). KRaft's records have no key, and a value
-that begins with a frame version, type and version as unsigned varints (``MetadataRecordSerde``, KIP-631). Kafka 4.1.1.
+type and a value with its version, each an int16 (``CoordinatorRecordSerde``). Records of KRaft and of tiered storage
+(``__remote_log_metadata``) have no key, and a value that begins with a frame version, type and version as unsigned
+varints (``AbstractApiMessageSerde``, KIP-631, KIP-405). Kafka 4.4.0.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from brokerless.log.names import CLUSTER_METADATA
 CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
-TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, CLUSTER_METADATA)
+REMOTE_LOG_METADATA = "__remote_log_metadata"
+TOPICS = (CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, REMOTE_LOG_METADATA, CLUSTER_METADATA)
 
 _FRAME_VERSION = 1
 _LARGEST_KNOWN_KEY = 512
@@ -31,7 +33,7 @@ class InternalRecord:
     """What a record says. ``type``: such as ``OFFSET_COMMIT`` or ``TOPIC_RECORD``, None if it is not known.
 
     ``key`` and ``payload`` are as Kafka's dump tool prints them: ``{"type": "1", "data": {...}}`` and
-    ``{"version": "4", "data": {...}}``; of KRaft's, ``key`` is None and ``payload`` is
+    ``{"version": "4", "data": {...}}``; of KRaft's and of tiered storage's, ``key`` is None and ``payload`` is
     ``{"type": "TOPIC_RECORD", "version": 0, "data": {...}}``. What cannot be decoded is None, and ``problem`` says why,
     as ``kind`` and ``message`` of a finding. Records with one key may share its object: it is not to be changed.
     """
@@ -56,7 +58,9 @@ Problem = Literal["record-type-unknown", "record-version-unknown", "record-unrea
 
 def decode_record(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
     """What a record of one of :data:`TOPICS` says; never raises for its bytes."""
-    return _decode_metadata(value) if topic == CLUSTER_METADATA else _decode_coordinator(topic, key, value)
+    if topic in (CLUSTER_METADATA, REMOTE_LOG_METADATA):
+        return _decode_metadata(topic, value)
+    return _decode_coordinator(topic, key, value)
 
 
 def _decode_coordinator(topic: str, key: bytes | None, value: bytes | None) -> InternalRecord:
@@ -96,8 +100,8 @@ _known_key = lru_cache(maxsize=1 << 14)(_key)
 """Most records have the key of one before them."""
 
 
-def _decode_metadata(value: bytes | None) -> InternalRecord:
-    known = messages(CLUSTER_METADATA).values
+def _decode_metadata(topic: str, value: bytes | None) -> InternalRecord:
+    known = messages(topic).values
     name = None
     try:
         cursor = Cursor(value or b"")

@@ -130,6 +130,7 @@ STATE = {
             "endPoints": _ENDPOINTS,
             "features": _FEATURES,
             "logDirs": _NAMES,
+            "cordonedLogDirs": _NAMES,
         }
     ),
     "controllers": pa.schema(

@@ -4,7 +4,7 @@ For a partition, the plan is ``log/recovery.py``'s, with Kafka's default setting
 what is cut and deleted, which offsets consumers would lose by that, and which indexes are made anew. For a directory:
 whether a broker starts on it at all, which partitions become stray, and what is begun empty. Nothing is changed.
 
-Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1), and those in ``jobs/restarts``.
+Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1, 4.4.0), and those in ``jobs/restarts``.
 """
 
 from __future__ import annotations

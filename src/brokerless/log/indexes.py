@@ -190,9 +190,9 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
 
 
 def has_unknown_version(entries: NDArray[Any]) -> NDArray[np.bool_]:
-    """Of which entries Kafka does not know the version: it writes two bytes for it, and looks at the first one only
-    (``AbortedTxn.version``, 4.1.1)."""
-    return entries["version"] >= 0x0100
+    """Which entries have a version that Kafka refuses to read (``TransactionIndex.iterable``, 4.4.0). Up to 4.1, it
+    only looked at the first of the two bytes, and took negative versions for known ones."""
+    return entries["version"] != 0
 
 
 def load_offset_index(path: str, base_offset: int, storage_options: StorageOptions | None = None) -> OffsetIndex:

@@ -10,10 +10,9 @@ import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
-import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.common.utils.Utils;
-import org.apache.kafka.server.common.RequestLocal;
 import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.LogAppendInfo;
@@ -22,7 +21,6 @@ import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.RecordValidationException;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
-import org.apache.kafka.storage.internals.log.VerificationGuard;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
@@ -61,8 +59,7 @@ public class AppendAsLeader {
         try {
             MemoryRecords records = MemoryRecords.readableRecords(ByteBuffer.wrap(request.get("buffer").binaryValue()));
             AppendOrigin origin = AppendOrigin.valueOf(request.get("origin").asText().toUpperCase());
-            LogAppendInfo info = log.appendAsLeader(
-                    records, request.get("partitionLeaderEpoch").asInt(), origin, RequestLocal.noCaching(), VerificationGuard.SENTINEL);
+            LogAppendInfo info = log.appendAsLeader(records, request.get("partitionLeaderEpoch").asInt(), origin);
             answer.put("maxTimestamp", info.maxTimestamp());
             answer.put("logAppendTime", info.logAppendTime());
         } catch (Throwable thrown) {

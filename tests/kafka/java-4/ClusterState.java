@@ -12,12 +12,10 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.DescribeFeaturesOptions;
-import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
-import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
@@ -60,8 +58,6 @@ public class ClusterState {
     }
 
     private static void write() throws Exception {
-        admin.updateFeatures(Map.of("share.version", new FeatureUpdate((short) 1, FeatureUpdate.UpgradeType.UPGRADE)),
-            new UpdateFeaturesOptions()).all().get();
         List<NewTopic> topics = List.of(
             new NewTopic("orders", 3, (short) 1).configs(Map.of("retention.ms", "12345", "min.compaction.lag.ms", "77")),
             new NewTopic("payments", 1, (short) 1), new NewTopic("removed", 2, (short) 1).configs(Map.of("segment.ms", "99999")));

@@ -18,9 +18,9 @@ import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
 import org.apache.kafka.common.protocol.ObjectSerializationCache;
-import org.apache.kafka.common.record.FileRecords;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.SimpleRecord;
+import org.apache.kafka.common.record.internal.FileRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.SimpleRecord;
 import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.server.common.ApiMessageAndVersion;
 
@@ -29,7 +29,7 @@ import org.apache.kafka.server.common.ApiMessageAndVersion;
  * DIRECTORY SEED COUNT MUTATE. With MUTATE true, bytes of keys and values are changed, cut off or added.
  */
 public class InternalRecords {
-    private static Random chance;
+    static Random chance;
 
     public static void main(String[] arguments) throws Exception {
         File directory = new File(arguments[0]);
@@ -79,7 +79,7 @@ public class InternalRecords {
     }
 
     /** Sets each field of a part of a message to anything, and back where the message cannot be written then. */
-    private static void fill(Object part, Message whole, short version) {
+    static void fill(Object part, Message whole, short version) {
         try {
             for (Field field : part.getClass().getDeclaredFields()) {
                 String name = field.getName();
@@ -162,7 +162,7 @@ public class InternalRecords {
         return anything;
     }
 
-    private static void write(File directory, List<SimpleRecord> records, boolean mutate) throws Exception {
+    static void write(File directory, List<SimpleRecord> records, boolean mutate) throws Exception {
         directory.mkdirs();
         try (FileRecords file = FileRecords.open(new File(directory, "00000000000000000000.log"))) {
             long offset = 0;
@@ -174,7 +174,7 @@ public class InternalRecords {
         records.clear();
     }
 
-    private static SimpleRecord mutated(SimpleRecord record) {
+    static SimpleRecord mutated(SimpleRecord record) {
         byte[] key = array(record.key()), value = array(record.value());
         if (key != null && chance.nextInt(3) == 0)
             key = mutated(key, 0);
@@ -199,7 +199,7 @@ public class InternalRecords {
         return changed;
     }
 
-    private static byte[] array(ByteBuffer buffer) {
+    static byte[] array(ByteBuffer buffer) {
         if (buffer == null) return null;
         byte[] bytes = new byte[buffer.remaining()];
         buffer.duplicate().get(bytes);

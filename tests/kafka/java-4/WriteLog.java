@@ -13,7 +13,7 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
-import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.LogConfig;
@@ -72,8 +72,11 @@ public class WriteLog {
                 log.deleteOldSegments();
                 now = 0;
             }
-            case "close" -> log.close();
-            case "kill" -> log.closeHandlers();
+            case "close" -> {
+                log.prepareActiveSegmentForClose();
+                log.close();
+            }
+            case "kill" -> {}  // its files are left as they are
             default -> throw new IllegalArgumentException(words[0]);
         }
         if (!words[0].equals("close") && !words[0].equals("kill")) log.updateHighWatermark(log.logEndOffset());

@@ -10,12 +10,12 @@ import org.apache.kafka.common.message.LeaderChangeMessageJsonConverter;
 import org.apache.kafka.common.message.SnapshotFooterRecordJsonConverter;
 import org.apache.kafka.common.message.SnapshotHeaderRecordJsonConverter;
 import org.apache.kafka.common.message.VotersRecordJsonConverter;
-import org.apache.kafka.common.record.ControlRecordType;
-import org.apache.kafka.common.record.ControlRecordUtils;
-import org.apache.kafka.common.record.EndTransactionMarker;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.MemoryRecordsBuilder;
-import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.internal.ControlRecordType;
+import org.apache.kafka.common.record.internal.ControlRecordUtils;
+import org.apache.kafka.common.record.internal.EndTransactionMarker;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.TimestampType;
 
 /**

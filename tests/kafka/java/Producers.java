@@ -16,8 +16,8 @@ import java.util.Optional;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.BatchMetadata;
@@ -68,7 +68,8 @@ public class Producers {
                     state.truncateAndReload(0, end, step.get("now").asLong());
             }
             ObjectNode producers = result.putObject("producers");
-            new TreeMap<>(state.activeProducers()).forEach((id, entry) -> producers.set(id.toString(), producer(entry)));
+            for (Map.Entry<Long, ProducerStateEntry> each : new TreeMap<>(state.activeProducers()).entrySet())
+                producers.set(each.getKey().toString(), producer(each.getValue()));
             state.firstUndecidedOffset().ifPresent(offset -> result.put("unstable", offset));
             result.put("end", state.mapEndOffset());
             out.append(result).append('\n');
@@ -84,7 +85,8 @@ public class Producers {
     }
 
     /** As UnifiedLog does for what a producer or a coordinator sends: all of it or nothing. */
-    static void append(ProducerStateManager state, MemoryRecords records, AppendOrigin origin, ObjectNode result) {
+    static void append(ProducerStateManager state, MemoryRecords records, AppendOrigin origin, ObjectNode result)
+            throws ReflectiveOperationException {
         Map<Long, ProducerAppendInfo> appends = new HashMap<>();
         List<CompletedTxn> completed = new ArrayList<>();
         long end = state.mapEndOffset();
@@ -93,10 +95,12 @@ public class Producers {
             if (!batch.hasProducerId()) continue;
             Optional<ProducerStateEntry> known = state.lastEntry(batch.producerId());
             if (origin == AppendOrigin.CLIENT) {
-                Optional<BatchMetadata> duplicate = known.flatMap(entry -> entry.findDuplicateBatch(batch));
+                Optional<BatchMetadata> duplicate = known.isEmpty() ? Optional.empty()
+                        : Private.call(known.get(), "findDuplicateBatch", RecordBatch.class, batch);
                 if (duplicate.isPresent()) {
-                    result.putArray("duplicate").add(duplicate.get().firstOffset()).add(duplicate.get().lastOffset)
-                            .add(duplicate.get().timestamp);
+                    long lastOffset = Private.field(duplicate.get(), "lastOffset");
+                    long timestamp = Private.field(duplicate.get(), "timestamp");
+                    result.putArray("duplicate").add(duplicate.get().firstOffset()).add(lastOffset).add(timestamp);
                     return;
                 }
             }
@@ -111,25 +115,29 @@ public class Producers {
     }
 
     /** As LogSegment.recover does: batch by batch. */
-    static void recover(ProducerStateManager state, MemoryRecords records, ObjectNode result) {
+    static void recover(ProducerStateManager state, MemoryRecords records, ObjectNode result)
+            throws ReflectiveOperationException {
         for (RecordBatch batch : records.batches()) {
             if (batch.hasProducerId()) {
                 ProducerAppendInfo append = state.prepareUpdate(batch.producerId(), AppendOrigin.REPLICATION);
                 Optional<CompletedTxn> completed = append.append(batch, Optional.empty());
                 state.update(append);
-                completed.ifPresent(each -> complete(state, each, result));
+                if (completed.isPresent()) complete(state, completed.get(), result);
             }
             state.updateMapEndOffset(batch.lastOffset() + 1);
         }
     }
 
-    static void complete(ProducerStateManager state, CompletedTxn completed, ObjectNode result) {
-        result.withArray("completed").addArray().add(completed.producerId).add(completed.firstOffset)
-                .add(completed.lastOffset).add(completed.isAborted).add(state.lastStableOffset(completed));
+    static void complete(ProducerStateManager state, CompletedTxn completed, ObjectNode result)
+            throws ReflectiveOperationException {
+        ArrayNode values = result.withArray("completed").addArray();
+        for (String name : new String[] {"producerId", "firstOffset", "lastOffset"})
+            values.add(Private.<Long>field(completed, name));
+        values.add(Private.<Boolean>field(completed, "isAborted")).add(state.lastStableOffset(completed));
         state.completeTxn(completed);
     }
 
-    static ObjectNode producer(ProducerStateEntry entry) {
+    static ObjectNode producer(ProducerStateEntry entry) throws ReflectiveOperationException {
         ObjectNode node = ReadState.producer(entry);
         node.remove("producerId");
         return node;

@@ -61,7 +61,7 @@ public class ReadState {
     }
 
     /** A producer as its manager keeps it; of each batch, its first and last sequence and offset. */
-    static ObjectNode producer(ProducerStateEntry entry) {
+    static ObjectNode producer(ProducerStateEntry entry) throws ReflectiveOperationException {
         ObjectNode node = JSON.createObjectNode();
         node.put("producerId", entry.producerId());
         node.put("epoch", entry.producerEpoch());
@@ -70,7 +70,8 @@ public class ReadState {
         node.put("txn", entry.currentTxnFirstOffset().orElse(-1));
         ArrayNode batches = node.putArray("batches");
         for (BatchMetadata each : entry.batchMetadata())
-            batches.addArray().add(each.firstSeq()).add(each.lastSeq).add(each.firstOffset()).add(each.lastOffset);
+            batches.addArray().add(each.firstSeq()).add(Private.<Integer>field(each, "lastSeq"))
+                    .add(each.firstOffset()).add(Private.<Long>field(each, "lastOffset"));
         return node;
     }
 }

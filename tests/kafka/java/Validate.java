@@ -12,12 +12,12 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
-import org.apache.kafka.common.record.CompressionType;
-import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.internal.CompressionType;
+import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.requests.ProduceResponse.RecordError;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.PrimitiveRef;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
+import org.apache.kafka.common.utils.internals.PrimitiveRef;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
@@ -78,14 +78,15 @@ public class Validate {
         LogValidator validator = (LogValidator) constructor.newInstance(arguments.toArray());
         LogValidator.ValidationResult result =
                 validator.validateMessagesAndAssignOffsets(offset, new NoMetrics(), BufferSupplier.NO_CACHING);
-        ByteBuffer buffer = result.validatedRecords.buffer().duplicate();
+        ByteBuffer buffer = Private.<MemoryRecords>field(result, "validatedRecords").buffer().duplicate();
         byte[] bytes = new byte[buffer.remaining()];
         buffer.get(bytes);
         answer.put("buffer", bytes);
         answer.put("nextOffset", offset.value);
-        answer.put("maxTimestamp", result.maxTimestampMs);
-        answer.put("inPlace", !result.messageSizeMaybeChanged);
-        answer.put("recordsConverted", result.recordValidationStats.numRecordsConverted());
+        answer.put("maxTimestamp", Private.<Long>field(result, "maxTimestampMs"));
+        answer.put("inPlace", !Private.<Boolean>field(result, "messageSizeMaybeChanged"));
+        Object stats = Private.field(result, "recordValidationStats");
+        answer.put("recordsConverted", Private.<Integer>field(stats, "numRecordsConverted"));
     }
 
     static class NoMetrics implements LogValidator.MetricsRecorder {

@@ -164,7 +164,6 @@ REFUSED: dict[str, Change] = {
 HARMLESS: tuple[Change, ...] = (
     *(write(name, b"") for name in (names.HIGH_WATERMARK_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)),
     remove(names.CLEANER_CHECKPOINT),
-    remove(names.BOOTSTRAP_CHECKPOINT),
     write(names.CLEAN_SHUTDOWN),
     remove("plain-0/leader-epoch-checkpoint"),
     write("plain-0/notes.txt"),

@@ -107,3 +107,19 @@ def test_a_dry_run_beside_a_running_broker_says_so(run: Run, damaged: Path) -> N
         beside = run("audit", "--restart", damaged)
     assert (beside.out, beside.exit_code) == (alone.out, alone.exit_code)
     assert "running" not in alone.err
+
+
+def test_partitions_that_lose_nothing_are_counted_where_there_are_many(run: Run, tmp_path: Path) -> None:
+    for number in range(30):
+        directory = tmp_path / f"quiet-{number}"
+        directory.mkdir()
+        (directory / f"{0:020}.log").write_bytes(b"")
+        (directory / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAAQ")
+    (tmp_path / "quiet-29" / f"{0:020}.log").write_bytes(b"no batch at all, and so it is cut")
+    lines = run("audit", "--restart", tmp_path).lines
+    rows = [line.split()[0] for line in lines if line.startswith("quiet-")]
+    assert len(rows) == 11
+    assert "quiet-29" in rows
+    assert any(line.startswith("... and 19 more partitions that lose nothing") for line in lines)
+    of_partitions = [each for each in run("audit", "--restart", "--json", tmp_path).json if "lostBytes" in each]
+    assert len(of_partitions) == 30

@@ -93,3 +93,44 @@ def test_an_end_with_an_offset_that_the_segment_cannot_have_is_an_error(run: Run
     for offset, kind in ((1 << 32, "truncated-batch"), (1 << 33, "no-batches")):
         path.write_bytes(offset.to_bytes(8, "big") + (500).to_bytes(4, "big") + bytes(4) + b"\2" + bytes(100))
         assert [finding["kind"] for finding in run("verify", "--json", path).json] == [kind]
+
+
+def test_findings_of_one_kind_are_grouped_with_their_count_and_the_last_place(run: Run, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.log" for number in range(20)]
+    for path in paths:
+        path.write_bytes(TEXT)
+    (tmp_path / "x.log").write_bytes(bytes(5))
+    paths.append(tmp_path / "x.log")
+    result = run("verify", *paths)
+    shown = [line for line in result.lines if line.startswith("error ")]
+    assert [line.split(",")[0].split()[-1] for line in shown] == [str(path) for path in paths[:5]]
+    (rest,) = (line for line in result.lines if "more of this kind" in line)
+    assert (
+        rest.strip() == f"... and 15 more of this kind (no-batches), 20 in 20 files; the last: {paths[19]}, position 0"
+    )
+    assert result.lines[-2].startswith("info ")
+    assert result.lines[-1] == "20 errors, 0 warnings"
+    assert len(run("verify", "--json", *paths).json) == 21
+
+
+def test_only_what_is_bad_enough_is_shown_and_quietly_only_the_summary(run: Run) -> None:
+    data = broker_data("unclean")
+    assert [line.split()[0] for line in run("verify", "--min-severity", "error", data).lines] == ["error", "1"]
+    severities = {finding["severity"] for finding in run("verify", "--json", "--min-severity", "warning", data).json}
+    assert severities == {"error", "warning"}
+    result = run("verify", "-q", data)
+    assert (result.exit_code, result.lines) == (1, ["1 error, 1 warning"])
+    result = run("verify", "-q", "--json", data)
+    assert (result.exit_code, result.lines, result.err) == (1, [], "")
+    assert run("verify", "-q", broker_data("clean")).exit_code == 0
+
+
+def test_audit_and_its_dry_run_show_as_little(run: Run) -> None:
+    data = broker_data("unclean")
+    assert len(run("audit", "-q", data).lines) == 1
+    assert all(each["severity"] != "info" for each in run("audit", "--json", "--min-severity", "warning", data).json)
+    every = run("audit", "--restart", data)
+    harmful = run("audit", "--restart", "--min-severity", "error", data)
+    assert len(harmful.lines) < len(every.lines)
+    assert harmful.exit_code == every.exit_code == run("audit", "--restart", "-q", data).exit_code
+    assert run("audit", "--restart", "-q", "--json", data).lines == []

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, Output
-from brokerless.cli.parser import add_max_batch_bytes, add_spark
+from brokerless.cli.parser import add_max_batch_bytes, add_severity, add_spark
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 
@@ -44,6 +44,10 @@ EXAMPLES = """\
 """
 
 
+_SHOWN = 10
+"""Partitions to which a start does no harm that are shown, where there are many more."""
+
+
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--restart", action="store_true", help="what the next start of a broker (4.1) would do: bytes that it cuts, "
@@ -51,6 +55,7 @@ def add_options(parser: ArgumentParser) -> None:
     )  # fmt: skip
     add_spark(parser)
     add_max_batch_bytes(parser)
+    add_severity(parser)
 
 
 def run(options: Namespace) -> int:
@@ -78,10 +83,14 @@ def _audit(
     from brokerless.format.compression import DEFAULT_LIMIT
     from brokerless.jobs.audit import audit_directory, audit_partitions
     from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
+    from brokerless.views.findings import is_at_least
+
+    def shown(findings: Iterable[Finding]) -> list[Finding]:
+        return [each for each in findings if not options.quiet and is_at_least(each, options.min_severity)]
 
     def tell(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
         """For programs, and damage to people too."""
-        for finding in findings:
+        for finding in shown(findings):
             output.objects([finding_row(finding, audit)])
             if finding.severity != "info":
                 output.say(str(finding))
@@ -110,10 +119,15 @@ def _audit(
         tell(of_directory, None)
         return
     sections = [(audit.path, audit.findings, audit.left_out) for audit in audits] + [(log.path, of_directory, {})]
+    if options.quiet:
+        output.line(verdict(found))
+        return
     for line in partition_lines(audits):
         output.line(line)
     for title, findings, left_out in sections:
-        for line in finding_lines(title, findings, left_out):
+        kinds = {each.kind for each in shown(findings)}
+        left_out = {kind: count for kind, count in left_out.items() if kind in kinds}
+        for line in finding_lines(title, shown(findings), left_out):
             output.line(line)
     output.line(f"\n{verdict(found)}")
 
@@ -136,9 +150,9 @@ def _restart(logs: list[Log], options: Namespace, output: Output, counts: Counte
         if directory is None:
             continue
         counts["changed"] += bool(directory.refused) if not is_whole else not directory.is_harmless
-        if options.json:
+        if options.json and _is_shown(directory.is_harmless, options):
             output.objects([directory_row(directory)])
-        else:
+        elif not options.json and _is_shown(directory.is_harmless, options):
             for line in directory_lines(directory, {each.paths.path for each in chosen}):
                 output.line(line)
 
@@ -154,6 +168,7 @@ def _restart_partitions(
     from brokerless.jobs.audits.notes import running_broker
     from brokerless.jobs.restart import Restart, plan_restart
     from brokerless.views.restart import detail_lines, partition_lines, row
+    from brokerless.views.table import count_of
 
     running = running_broker(notes)
     if running is not None:
@@ -170,12 +185,27 @@ def _restart_partitions(
             else:
                 restarts.append(restart)
                 counts["info" if restart.is_harmless else "changed"] += 1
-                if options.json:
+                if options.json and _is_shown(restart.is_harmless, options):
                     output.objects([row(restart)])
             done(partition.paths.size)
-    if not options.json:
-        for line in partition_lines(restarts):
+    if options.quiet and not options.json:
+        changed = sum(not restart.is_harmless for restart in restarts)
+        output.line(f"{count_of(len(restarts), 'partition')}, {changed:,} of them changed")
+    elif not options.json:
+        harmless = [number for number, each in enumerate(restarts) if each.is_harmless]
+        first = set(harmless[: _SHOWN if len(harmless) > 2 * _SHOWN else None] if _is_shown(True, options) else ())
+        alike = [restarts[number] for number in harmless if first and number not in first]
+        shown = [each for number, each in enumerate(restarts) if not each.is_harmless or number in first]
+        for line in partition_lines(shown):
             output.line(line)
-        for restart in restarts:
+        if alike:
+            rebuilt = sum(len(each.rebuilt) for each in alike)
+            output.line(f"... and {len(alike):,} more partitions that lose nothing; indexes rebuilt: {rebuilt:,}")
+        for restart in shown:
             for line in detail_lines(restart):
                 output.line(line)
+
+
+def _is_shown(is_harmless: bool, options: Namespace) -> bool:
+    """What a start does no harm to is worth knowing, no more; all else is an error."""
+    return not options.quiet and not (is_harmless and options.min_severity != "info")

@@ -46,15 +46,13 @@ class Output:
         for value in values:
             self.line(dumps(value))
 
-    def found(self, finding: Finding, as_json: bool) -> None:
+    def found(self, finding: Finding, show: bool) -> None:
         """A finding that is itself what was asked for; for programs as JSON, and then damage is told to people too."""
         if finding.severity == "error":
             self.exit_code = max(self.exit_code, FINDINGS)
-        if as_json:
+        if show:
             self.objects([finding.as_dict()])
             self._tell(finding)
-        else:
-            self.line(f"{finding.severity:7}  {show_name(str(finding))}")
 
     def damage(self, finding: Finding) -> None:
         """A damaged place, told after what could be read before it. An error changes the exit code, and so does a

@@ -106,6 +106,17 @@ def add_max_batch_bytes(parser: ArgumentParser) -> None:
     )
 
 
+def add_severity(parser: ArgumentParser) -> None:
+    """The options of those commands that give findings."""
+    parser.add_argument(
+        "--min-severity",
+        choices=("info", "warning", "error"),
+        default="info",
+        help="show what is as bad as this, or worse (info); the exit code and the summary count all",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="only the summary; with --json only the exit code")
+
+
 def add_segment_bytes(parser: ArgumentParser) -> None:
     """The option of those commands that write logs."""
     parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")

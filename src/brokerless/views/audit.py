@@ -11,12 +11,9 @@ from brokerless.errors import Finding
 from brokerless.jobs.audit import PartitionAudit
 from brokerless.jobs.audits.advice import ADVICE
 from brokerless.printable import show_name
+from brokerless.views.findings import SEVERITIES, SHOWN
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times
-
-SHOWN = 5
-"""Findings of one kind that are shown of one partition."""
-SEVERITIES = ("error", "warning", "info")
 
 _COLUMNS = ("partition", "segments", "batches", "records", "size", "offsets", "from", "to", "format", "verdict")
 _RIGHT = ("segments", "batches", "records", "size")

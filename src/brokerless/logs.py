@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,7 +18,7 @@ from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import PartitionState
-from brokerless.log.storage import StorageOptions, open_file
+from brokerless.log.storage import StorageOptions
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 
 if TYPE_CHECKING:
@@ -155,25 +155,26 @@ class Partition:
         for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`. ``done`` as in
         :meth:`records`.
         """
+        from brokerless.log.live_segments import open_segments
         from brokerless.log.read_progress import ReadProgress
-        from brokerless.log.segment import check_checksums, open_segments, scan, scan_headers, within_log
+        from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
         from brokerless.tables import Source, chunk_batches, project
 
         schema = project(BATCHES, columns)
         check = "isValid" in schema.names
         progress = ReadProgress(self.paths, done)
         report = on_damage or raise_errors
-        for segment, file in open_segments(self.paths, report, None, self.storage_options):
-            source = Source(segment.log.path, self.topic, self.partition)
-            told = report if segment is self.segment_paths[-1] else within_log(report)
-            for chunk in (scan if check else scan_headers)(file, told):
+        for each in open_segments(self.paths, report, storage_options=self.storage_options):
+            source = Source(each.file.path, self.topic, self.partition)
+            told = report if each.is_last else within_log(report)
+            for chunk in (scan if check else scan_headers)(each.file, told, each.start):
                 wrong: list[Finding] = []
-                valid = check_checksums(chunk, segment.log.path, wrong.append) if check else None
+                valid = check_checksums(chunk, each.file.path, wrong.append) if check else None
                 yield from chunk_batches(chunk, source, schema, valid)
                 if on_damage is not None:
                     for finding in wrong:
                         on_damage(finding)
-                progress.reach(segment.log.path, chunk.base + int(chunk.batches.ends[-1]))
+                progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
         progress.finish()
 
     def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
@@ -188,22 +189,37 @@ class Partition:
         ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it, that is
         raised.
         """
+        from brokerless.log.live_segments import open_segments
         from brokerless.log.summary import summarize
         from brokerless.tables import Source, segment_row
 
-        for finding in self.paths.findings:
-            (on_damage or raise_errors)(finding)
-        for segment in self.paths.segments:
-            try:
-                with open_file(segment.log.path, self.storage_options) as file:
-                    source = Source(segment.log.path, self.topic, self.partition)
-                    row = segment_row(segment, source, summarize(file, on_damage or raise_errors))
-            except UnreadableError as error:
-                if on_unreadable is None:
-                    raise
-                on_unreadable(error)
+        report = on_damage or raise_errors
+
+        def unreadable(error: UnreadableError) -> None:
+            if on_unreadable is None:
+                raise error
+            on_unreadable(error)
+
+        def tell(finding: Finding) -> None:
+            if finding.kind == "unreadable-file":
+                unreadable(UnreadableError(str(finding)))
             else:
-                yield row
+                report(finding)
+
+        for finding in self.paths.findings:
+            report(finding)
+        try:
+            for each in open_segments(replace(self.paths, findings=()), tell, storage_options=self.storage_options):
+                source = Source(each.file.path, self.topic, self.partition)
+                try:
+                    row = segment_row(each.segment, source, summarize(each.file, report))
+                except UnreadableError as error:
+                    unreadable(error)
+                    continue
+                if not each.start:  # else its records were in segments that have had their rows
+                    yield row
+        except UnreadableError as error:
+            unreadable(error)
 
     def transactions(self) -> pa.Table:
         """One row for each transaction, in the order in which they ended (schema :data:`schemas.TRANSACTIONS`)."""
@@ -277,16 +293,20 @@ class Partition:
     @cached_property
     def end_offset(self) -> int | None:
         """The offset after the last one in the log, by the last segment's headers; None without a segment."""
+        from brokerless.log.live_segments import open_listed, with_current_listing
         from brokerless.log.seek import last_offset
 
-        for segment in reversed(self.paths.segments):
-            with open_file(segment.log.path, self.storage_options) as file:
-                last = last_offset(file, segment, self.storage_options)
-            if last is not None:
-                return last + 1
-            if segment.base_offset:
-                return segment.base_offset
-        return self.start_offset
+        def end_of(paths: PartitionPath) -> int | None:
+            for segment in reversed(paths.segments):
+                with open_listed(segment, segment is paths.segments[-1], self.storage_options) as file:
+                    last = last_offset(file, segment, self.storage_options)
+                if last is not None:
+                    return last + 1
+                if segment.base_offset:
+                    return segment.base_offset
+            return self.start_offset
+
+        return with_current_listing(self.paths, end_of, self.storage_options)
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,12 @@ from brokerless.jobs.audits.sequences import Sequences
 from brokerless.jobs.audits.timestamps import Timestamps
 from brokerless.jobs.audits.transactions import OpenTransaction, Transactions
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run
-from brokerless.jobs.verify import Seen, check_indexes, check_notes, verify_file
+from brokerless.jobs.verify import Seen, check_indexes, check_notes, of_unchanged, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
-from brokerless.log.segment import Chunk, graded_within_log, open_segments
+from brokerless.log.live_segments import open_segments
+from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.summary import Summary, add_chunk
 from brokerless.log.topic_ids import topic_id_of
@@ -271,18 +272,22 @@ def _findings(
     yield from check_names(partition)
     last_offset: int | None = None
     unreadable: list[Finding] = []
-    for segment, file in open_segments(replace(partition, findings=()), unreadable.append, None, storage_options):
-        is_last = segment is partition.segments[-1]
-        if names.parse_segment_file(segment.log.name) is not None:
+    told = replace(partition, findings=())
+    for each in open_segments(told, unreadable.append, storage_options=storage_options):
+        segment = each.segment
+        if names.parse_segment_file(segment.log.name) is not None and not each.start:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = Seen(segment.base_offset, last_offset, watch=follower.watch)
-        yield from _graded(verify_file(file, seen, limit, done), is_last, partition.state == "live")
+        findings = verify_file(each.file, seen, limit, done, each.start)
+        yield from _graded(findings, each.is_last, partition.state == "live")
         last_offset = seen.last_offset
+        if each.start:  # it has taken the place of several, and what is beside it is about all of them
+            continue
         yield from _missing_indexes(segment, is_partition)
-        for finding in check_indexes(segment, seen, file, is_last, storage_options):
+        for finding in check_indexes(each, seen, storage_options):
             if finding.kind != "index-not-trimmed" or finding.severity != "info":  # which is as it should be
                 yield finding
-        yield from follower.transactions.at_segment_end(segment, is_partition)
+        yield from of_unchanged(segment, follower.transactions.at_segment_end(segment, is_partition), storage_options)
     yield from unreadable
     for snapshot in partition.snapshots:
         try:

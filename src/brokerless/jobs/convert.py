@@ -33,9 +33,10 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import PartitionPath
 from brokerless.log.epochs import Epochs, epochs_of
+from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.partition import damage_finding, transactions_of
-from brokerless.log.segment import Report, check_checksums, open_segments, scan
-from brokerless.log.storage import Entry, File, StorageOptions, full_path
+from brokerless.log.segment import Report, check_checksums, scan
+from brokerless.log.storage import Entry, StorageOptions, full_path
 from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.transactions import Transactions
 
@@ -177,8 +178,11 @@ def plan(
 
 def inputs_of(source: PartitionPath) -> list[Entry]:
     """The files of a partition that are read."""
-    found = [segment.log for segment in source.segments]
-    return found + [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
+    return [segment.log for segment in source.segments] + _companions(source)
+
+
+def _companions(source: PartitionPath) -> list[Entry]:
+    return [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
 
 
 def convert(
@@ -290,25 +294,27 @@ class _Reading:
         """Of all files that were read, if they are to be hashed and are not damaged."""
         if not self._task.notes or self.damages:
             return
-        for entry in inputs_of(self._task.source):
-            yield self._notes.get(entry.path) or note_file(entry, self._task.storage_options)
+        yield from self._notes.values()
+        for entry in _companions(self._task.source):
+            yield note_file(entry, self._task.storage_options)
 
     def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
         source, options = self._task.source, self._task.storage_options
-        for segment, file in open_segments(source, self.tell, None, options):
-            hashing = Hashing(file) if self._task.notes else None
-            yield from self._of_file(file, converter, hashing, done)
+        for each in open_segments(source, self.tell, storage_options=options):
+            hashing = Hashing(each.file) if self._task.notes else None
+            yield from self._of_file(each, converter, hashing, done)
             if self.damages:
                 return
             if hashing is not None:
-                self._notes[segment.log.path] = hashing.finish(segment.log)
+                self._notes[each.file.path] = hashing.finish(each.segment.log)
         for piece in converter.flush():
             yield piece.buffer
 
     def _of_file(
-        self, file: File, converter: Converter, hashing: Hashing | None, done: Done
+        self, opened: OpenSegment, converter: Converter, hashing: Hashing | None, done: Done
     ) -> Iterator[NDArray[np.uint8]]:
-        for chunk in scan(file, self.tell):
+        file = opened.file
+        for chunk in scan(file, self.tell, opened.start):
             if hashing is not None:
                 hashing.add(chunk)
             check_checksums(chunk, file.path, self.tell)
@@ -330,7 +336,7 @@ class _Reading:
         if self._transactions is None:
             return batches
         aborted = self._transactions.aborted(batches)
-        stable = self._transactions.last_stable_offset
+        stable = self._transactions.decided_until
         undecided = np.zeros(len(batches), np.bool_) if stable is None else batches.last_offset >= stable
         if not (aborted | undecided).any():
             return batches

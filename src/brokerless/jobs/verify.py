@@ -27,10 +27,13 @@ from brokerless.log.index_checks import (
     check_transaction_index,
 )
 from brokerless.log.indexes import load_offset_index, load_time_index, load_transaction_index
+from brokerless.log.live_segments import OpenSegment, is_unchanged, open_segments
 from brokerless.log.order import not_above
 from brokerless.log.partition import damage_finding, transactions_of
-from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, open_segments, scan
-from brokerless.log.storage import File, StorageOptions
+from brokerless.log.ranges import Range
+from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, scan
+from brokerless.log.storage import File, StorageOptions, exists
+from brokerless.log.transactions import Transaction
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
 """Is shown each chunk with those batches whose checksums are right, and its file's path; says what it makes of them."""
@@ -67,9 +70,11 @@ def verify_segment(
     what was in this one. ``done`` is called with the bytes that were read. Raises as :func:`verify_partition`."""
     unreadable: list[Finding] = []
     alone = replace(partition, findings=())
-    for _, file in open_segments(alone, unreadable.append, [segment], storage_options):
-        yield from verify_file(file, seen, limit, done)
-        yield from check_indexes(segment, seen, file, segment is partition.segments[-1], storage_options)
+    after = next((each.base_offset for each in partition.segments if each.base_offset > segment.base_offset), None)
+    for each in open_segments(alone, unreadable.append, Range(segment.base_offset, after), storage_options):
+        yield from verify_file(each.file, seen, limit, done, each.start)
+        if not each.start:
+            yield from check_indexes(each, seen, storage_options)
     yield from unreadable
 
 
@@ -87,9 +92,11 @@ def verify_file(
     seen: Seen | None = None,
     limit: int = DEFAULT_LIMIT,
     done: Callable[[int], object] = lambda _: None,
+    start: int = 0,
 ) -> Iterator[Finding]:
-    """The findings of one log file, by position. ``done`` is called with the bytes that were read."""
-    start, is_reached = 0, True
+    """The findings of one log file from ``start`` (bytes) on, where a batch begins, by position. ``done`` is called
+    with the bytes that were read."""
+    is_reached = True
     while True:
         findings: list[Finding] = []
         end = start
@@ -145,10 +152,26 @@ def _soften(is_reached: bool, findings: list[Finding]) -> Iterator[Finding]:
         yield finding if is_reached or finding.severity != "error" else replace(finding, severity="warning")
 
 
-def check_indexes(
+def check_indexes(opened: OpenSegment, seen: Seen, storage_options: StorageOptions | None) -> Iterator[Finding]:
+    """A segment's offset and time index against its log, of which ``seen`` has seen all."""
+    segment, file = opened.segment, opened.file
+    yield from of_unchanged(
+        segment, _compare_indexes(segment, seen, file, opened.is_last, storage_options), storage_options
+    )
+
+
+def of_unchanged(
+    segment: SegmentPaths, findings: Iterable[Finding], storage_options: StorageOptions | None
+) -> list[Finding]:
+    """Findings of a segment's indexes; none where a broker has changed or replaced its log since it was listed, as the
+    indexes are then not those of what was read."""
+    found = list(findings)
+    return found if not found or is_unchanged(segment, storage_options) else []
+
+
+def _compare_indexes(
     segment: SegmentPaths, seen: Seen, file: File, is_last: bool, storage_options: StorageOptions | None
 ) -> Iterator[Finding]:
-    """A segment's offset and time index against its log, of which ``seen`` has seen all."""
     batches = seen.batches(file)
     if segment.offset_index is not None:
         offset_index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
@@ -171,21 +194,27 @@ def _check_transaction_indexes(partition: PartitionPath, storage_options: Storag
     for segment, following in zip_longest(partition.segments, partition.segments[1:]):
         end = 1 << 63 if following is None else following.base_offset
         own = [each for each in aborted if segment.base_offset <= each.last_offset < end]
-        index = None
-        path = segment.log.path.removesuffix(".log") + ".txnindex"
-        if segment.transaction_index is not None:
-            path = segment.transaction_index.path
-            index = load_transaction_index(path, segment.base_offset, storage_options)
-            yield from index.findings
-        if (partition.topic is None and index is None) or not is_whole:
+        if (partition.topic is None and segment.transaction_index is None) or not is_whole:
             continue  # a lone file has no companions to miss, and a log that is being cut ends no transaction
-        yield from check_transaction_index(
-            index,
-            path,
-            np.array([each.producer_id for each in own], np.int64),
-            np.array([-1 if each.first_offset is None else each.first_offset for each in own], np.int64),
-            np.array([each.last_offset for each in own], np.int64),
-        )
+        yield from of_unchanged(segment, _compare_transaction_index(segment, own, storage_options), storage_options)
+
+
+def _compare_transaction_index(
+    segment: SegmentPaths, aborted: list[Transaction], storage_options: StorageOptions | None
+) -> Iterator[Finding]:
+    index = None
+    path = segment.log.path.removesuffix(".log") + ".txnindex"
+    if segment.transaction_index is not None:
+        path = segment.transaction_index.path
+        index = load_transaction_index(path, segment.base_offset, storage_options)
+        yield from index.findings
+    yield from check_transaction_index(
+        index,
+        path,
+        np.array([each.producer_id for each in aborted], np.int64),
+        np.array([-1 if each.first_offset is None else each.first_offset for each in aborted], np.int64),
+        np.array([each.last_offset for each in aborted], np.int64),
+    )
 
 
 def check_notes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
@@ -195,7 +224,9 @@ def check_notes(partition: PartitionPath, storage_options: StorageOptions | None
     if partition.partition_metadata is not None:
         yield from load_partition_metadata(partition.partition_metadata.path, storage_options).findings
     for snapshot in partition.producer_snapshots:
-        yield from load_producer_snapshot(snapshot.path, storage_options).findings
+        findings = load_producer_snapshot(snapshot.path, storage_options).findings
+        if findings and exists(snapshot.path, storage_options):  # a broker may have removed it
+            yield from findings
 
 
 @dataclass

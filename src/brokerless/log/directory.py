@@ -6,6 +6,7 @@ described beside it: leftovers of a compaction or deletion that a stop cut short
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -28,6 +29,8 @@ from brokerless.log.storage import (
 
 _TRIES = 100
 """How often a log directory is listed again, each time because another commit ended meanwhile."""
+_SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
+"""How often, and after how many seconds, a partition is listed again while files change places in it."""
 
 WHAT_TO_GIVE = (
     "give a .log file, a partition's directory (such as orders-0), or a log directory that holds such directories"
@@ -139,7 +142,7 @@ def _resolve_directory(
         entry.name: entry for entry in entries if not entry.is_directory and names.is_log_directory_file(entry.name)
     }
     if not files:
-        own = describe_partition(path, entries)
+        own = describe_partition(path, _settled(path, entries, storage_options))
         if own.segments or own.snapshots or own.leftovers:
             above = parent_directory(path)
             hidden = {} if above is None else _uncommitted(above, (), storage_options)
@@ -222,6 +225,42 @@ def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
     )
 
 
+def _settled(path: str, entries: list[Entry], storage_options: StorageOptions | None) -> list[Entry]:
+    """What is in a partition's directory, where a broker may be replacing segments.
+
+    A listing is not of one moment: a file that gets its name meanwhile may be missing in it. While there are signs of
+    such work, the directory is listed again, until two listings are alike and no finished compaction waits for its
+    place, which takes a broker some milliseconds."""
+    if is_remote(path):
+        return entries
+    for _ in range(_SETTLE_TRIES):
+        if not any(_is_passing(entry) for entry in entries):
+            break
+        again = list_directory(path, storage_options)
+        is_settled = _live_names(again) == _live_names(entries) and not _awaited(again)
+        entries = again
+        if is_settled:
+            break
+        time.sleep(_SETTLE_PAUSE_S)
+    return entries
+
+
+def _is_passing(entry: Entry) -> bool:
+    file = names.parse_segment_file(entry.name)
+    return file is not None and file.state in ("cleaned", "swap", "deleted")
+
+
+def _live_names(entries: Sequence[Entry]) -> set[str]:
+    files = ((entry.name, names.parse_segment_file(entry.name)) for entry in entries)
+    return {name for name, file in files if file is not None and file.state == "live"}
+
+
+def _awaited(entries: Sequence[Entry]) -> set[str]:
+    """The names that a compaction's output is about to get."""
+    swaps = {entry.name.removesuffix(".swap") for entry in entries if entry.name.endswith(".swap")}
+    return swaps - {entry.name for entry in entries}
+
+
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
     """What names alone tell about a partition's directory; nothing of it keeps the segments from being read."""
     yield from partition.findings
@@ -297,7 +336,7 @@ def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
 
 def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> PartitionPath:
     try:
-        entries = list_directory(entry.path, storage_options)
+        entries = _settled(entry.path, list_directory(entry.path, storage_options), storage_options)
     except UnreadableError as error:
         named = names.parse_partition_directory(entry.name)
         assert named is not None

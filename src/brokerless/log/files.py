@@ -33,14 +33,18 @@ _EMPTY: NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
 class LocalFile:
     """A local file, read by ``pread``: nothing of it is mapped, so that a broker that cuts it back does no harm.
 
-    ``size`` is fixed at opening. What :meth:`read` gives is a copy of its own and stays what it is; its memory is used
-    again when nobody refers to it any more.
+    ``size`` (bytes), ``modified`` (ms since the epoch) and ``identity`` (the inode's number) are those at opening. What
+    :meth:`read` gives is a copy of its own and stays what it is; its memory is used again when nobody refers to it any
+    more.
     """
 
     def __init__(self, path: str, descriptor: int) -> None:
         self.path = path
         self.descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
+        status = os.fstat(descriptor)
+        self.size = status.st_size
+        self.modified: int | None = status.st_mtime_ns // 1_000_000
+        self.identity: int | str | None = status.st_ino
         self._lock = threading.Lock()
         self._rooms: list[tuple[memoryview, weakref.ref[NDArray[np.uint8]]]] = []
 
@@ -128,11 +132,14 @@ class LocalFile:
 
 
 class RemoteFile:
-    """A file of an fsspec file system, read by ranges and not cached. ``size`` is fixed at opening."""
+    """A file of an fsspec file system, read by ranges and not cached. ``size`` (bytes) and ``identity`` (an object's
+    ETag) are those at opening."""
 
-    def __init__(self, path: str, handle: Any, size: int, file_system: Any) -> None:
+    def __init__(self, path: str, handle: Any, size: int, file_system: Any, identity: int | str | None = None) -> None:
         self.path = path
         self.size = size
+        self.modified: int | None = None
+        self.identity = identity
         self._handle = handle
         self._file_system = file_system  # an archive's one closes the archive when nobody needs it any more
         self._lock = threading.Lock()

@@ -14,9 +14,10 @@ from brokerless.format.batches import Batches
 from brokerless.log import names
 from brokerless.log.checkpoints import noted_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.live_segments import open_listed
 from brokerless.log.seek import last_offset
 from brokerless.log.segment import ignore, scan_headers
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.storage import File, StorageOptions
 
 
 def shows_compaction(batches: Batches) -> bool:
@@ -52,7 +53,7 @@ def _is_compacted(
         return True
     for segment in segments:
         before = segment.base_offset
-        with open_file(segment.log.path, storage_options) as file:
+        with open_listed(segment, segment is partition.segments[-1], storage_options) as file:
             for chunk in scan_headers(file, ignore):
                 batches = chunk.batches
                 ends = np.concatenate([[before], batches.last_offset + 1])

@@ -17,10 +17,11 @@ from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoded, Decoder
 from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import open_segments
 from brokerless.log.order import all_misplaced
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_offset
-from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, open_segments, scan, within_log
+from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
 from brokerless.log.storage import File, StorageOptions
 from brokerless.log.transactions import Transactions, find_transactions
 
@@ -57,13 +58,11 @@ def read_partition(
     partition: PartitionPath, reading: Reading, report: Report, storage_options: StorageOptions | None = None
 ) -> Iterator[Piece]:
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
-    segments = reading.range.segments(partition.segments)
-    for segment, file in open_segments(partition, report, segments, storage_options):
-        start = 0
+    for each in open_segments(partition, report, reading.range, storage_options):
+        start = each.start
         if reading.range.start_offset is not None:
-            start = position_of_offset(file, segment, reading.range.start_offset, storage_options)
-        is_last = segment is partition.segments[-1]
-        yield from read_file(file, reading, report if is_last else within_log(report), start)
+            start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset, storage_options))
+        yield from read_file(each.file, reading, report if each.is_last else within_log(report), start)
 
 
 def read_file(file: File, reading: Reading, report: Report, start: int = 0, end: int | None = None) -> Iterator[Piece]:
@@ -112,8 +111,8 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
 
 
 def stable_range(reading: Reading) -> Range:
-    """The range that is asked for, and with read_committed nothing from the last stable offset on."""
-    stable = None if reading.transactions is None else reading.transactions.last_stable_offset
+    """The range that is asked for, and with read_committed nothing that is not decided."""
+    stable = None if reading.transactions is None else reading.transactions.decided_until
     if stable is None:
         return reading.range
     return reading.range.narrow(Range(end_offset=stable))
@@ -144,10 +143,16 @@ def transactions_of(
 ) -> Transactions:
     """The transactions of a partition's whole log. Damaged data and markers of transactions are reported: without its
     marker, a transaction looks open, and what is after it unstable; so does a file that became shorter meanwhile."""
+    end_offset = 0
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
-        for _, file in open_segments(partition, ignore, None, storage_options):
-            for chunk in scan(file, lambda finding: report(finding) if finding.kind == SHRUNK else None):
-                yield file.path, chunk
+        nonlocal end_offset
+        for each in open_segments(partition, ignore, storage_options=storage_options):
+            told: Report = lambda finding: report(finding) if finding.kind == SHRUNK else None  # noqa: E731
+            for chunk in scan(each.file, told, each.start):
+                end_offset = max(end_offset, int(chunk.batches.last_offset.max()) + 1)
+                yield each.file.path, chunk
 
-    return find_transactions(chunks(), report)
+    transactions = find_transactions(chunks(), report)
+    transactions.end_offset = end_offset
+    return transactions

@@ -14,7 +14,8 @@ from brokerless.format import layouts
 from brokerless.format.batches import Stop, checksums_match, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
-from brokerless.log.segment import WINDOW, Report, ignore, open_segments, scan_headers
+from brokerless.log.live_segments import open_segments
+from brokerless.log.segment import WINDOW, Report, ignore, scan_headers
 from brokerless.log.storage import File, StorageOptions
 
 _LARGEST = 1 << 20
@@ -116,8 +117,9 @@ def offset_for_timestamp(
     As ``KafkaConsumer.offsetsForTimes``; found through the time index where there is a sound one, and the largest
     timestamps of batch headers.
     """
-    for segment, file in open_segments(partition, ignore, None, storage_options):
-        found = _first_since(file, _start_for_timestamp(file, segment, timestamp, storage_options), timestamp)
+    for each in open_segments(partition, ignore, storage_options=storage_options):
+        start = max(each.start, _start_for_timestamp(each.file, each.segment, timestamp, storage_options))
+        found = _first_since(each.file, start, timestamp)
         if found is not None:
             return found
     return None

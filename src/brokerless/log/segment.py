@@ -7,19 +7,18 @@ that, this is a finding. Whatever is odd is told to ``report`` as a finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UnreadableError
+from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
-from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.headers import header_reader, without_cut_header
 from brokerless.log.names import parse_segment_file
-from brokerless.log.storage import File, LocalFile, StorageOptions, open_file
+from brokerless.log.storage import File, LocalFile
 
 Report = Callable[[Finding], None]
 
@@ -178,30 +177,6 @@ def _too_large(file: File, position: int, size: int) -> Finding:
     text = "a batch larger than what is read at once; it was passed over"
     found, limit = f"{size} bytes", f"at most {LARGEST_WINDOW} bytes"
     return Finding("error", "limit-exceeded", file.path, position, None, text, limit, found)
-
-
-def open_segments(
-    partition: PartitionPath,
-    report: Report,
-    segments: Sequence[SegmentPaths] | None = None,
-    storage_options: StorageOptions | None = None,
-) -> Iterator[tuple[SegmentPaths, File]]:
-    """Each segment with its log, opened; all of the partition's unless told which. What cannot be opened is reported
-    and passed over; raises :class:`UnreadableError` only if it is the very path that was asked for."""
-    for finding in partition.findings:
-        report(finding)
-    for segment in partition.segments if segments is None else segments:
-        path = segment.log.path
-        try:
-            file = open_file(path, storage_options)
-        except UnreadableError as error:
-            if path == partition.path:
-                raise
-            reason = str(error).removeprefix(f"{path}: ")
-            report(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
-            continue
-        with file:
-            yield segment, file
 
 
 def graded_within_log(finding: Finding) -> Finding:

@@ -29,13 +29,15 @@ _FILE_URL = re.compile(r"file:(//)?(?=/)")
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One file or directory in a directory. ``path`` is the directory's path as it was given, joined with ``name``;
-    ``size`` in bytes (None for directories and what cannot be asked), ``modified`` in ms since the epoch, if known."""
+    ``size`` in bytes (None for directories and what cannot be asked), ``modified`` in ms since the epoch, if known.
+    ``identity``: the inode number of a local file, the ETag of an object, where there is one."""
 
     name: str
     path: str
     is_directory: bool
     size: int | None = None
     modified: int | None = None
+    identity: int | str | None = None
 
 
 def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
@@ -51,7 +53,8 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             if info["size"] is None:
                 raise OSError("the storage does not say how large the file is")
-            return RemoteFile(path, fs.open(inner, "rb", cache_type="none"), int(info["size"]), fs)
+            handle = fs.open(inner, "rb", cache_type="none")
+            return RemoteFile(path, handle, int(info["size"]), fs, info.get("ETag"))
     with unreadable(path, OSError, ValueError):
         # A pipe without a writer would keep a blocking open waiting for ever.
         descriptor = os.open(local(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -94,7 +97,8 @@ def list_directory(path: str, storage_options: StorageOptions | None = None) -> 
             if str(info["name"]).strip("/") == str(inner).strip("/"):
                 continue  # object stores list the marker of the "directory" itself
             directory = info["type"] == "directory"
-            entries.append(Entry(name, join(path, name), directory, None if directory else info["size"]))
+            size = None if directory else info["size"]
+            entries.append(Entry(name, join(path, name), directory, size, identity=info.get("ETag")))
         return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -194,7 +198,7 @@ def _local_entry(directory: str, each: os.DirEntry[str]) -> Entry:
         return Entry(each.name, path, is_directory=False)
     is_a_directory = stat.S_ISDIR(status.st_mode)
     size = None if is_a_directory else status.st_size
-    return Entry(each.name, path, is_a_directory, size, status.st_mtime_ns // 1_000_000)
+    return Entry(each.name, path, is_a_directory, size, status.st_mtime_ns // 1_000_000, status.st_ino)
 
 
 def file_system(path: str, storage_options: StorageOptions | None) -> tuple[Any, Any]:

@@ -19,10 +19,11 @@ import numpy as np
 from brokerless.format import layouts
 from brokerless.format.batches import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import Range
 from brokerless.log.seek import first_position, last_indexed
 from brokerless.log.segment import Chunk, Report, ignore, scan_headers
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.storage import File, StorageOptions
 from brokerless.log.transactions import Transactions, follow
 
 
@@ -51,12 +52,13 @@ class Tail:
 def look(paths: PartitionPath, before: Tail | None = None, storage_options: StorageOptions | None = None) -> Tail:
     """Where the log ends. ``before``: what the last look gave. The partition must have a segment.
 
-    Raises :class:`UnreadableError` if the last segment cannot be opened.
+    Raises :class:`UnreadableError` if the last segment cannot be opened, as :class:`ReplacedError` if it is not what
+    was listed.
     """
     active = paths.segments[-1]
     if before is not None and _is_as_it_was(before, active):
         return before
-    with open_file(active.log.path, storage_options) as file:
+    with open_listed(active, True, storage_options) as file:
         start = Tail(active.base_offset, active.base_offset)
         if before is not None and before.base_offset == active.base_offset and _holds(before, file):
             start = before
@@ -90,7 +92,7 @@ def look_committed(
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         for segment in Range(start_offset=first).segments(paths.segments):
-            with open_file(segment.log.path, storage_options) as file:
+            with open_listed(segment, segment is paths.segments[-1], storage_options) as file:
                 start, end = 0, now.position if segment.base_offset == now.base_offset else None
                 if held is not None and segment.base_offset == held.base_offset:
                     start = held.position
@@ -114,7 +116,7 @@ def _held(paths: PartitionPath, before: Tail, storage_options: StorageOptions | 
     """``before``, if the batch that was the last one then is still in its place."""
     for segment in paths.segments:
         if segment.base_offset == before.base_offset:
-            with open_file(segment.log.path, storage_options) as file:
+            with open_listed(segment, segment is paths.segments[-1], storage_options) as file:
                 return before if _holds(before, file) else None
     return None
 

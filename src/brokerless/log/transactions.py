@@ -45,10 +45,12 @@ class Transaction:
 
 @dataclass
 class Transactions:
-    """All transactions of a log, in the order in which they ended; the open ones last."""
+    """All transactions of a log, in the order in which they ended; the open ones last. ``end_offset``: where the log
+    ended, of which they are all; None if that is not known. Of what was appended since, nothing is known."""
 
     ended: list[Transaction] = field(default_factory=list[Transaction])
     open: dict[int, Transaction] = field(default_factory=dict[int, Transaction])
+    end_offset: int | None = None
     _spans: dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]] | None = None
 
     @property
@@ -59,6 +61,12 @@ class Transactions:
     def last_stable_offset(self) -> int | None:
         """The first offset of the earliest open transaction; None without one, when all of the log is stable."""
         return min((each.first_offset for each in self.open.values() if each.first_offset is not None), default=None)
+
+    @property
+    def decided_until(self) -> int | None:
+        """The offset before which all is decided: the last stable offset, or else where the log ended, if known."""
+        stable = self.last_stable_offset
+        return self.end_offset if stable is None else stable
 
     def aborted(self, batches: Batches) -> NDArray[np.bool_]:
         """Which batches are data of an aborted transaction: bool, shape ``(n,)``."""

@@ -21,9 +21,9 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.holes import missing_behind
+from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.ranges import Range, Span
 from brokerless.log.seek import end_position, first_position
-from brokerless.log.segment import open_segments
 from brokerless.log.storage import File
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.logs import Partition
@@ -31,7 +31,7 @@ from brokerless.spark.find import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import begin_of, compact, first_since, tasks_of, teller, timestamp_of
 from brokerless.spark.positions import Positions
-from brokerless.spark.splits import Split, cut, split_bytes
+from brokerless.spark.splits import Split, cut, first_batch, split_bytes
 
 Partitions = dict[TopicPartition, Partition]
 Segments = dict[int, int | None]
@@ -85,11 +85,17 @@ class Follower:
 
     def _again(self, work: Callable[[bool], _Result]) -> _Result:
         """Does what may meet files that are gone since they were listed, and so with a new listing once more."""
-        for _ in range(2):
+        others = 0
+        for _ in range(_TRIES):
             try:
                 return work(False)
+            except ReplacedError:
+                pass
             except UnreadableError:
-                time.sleep(_PAUSE)
+                others += 1
+                if others == 2:
+                    break
+            time.sleep(_PAUSE)
         return work(True)
 
     def _list(self, must_be_there: bool = False) -> Partitions:
@@ -98,13 +104,15 @@ class Follower:
             found = self._named(must_be_there)
             if any(self._listed.get(each, {}).keys() != _segments(one).keys() for each, one in found.items()):
                 again = self._named(must_be_there)
-                found = {each: _up_to(one, again[each]) for each, one in found.items() if each in again}
-            swaps = [entry.path for one in found.values() for entry in one.paths.leftovers if _is_swap(entry.path)]
-            if not swaps and (attempt or not any(self._has_gaps(each, one) for each, one in found.items())):
+                pairs = [(each, one, again[each]) for each, one in found.items() if each in again]
+                if not all(_newest(one) in _segments(two) for _, one, two in pairs):
+                    continue  # compaction has put the newest into another: where the log ends is not known by this
+                found = {each: _up_to(one, two) for each, one, two in pairs}
+            if attempt or not any(self._has_gaps(each, one) for each, one in found.items()):
                 break
-            if attempt == _TRIES - 1:
-                self._lose(f"{swaps[0]}: a compaction did not come to its end, and what it replaces may be missing")
             time.sleep(_PAUSE)
+        for entry in (entry for one in found.values() for entry in one.paths.leftovers if _is_swap(entry.path)):
+            self._lose(f"{entry.path}: a compaction did not come to its end, and what it replaces may be missing")
         self._listed = {each: _segments(one) for each, one in found.items()}
         return found
 
@@ -258,7 +266,7 @@ class Follower:
             transactions = self._look(each, partition, begin, True).transactions
         segments = bounds.segments(partition.segment_paths)
         following = {one.base_offset: two for one, two in pairwise(partition.segment_paths)}
-        for segment, file in open_segments(replace(partition.paths, findings=()), tell, segments, storage):
+        for segment, file in self._open(partition, segments, tell):
             base, behind = segment.base_offset, following.get(segment.base_offset)
             next_base = None if behind is None else behind.base_offset
             first = first_position(file, segment, begin, storage) if begin > base else 0
@@ -279,7 +287,27 @@ class Follower:
                     cost=end - first,
                     span=Span(begin, after, first),
                     is_followed=behind is not None,
+                    directory=partition.path,
+                    offsets=bounds.narrow(Range(base, next_base)),
+                    first=first_batch(file, first),
                 )
+
+    def _open(
+        self, partition: Partition, segments: tuple[SegmentPaths, ...], tell: Callable[[Finding], None]
+    ) -> Iterator[tuple[SegmentPaths, File]]:
+        """Segments with their logs, as they were listed; those that cannot be opened are told."""
+        for segment in segments:
+            path, is_last = segment.log.path, segment is partition.segment_paths[-1]
+            try:
+                file = open_listed(segment, is_last, self.options.storage or None)
+            except ReplacedError:
+                raise
+            except UnreadableError as error:
+                reason = str(error).removeprefix(f"{path}: ")
+                tell(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+                continue
+            with file:
+                yield segment, file
 
     def _check_whole(self, partition: Partition, segment: SegmentPaths, behind: SegmentPaths, file: File) -> None:
         """A backup is filled in another order, or goes on: what is passed over would not be read later."""
@@ -317,6 +345,10 @@ def _up_to(listed: Partition, again: Partition) -> Partition:
     newest = listed.segment_paths[-1].base_offset
     segments = tuple(each for each in again.segment_paths if each.base_offset <= newest)
     return Partition(replace(again.paths, segments=segments or again.segment_paths), again.storage_options)
+
+
+def _newest(partition: Partition) -> int:
+    return partition.segment_paths[-1].base_offset
 
 
 def _is_swap(path: str) -> bool:

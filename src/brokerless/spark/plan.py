@@ -16,8 +16,9 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.checkpoints import log_start_offset
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.segment import open_segments
 from brokerless.logs import Partition
 from brokerless.spark.find import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
@@ -67,9 +68,11 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
         ranges = [(each, _range(each, options)) for each in chosen]
         pairs = [(each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None]
         size = split_bytes(options, sum(segment.size for each, _ in pairs for segment in each.segment_paths))
-        splits = [
-            one for each, own in pairs for one in _splits(each, own, options, pushed, size, teller(each, options, told))
-        ]
+        splits: list[Split] = []
+        for each, own in pairs:
+            found_splits, told_here = _current_splits(each, own, options, pushed, size)
+            splits += found_splits
+            told += told_here
     if pushed.files is not None:
         told = [each for each in told if each.findings[0].file in pushed.files]
     told = [each for each in told if pushed.have(each)]
@@ -103,8 +106,28 @@ def _leave_out_unreadable(partition: Partition, options: Options, tell: Callable
         for finding in partition.paths.findings:
             tell(finding)
         return partition
-    segments = tuple(each for each, _ in open_segments(partition.paths, tell, None, partition.storage_options))
-    return Partition(replace(partition.paths, segments=segments), partition.storage_options)
+    storage = partition.storage_options
+
+    def leave_out(paths: PartitionPath) -> Partition:
+        there: list[SegmentPaths] = []
+        findings = list(paths.findings)
+        for segment in paths.segments:
+            try:
+                open_listed(segment, segment is paths.segments[-1], storage).close()
+            except ReplacedError:
+                raise
+            except UnreadableError as error:
+                if segment.log.path == paths.path:
+                    raise
+                path, reason = segment.log.path, str(error).removeprefix(f"{segment.log.path}: ")
+                findings.append(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+            else:
+                there.append(segment)
+        for finding in findings:
+            tell(finding)
+        return Partition(replace(paths, segments=tuple(there)), storage)
+
+    return with_current_listing(partition.paths, leave_out, storage)
 
 
 def _range(partition: Partition, options: Options) -> Range | None:
@@ -172,6 +195,18 @@ def _whole(partition: Partition) -> Split:
     return Split(partition.topic, partition.partition, None, partition.paths, cost=cost)
 
 
+def _current_splits(
+    partition: Partition, wanted: Range, options: Options, pushed: Pushed, size: int
+) -> tuple[list[Split], list[Split]]:
+    """The splits of a partition, and those for what planning met, which a broker may change while it is planned."""
+
+    def work(paths: PartitionPath) -> tuple[list[Split], list[Split]]:
+        now, told = Partition(paths, partition.storage_options), list[Split]()
+        return list(_splits(now, wanted, options, pushed, size, teller(now, options, told))), told
+
+    return with_current_listing(partition.paths, work, partition.storage_options)
+
+
 def _splits(
     partition: Partition,
     wanted: Range,
@@ -187,6 +222,7 @@ def _splits(
         from brokerless.log.partition import transactions_of
 
         transactions = transactions_of(partition.paths, storage, found.append)
+        wanted = wanted.narrow(Range(end_offset=transactions.end_offset))
         for finding in found:
             tell(finding)
     segments = partition.segment_paths
@@ -205,6 +241,8 @@ def _splits(
             cost=segment.size,
             findings=tuple(each for each in found if each.file == segment.log.path),
             is_followed=after is not None,
+            directory=partition.path,
+            offsets=Range(segment.base_offset, after),
         )
         if options.table == "segments":
             yield whole

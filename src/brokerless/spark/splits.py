@@ -11,11 +11,14 @@ from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import Finding
+from brokerless.format import layouts
+from brokerless.format.batches import Batches, read_headers
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index
+from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.segment import Chunk, ignore, scan_headers
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.storage import File, StorageOptions
 
 if TYPE_CHECKING:
     from brokerless.log.transactions import Transactions
@@ -34,6 +37,10 @@ class Split:
     what planning met: without a segment or paths they are to be told; with them, they were told elsewhere.
     ``span``: which batches all of these are parts of, if those outside of it are damage. ``is_followed``: whether the
     log goes on in another segment, so that one that ends within a batch is damaged.
+
+    A broker may replace the file before it is read. ``segment.log`` and ``first`` (base offset and checksum of the
+    batch at ``start``, where that is not 0) tell whether it is still the one that was planned; if not, ``offsets``
+    are read of what is in ``directory``, the partition's, by then.
     """
 
     topic: str | None
@@ -48,6 +55,9 @@ class Split:
     findings: tuple[Finding, ...] = ()
     span: Span | None = None
     is_followed: bool = False
+    directory: str = ""
+    offsets: Range = EVERYTHING
+    first: tuple[int, int] | None = None
 
 
 class Task(InputPartition):
@@ -77,18 +87,49 @@ def cut(whole: Split, size: int, max_records: int | None, storage: StorageOption
     from brokerless.log.seek import position_of_offset
 
     assert whole.segment is not None
-    with open_file(whole.segment.log.path, storage) as file:
+    with open_listed(whole.segment, not whole.is_followed, storage) as file:
         start, end = whole.start, file.size if whole.end is None else min(whole.end, file.size)
         if not start and whole.bounds.start_offset is not None:
             start = position_of_offset(file, whole.segment, whole.bounds.start_offset, storage)
-        for first, after in _byte_ranges(file, whole.segment, start, end, size, storage):
+        ranges = _byte_ranges(file, whole.segment, start, end, size, storage)
+        if not ranges:
+            return
+        firsts = [whole.offsets.start_offset, *(_first_at(file, first) for first, _ in ranges[1:])]
+        for (first, after), offset, next_offset in zip(ranges, firsts, [*firsts[1:], None], strict=True):
             if whole.span is None and _is_behind(file, first, whole.bounds):
                 return
-            part = replace(whole, start=first, end=whole.end if after >= end else after, cost=after - first)
+            part = replace(
+                whole,
+                start=first,
+                end=whole.end if after >= end else after,
+                cost=after - first,
+                offsets=whole.offsets.narrow(Range(offset, next_offset)),
+                first=first_batch(file, first),
+            )
             if max_records is None:
                 yield part
             else:
                 yield from _cut_by_offsets(file, part, max_records)
+
+
+def first_batch(file: File, position: int) -> tuple[int, int] | None:
+    """Base offset and checksum of the batch at ``position`` (bytes); None at a file's beginning, which its name tells,
+    and where there is no batch."""
+    batch = _header_at(file, position) if position else None
+    return None if batch is None else (int(batch.entry_offset[0]), int(batch.checksum[0]))
+
+
+def _first_at(file: File, position: int) -> int | None:
+    """The first offset of the batch at ``position`` (bytes)."""
+    batch = _header_at(file, position)
+    if batch is not None and batch.is_wrapper[0]:
+        return next((_first_offset(chunk) for chunk in scan_headers(file, ignore, position, position + 1)), None)
+    return None if batch is None else int(batch.entry_offset[0])
+
+
+def _header_at(file: File, position: int) -> Batches | None:
+    head = file.read(position, layouts.BATCH_V2_SIZE)
+    return None if len(head) < layouts.HEADER_SIZE_UP_TO_MAGIC else read_headers(head, np.zeros(1, np.int64))
 
 
 def _byte_ranges(
@@ -150,11 +191,14 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
         first = max(int(firsts[row]), part.bounds.start_offset or 0)
         if part.bounds.end_offset is not None and first >= part.bounds.end_offset:
             if part.span is not None:  # offsets that cannot be here, which is told where they are read
-                yield replace(part, start=int(positions[row]))
+                at, offsets = int(positions[row]), part.offsets.narrow(Range(int(firsts[row])))
+                yield replace(part, start=at, offsets=offsets, first=first_batch(file, at))
             return
         after = max(row + 1, int(np.searchsorted(lasts, first + most, side="left")))
         end = part.end if after >= rows else int(positions[after])
-        piece = replace(part, start=int(positions[row]), end=end)
+        offsets = part.offsets.narrow(Range(int(firsts[row]), None if after >= rows else int(firsts[after])))
+        at = int(positions[row])
+        piece = replace(part, start=at, end=end, offsets=offsets, first=first_batch(file, at))
         last = int(lasts[after - 1])
         if last - first < most:
             yield piece

@@ -11,7 +11,6 @@ Spark runs a reader in one process of its own for each query. Up to 4.1 it asks 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -19,17 +18,14 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from brokerless.errors import BrokerlessError, UnreadableError, UsageError
-from brokerless.log.storage import exists
+from brokerless.errors import BrokerlessError, UsageError
 from brokerless.spark.columns import Columns
 from brokerless.spark.options import Options, TopicPartition
 from brokerless.spark.positions import AsJson, from_json, to_json
 
 if TYPE_CHECKING:
     from brokerless.spark.follow import Follower
-    from brokerless.spark.splits import Split, Task
-
-_log = logging.getLogger(__name__)
+    from brokerless.spark.splits import Task
 
 
 def stream_reader(options: Options, columns: Columns) -> DataSourceStreamReader:
@@ -65,23 +61,11 @@ class Reader(DataSourceStreamReader):
         from brokerless.spark.read import read_split
 
         for split in cast("Task", partition).splits:
-            try:
-                yield from read_split(split, self.options, self.columns)
-            except UnreadableError as error:
-                self._lose(split, error)
+            yield from read_split(split, self.options, self.columns)
         keep_what_is_loaded()
 
     def commit(self, end: dict[str, Any]) -> None:
         self.follower.forget(from_json(end))
-
-    def _lose(self, split: Split, error: UnreadableError) -> None:
-        """A segment that is gone since the micro-batch was planned."""
-        path = "" if split.segment is None else split.segment.log.path
-        if not path or exists(path, self.options.storage or None):
-            raise error
-        if self.options.fail_on_data_loss:
-            raise UnreadableError(f"{error}; with failOnDataLoss=false the query goes on with what is there")
-        _log.warning("%s; the query goes on with what is there", error)
 
 
 class RefusingReader(DataSourceStreamReader):

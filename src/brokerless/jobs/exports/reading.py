@@ -16,11 +16,12 @@ from brokerless.format.batches import Batches, read_headers
 from brokerless.jobs.exports.files import SCHEMA
 from brokerless.jobs.exports.manifest import Offsets
 from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import open_segments
 from brokerless.log.order import misplaced, not_above
 from brokerless.log.partition import Piece, Reading, read_partition
 from brokerless.log.ranges import Range
 from brokerless.log.seek import position_of_offset
-from brokerless.log.segment import SHRUNK, Chunk, ignore, open_segments, scan, scan_headers
+from brokerless.log.segment import SHRUNK, Chunk, ignore, scan, scan_headers
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.transactions import Transactions, find_transactions
 from brokerless.tables import record_batches
@@ -103,11 +104,12 @@ class Records:
     def _check_beginnings(self) -> None:
         """Files that do not begin where their names say, of which reading a range may never see a batch."""
         last_of = {one.base_offset: two.base_offset - 1 for one, two in pairwise(self.source.segments)}
-        for segment, file in open_segments(self.source, ignore, None, self.storage_options):
+        for each in open_segments(self.source, ignore, Range(self.start, self.end), self.storage_options):
+            file = each.file
             chunk = next(scan_headers(file, ignore), None)
-            if chunk is None:
+            if chunk is None or each.start:
                 continue
-            base, first = segment.base_offset, int(chunk.batches.entry_offset[0])
+            base, first = each.segment.base_offset, int(chunk.batches.entry_offset[0])
             last = last_of.get(base)
             if first < base or (last is not None and first > last):
                 text = (
@@ -135,8 +137,8 @@ class Records:
 
     def _tell(self, finding: Finding) -> None:
         is_cut = finding.kind == "truncated-batch"
-        if is_cut and self.is_live and finding.file == self.source.segments[-1].log.path:
-            return  # a broker may be about to write the rest
+        if is_cut and self.is_live and finding.severity != "error":
+            return  # where the log ends, a broker may be about to write the rest
         self.findings.append(finding)
         if finding.kind in NOT_PASSED:
             raise NotReadableError
@@ -245,12 +247,12 @@ class Records:
         behind it is open, whatever a broker has written meanwhile."""
 
         def chunks() -> Iterator[tuple[str, Chunk]]:
-            segments = Range(self.start, self.end).segments(self.source.segments)
-            for segment, file in open_segments(self.source, ignore, segments, self.storage_options):
-                for chunk in scan(file, ignore, position_of_offset(file, segment, self.start, self.storage_options)):
+            for each in open_segments(self.source, ignore, Range(self.start, self.end), self.storage_options):
+                start = position_of_offset(each.file, each.segment, self.start, self.storage_options)
+                for chunk in scan(each.file, ignore, max(start, each.start)):
                     rows = (chunk.batches.last_offset >= self.start) & (chunk.batches.entry_offset < self.end)
                     if rows.any():
-                        yield file.path, chunk.take(rows)
+                        yield each.file.path, chunk.take(rows)
 
         def note(finding: Finding) -> None:
             pending[finding.file, finding.position] = finding

@@ -1,0 +1,187 @@
+"""Opens a partition's segments one after the other, while a broker may replace them or delete them.
+
+The cleaner writes what is left of some segments into one file, renames these segments to ``.deleted``, and gives the
+new file the name of the first (``LocalLog.replaceSegments``, 4.1.1). Retention renames segments to ``.deleted``, too.
+Such a file goes a minute later (``file.delete.delay.ms``). So a name that was listed may lead to another file, with
+other batches at other positions, or nowhere.
+
+Each file is therefore compared with its listing when it is opened. One that has another name by now is read under that.
+Where it is gone, the partition is listed again, and reading goes on at the offset that comes next. An open file does
+not change, whatever becomes of its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
+from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.segment import Report, ignore
+from brokerless.log.storage import Entry, File, StorageOptions, is_remote, open_file
+
+TRIES, PAUSE_S = 20, 0.05
+"""How often a partition is listed again, and how long after the last time, while its files change."""
+_DELETED = ".deleted"
+
+Result = TypeVar("Result")
+
+
+class ReplacedError(UnreadableError):
+    """A file is not there any more, or another one has its name, since the partition was listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """A segment with its log. ``start`` (bytes): batches before it were in segments that came before this one.
+    ``is_last``: whether the log ends in it."""
+
+    segment: SegmentPaths
+    file: File
+    is_last: bool
+    start: int = 0
+
+
+def open_segments(
+    partition: PartitionPath,
+    report: Report,
+    selected: Range = EVERYTHING,
+    storage_options: StorageOptions | None = None,
+) -> Iterator[OpenSegment]:
+    """The segments that hold the selected offsets, in order, each until the next is taken. What cannot be opened is
+    reported and passed over; raises :class:`UnreadableError` only if it is the very path that was asked for.
+
+    Every batch comes once, and every batch comes that the log still has when it is its turn. Offsets that were deleted
+    in the meantime are reported (``deleted-meanwhile``, a warning): a consumer that is as far has lost them as well.
+    """
+    for finding in partition.findings:
+        report(finding)
+    segments = list(selected.segments(partition.segments))
+    next_offset, tries = -1, 0
+    while segments:
+        segment, is_last = segments[0], segments[0] is partition.segments[-1]
+        path = segment.log.path
+        try:
+            if path == partition.path or tries == TRIES:
+                file = open_file(path, storage_options)
+            else:
+                file = open_listed(segment, is_last, storage_options)
+        except ReplacedError:
+            if tries:
+                time.sleep(PAUSE_S)
+            tries, next_offset = tries + 1, max(next_offset, segment.base_offset)
+            again = list_again(partition, report, storage_options)
+            if again is None or segment.log in (each.log for each in again.segments):
+                tries = TRIES  # nothing changes here any more: a link that leads nowhere, say
+                continue
+            partition = again
+            segments = list(selected.narrow(Range(next_offset)).segments(partition.segments))
+            _report_deleted(partition, segments, next_offset, report)
+            continue
+        except UnreadableError as error:
+            if path == partition.path:
+                raise
+            reason = str(error).removeprefix(f"{path}: ")
+            report(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+        else:
+            with file:
+                yield OpenSegment(segment, file, is_last, _start(file, segment, next_offset, storage_options))
+        tries = 0
+        del segments[0]
+
+
+def open_listed(segment: SegmentPaths, is_last: bool, storage_options: StorageOptions | None = None) -> File:
+    """The log of a segment, if it is the file that was listed; its path is the listed one, whatever it is called now.
+
+    ``is_last``: it may have grown. Raises :class:`ReplacedError` where it is another file, or none, and
+    :class:`UnreadableError` where it cannot be opened.
+    """
+    log = segment.log
+    for path in (log.path, log.path + _DELETED):
+        try:
+            file = open_file(path, storage_options)
+        except UnreadableError as error:
+            if log.size is None or not isinstance(error.__cause__, FileNotFoundError):
+                raise  # a link that leads nowhere was listed without a size
+            continue
+        if is_listed(file, log, is_last):
+            file.path = log.path
+            return file
+        file.close()
+    raise ReplacedError(f"{log.path}: this is not there any more, or another file has its name, since it was listed")
+
+
+def is_listed(file: File, listed: Entry, is_last: bool) -> bool:
+    """Whether a file is the one that was listed, by what the storage says of both. ``is_last``: it may have grown."""
+    if is_remote(listed.path):
+        if listed.identity is not None and file.identity is not None:
+            return listed.identity == file.identity
+        return listed.size is None or listed.size == file.size
+    if listed.size == file.size and listed.modified in (None, file.modified):
+        return True  # not by its inode as well: some file systems make those up
+    return is_last and listed.identity in (None, file.identity) and file.size >= (listed.size or 0)
+
+
+def is_unchanged(segment: SegmentPaths, storage_options: StorageOptions | None = None) -> bool:
+    """Whether a segment's log is what it was when it was listed, and has its name; else what lies beside it may be of
+    other batches."""
+    try:
+        with open_file(segment.log.path, storage_options) as file:
+            return is_listed(file, segment.log, is_last=False)
+    except UnreadableError:
+        return False
+
+
+def list_again(
+    partition: PartitionPath, report: Report, storage_options: StorageOptions | None = None
+) -> PartitionPath | None:
+    """What is in a partition's directory now; None if that is gone, or cannot be listed."""
+    try:
+        found = resolve(partition.path, storage_options=storage_options).partitions
+    except UnreadableError:
+        return None
+    if len(found) != 1 or not found[0].segments:
+        return None
+    for finding in found[0].findings:
+        if finding not in partition.findings:
+            report(finding)
+    return found[0]
+
+
+def with_current_listing(
+    partition: PartitionPath, work: Callable[[PartitionPath], Result], storage_options: StorageOptions | None = None
+) -> Result:
+    """What ``work`` makes of a partition; where it raises :class:`ReplacedError`, of the partition listed again."""
+    for _ in range(TRIES):
+        try:
+            return work(partition)
+        except ReplacedError:
+            again = list_again(partition, ignore, storage_options)
+            if again is None:
+                raise
+            partition = again
+            time.sleep(PAUSE_S)
+    return work(partition)
+
+
+def _start(file: File, segment: SegmentPaths, next_offset: int, storage_options: StorageOptions | None) -> int:
+    if next_offset <= segment.base_offset:
+        return 0
+    from brokerless.log.seek import first_position
+
+    return first_position(file, segment, next_offset, storage_options)
+
+
+def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next_offset: int, report: Report) -> None:
+    first = partition.segments[0].base_offset
+    if segments and segments[0].base_offset == first > next_offset:
+        text = "these offsets were deleted while the log was read; reading goes on where it begins by now"
+        found = f"{first}"
+        report(
+            Finding(
+                "warning", "deleted-meanwhile", partition.path, None, next_offset, text, f"offset {next_offset}", found
+            )
+        )

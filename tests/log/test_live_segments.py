@@ -1,6 +1,7 @@
 """A log is read while its files are replaced and deleted, at every moment at which that can be: no offset comes twice,
 in another order, or not at all if the log still has it at the end."""
 
+# ruff: noqa: F811 - a fixture of another directory
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -145,7 +146,7 @@ def test_jobs_find_nothing_wrong(
     changes: list[Change],
     force: Callable[..., None],
     tmp_path: Path,
-    run: Run,  # noqa: F811
+    run: Run,
 ) -> None:
     path = write_log(tmp_path / "t-0")
     force(path, at, changes)
@@ -162,7 +163,7 @@ def test_cat_and_batches_go_on_where_files_were_replaced(
     changes: list[Change],
     force: Callable[..., None],
     tmp_path: Path,
-    run: Run,  # noqa: F811
+    run: Run,
 ) -> None:
     path = write_log(tmp_path / "t-0")
     force(path, at, changes)

@@ -58,7 +58,7 @@ def carved(path, told, parquet):
 
     with tempfile.TemporaryDirectory() as to:
         carving = Carving(path, output_directory(to), LogConfig(), parquet=parquet)
-        return sum(each.records for each in carve(carving, 0, told.append))
+        return sum(each.records for each in carve([carving], told.append))
 
 for path in sys.argv[2:]:
     for how in sys.argv[1].split(","):

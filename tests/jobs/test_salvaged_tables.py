@@ -142,14 +142,14 @@ def test_batches_are_carved_into_tables(tmp_path: Path) -> None:
     path.write_bytes(image)
     logs = Carving(str(path), output_directory(tmp_path / "logs"), LogConfig())
     tables = replace(logs, directory=output_directory(tmp_path / "tables"), parquet=True)
-    expected = list(carve(logs, 0, pytest.fail))
-    found = list(carve(tables, 0, pytest.fail))
+    expected = list(carve([logs], pytest.fail))
+    found = list(carve([tables], pytest.fail))
     assert [replace(each, carving=logs, files=()) for each in found] == expected
     assert of_tables(tmp_path / "tables") == of_log(tmp_path / "logs", {})
     assert [file for each in found for file in each.files] == sorted(
         str(each.relative_to(tmp_path / "tables")) for each in (tmp_path / "tables").rglob("*.parquet")
     )
-    again = list(carve(replace(tables, dry_run=True, directory=output_directory(tmp_path / "dry")), 0, pytest.fail))
+    again = list(carve([replace(tables, dry_run=True, directory=output_directory(tmp_path / "dry"))], pytest.fail))
     assert [each.records for each in again] == [each.records for each in found]
     assert not (tmp_path / "dry").exists()
 

@@ -36,18 +36,18 @@ def test_what_is_written_is_synced_before_it_has_its_name_and_the_directory_afte
 ) -> None:
     path = tmp_path / "meta.properties"
     steps: list[str] = []
-    sync, replace = os.fsync, Path.replace
+    sync, replace = os.fsync, os.replace
 
     def synced(descriptor: int) -> None:
         sync(descriptor)
         steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
 
-    def replaced(source: Path, target: Any) -> Path:
-        steps.append(f"rename {source.name} {Path(target).name}")
-        return replace(source, target)
+    def replaced(source: str, target: str, **directories: int) -> None:
+        steps.append(f"rename {source} {target}")
+        replace(source, target, **directories)
 
     monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(os, "replace", replaced)
     write_file(path, b"version=1\n")
     assert steps == [
         "sync meta.properties.tmp",
@@ -61,10 +61,10 @@ def test_until_the_rename_the_old_file_is_there(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "leader-epoch-checkpoint"
     path.write_bytes(b"old")
 
-    def crash(*_: Any) -> None:
+    def crash(*_: Any, **directories: int) -> None:
         raise Crash
 
-    monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[step], crash)
+    monkeypatch.setattr(os, step, crash)
     with pytest.raises(Crash):
         write_file(path, b"new")
     assert path.read_bytes() == b"old"

@@ -177,3 +177,14 @@ def test_other_tables_are_written_with_nulls_names_and_milliseconds() -> None:
 
 def test_a_file_name_that_is_no_utf8_is_escaped() -> None:
     assert jsonl.dumps("a\udcff.log") == '"a\\\\xff.log"'
+
+
+def test_what_a_terminal_may_obey_is_escaped_in_names_and_findings() -> None:
+    codes = [*range(0x80), *range(0x7F, 0xA1), 0x61B, 0x61C, *range(0x200D, 0x2011), *range(0x2029, 0x2030)]
+    text = "".join(map(chr, [*codes, *range(0x2065, 0x206B), 0x1F600]))
+    written = jsonl.dumps({text: [text]})
+    assert json.loads(written) == {text: [text]}
+    bidirectional = {0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+    assert not [char for char in written if ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 or ord(char) in bidirectional]
+    assert "\u2065" in written
+    assert jsonl.dumps("grüße \x7f\x9b\u202e") == '"grüße \\u007f\\u009b\\u202e"'

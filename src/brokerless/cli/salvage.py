@@ -112,11 +112,10 @@ def _carve(options: Namespace) -> int:
     check(carvings)
     found: list[Carved] = []
     with progress("reading", total) as done:
-        for each in carvings:
-            for carved in carve(each, len(found), output.damage, done):
-                found.append(carved)
-                if options.json:
-                    output.objects([carved_row(carved)])
+        for carved in carve(carvings, output.damage, done):
+            found.append(carved)
+            if options.json:
+                output.objects([carved_row(carved)])
     if not options.json:
         for line in carved_lines(found):
             output.line(line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from brokerless.log.appending import check_sizes, whole_batches
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoints import load_leader_epochs, log_start_offset
-from brokerless.log.commit import Unfinished, commit, settle
+from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import PartitionPath
@@ -157,8 +157,7 @@ def plan(
     known, or ``directory`` is in what is read.
     """
     to = output_directory(directory, sources, target_storage_options)
-    if not conversion.dry_run:
-        settle(to)
+    completed = frozenset() if conversion.dry_run else settle(to)
     found: dict[str, PartitionPath] = {}
     for each in partitions:
         if each.topic is None or each.partition is None:
@@ -167,8 +166,7 @@ def plan(
         if name in found:
             raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")
         found[name] = each
-        if to.exists(name):
-            raise UsageError(f"{to.join(name)}: this partition exists already; write to another directory")
+    refuse_existing(to, found, completed)
     own = [(each.topic or "", topic_id_of(each, storage_options), each.path) for each in partitions]
     return [
         Task(each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options)
@@ -195,7 +193,8 @@ def convert(
     manifest: Manifest | None = None,
     processes: int | None = None,
 ) -> Iterator[Result]:
-    """Runs tasks, and commits those without damage as they are finished; the results come in the order of the tasks.
+    """Runs tasks, and commits those without damage; the results come in the order of the tasks. With a manifest each is
+    committed as it is finished, and a later run goes on; without one all are at the end, as nobody could.
 
     ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
     called with the bytes that were read. ``manifest``: where what was read and written is noted. ``spark``, ``say``,
@@ -205,8 +204,19 @@ def convert(
         return
     dry_run = tasks[0].conversion.dry_run
 
-    def commit_one(index: int, value: Value) -> Result:
-        return _commit(tasks[index], value, report, manifest)
+    waiting: list[Unfinished] = []
+
+    def take(index: int, value: Value) -> Result:
+        for finding in value.findings:
+            report(finding)
+        task = tasks[index]
+        result = Result(task, value.totals, value.start_offset, value.end_offset, value.damages)
+        if value.unfinished is not None and manifest is not None:
+            manifest.add(TaskNote(task.name, value.inputs, value.outputs, result.as_dict()))
+            commit(task.directory, [value.unfinished])
+        elif value.unfinished is not None:
+            waiting.append(value.unfinished)
+        return result
 
     with ExitStack() as stack:
         job = None if manifest is None else full_path(manifest.path)
@@ -214,9 +224,17 @@ def convert(
         notes = manifest is not None and not dry_run
         owned = [replace(task, owner=owner, notes=notes) for task in tasks]
         name = "brokerless convert"
-        yield from run_longest_first(
-            run_task, owned, commit_one, spark=spark, done=done, say=say, name=name, processes=processes
+        results = run_longest_first(
+            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
         )
+        with closing(results):
+            if manifest is not None:
+                yield from results
+                return
+            taken = list(results)
+        if waiting:
+            commit(tasks[0].directory, waiting)
+        yield from taken
 
 
 def run_task(task: Task, done: Done) -> Value:
@@ -259,17 +277,6 @@ def _begin(task: Task) -> PartitionOutput:
         topic_id=task.topic_id,
         owner=task.owner,
     )
-
-
-def _commit(task: Task, value: Value, report: Report, manifest: Manifest | None) -> Result:
-    for finding in value.findings:
-        report(finding)
-    result = Result(task, value.totals, value.start_offset, value.end_offset, value.damages)
-    if value.unfinished is not None:
-        if manifest is not None:
-            manifest.add(TaskNote(task.name, value.inputs, value.outputs, result.as_dict()))
-        commit(task.directory, [value.unfinished])
-    return result
 
 
 class _Reading:

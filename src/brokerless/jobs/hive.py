@@ -90,7 +90,7 @@ def with_path(batch: pa.RecordBatch, source: Source) -> pa.RecordBatch:
     return batch
 
 
-def _find(path: str, suffixes: tuple[str, ...], parent: Source) -> Iterator[Source]:
+def _find(path: str, suffixes: tuple[str, ...], parent: Source, columns: tuple[str, ...] = ()) -> Iterator[Source]:
     entries = [each for each in storage.list_directory(path) if not each.name.startswith(("_", "."))]
     for each in entries:
         if not each.is_directory:
@@ -100,6 +100,8 @@ def _find(path: str, suffixes: tuple[str, ...], parent: Source) -> Iterator[Sour
         column = _COLUMN.fullmatch(each.name)
         if column is None or column[1] not in _KNOWN:
             raise UsageError(f"{path} has directories in it ({each.name}); give those that are to be loaded, or files")
+        if column[1] in columns:  # a link may lead back, and two of them to more places than anybody can visit
+            raise UsageError(f"{each.path}: the column {column[1]} comes twice on this path")
         topic, partition = parent.topic, parent.partition
         if column[1] == "topic":
             topic = unquote(column[2])
@@ -107,7 +109,7 @@ def _find(path: str, suffixes: tuple[str, ...], parent: Source) -> Iterator[Sour
             if re.fullmatch(r"[0-9]{1,9}", column[2]) is None:
                 raise UsageError(f"{each.path}: {column[2]!r} is no number of a partition")
             partition = int(column[2])
-        yield from _find(each.path, suffixes, Source(each.path, (), (), topic, partition))
+        yield from _find(each.path, suffixes, Source(each.path, (), (), topic, partition), (*columns, column[1]))
 
 
 def _put_together(found: list[Source]) -> Iterator[Source]:

@@ -28,7 +28,7 @@ from brokerless.jobs.encoders import AT_ONCE, Encoders
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
 from brokerless.log.appending import check_sizes
-from brokerless.log.assemble import id_of, owner_of, partitions_of, prepare, remove_unused
+from brokerless.log.assemble import id_of, owner_of_command, partitions_of, prepare, remove_unused
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.commit import Unfinished, commit, discard
@@ -159,17 +159,19 @@ class Loader:
         now: int | None = None,
         threads: int | None = None,
         without_key: int = 0,
+        owner: str | None = None,
     ) -> None:
         """``job``: of which job this is a task; then what it writes of a partition is a piece, as others may write of
         it as well. ``check``: which partitions it may write. ``now`` (ms): of records without a timestamp, where none
         is given for them. ``threads``: how many encode, as many as there are processors by default. ``without_key``:
-        of :class:`Placer`."""
+        of :class:`Placer`. ``owner``: of :func:`bulk.unfinished_name`, for what is no run of a command."""
         self._directory = directory
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run
         self._placer = Placer(placement, settings.batch_size, without_key)
         self._job = job
+        self._owner = owner_of_command(job) if owner is None else owner
         self._check = check
         self._start_offset = placement.start_offset
         self._own_timestamp = placement.timestamp
@@ -311,6 +313,7 @@ class Loader:
                 if self._directory.is_missing:
                     self._stack.callback(remove_unused, self._directory)
                 prepare(self._directory)
+                self._stack.enter_context(self._directory.hold())  # until all is committed
         output = PartitionOutput(
             self._directory,
             topic,
@@ -318,7 +321,7 @@ class Loader:
             self._config,
             start_offset=first,
             topic_id=self._topic_ids[topic],
-            owner="" if self._job is None else owner_of(self._job),
+            owner=self._owner,
             has_offsets=has_offsets,
             as_piece=self._job is not None,
         )

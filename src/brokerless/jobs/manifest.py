@@ -24,12 +24,28 @@ from typing import Any, BinaryIO, cast
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.atomic import sync_directory
 from brokerless.log.destination import Destination
+from brokerless.log.own_files import open_own
 from brokerless.log.segment import Chunk
 from brokerless.log.storage import Entry, File, StorageOptions, full_path, is_remote, local, open_file
 from brokerless.log.writer import unwritable
+from brokerless.strict_json import (
+    MAX_INT64,
+    WrongJsonError,
+    as_integer,
+    as_list,
+    as_object,
+    as_text,
+    member,
+    optional,
+    parse_object,
+)
 
 VERSION = 1
 _PIECE = 8 << 20
+_LIMIT = 256 << 20
+"""Bytes of a manifest that is gone on with: some 200 for each file."""
+_LINE_LIMIT = 1 << 20
+"""Bytes of its first line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +61,12 @@ class FileNote:
         return {"path": self.path, "sizeInBytes": self.size, "modified": self.modified, "sha256": self.sha256}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> FileNote:
-        return cls(str(found["path"]), int(found["sizeInBytes"]), found["modified"], str(found["sha256"]))
+    def of_json(cls, value: Any, name: str) -> FileNote:
+        """Raises :class:`WrongJsonError`."""
+        found = as_object(value, name)
+        path, sha256 = (as_text(member(found, key), f"{name}.{key}") for key in ("path", "sha256"))
+        modified = optional(member(found, "modified"), f"{name}.modified", _time)
+        return cls(path, as_integer(member(found, "sizeInBytes"), f"{name}.sizeInBytes"), modified, sha256)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,16 +214,18 @@ class Manifest:
             text = f"there is no directory {Path(path).absolute().parent}; make it, or give another file"
             raise UsageError(f"{path}: the manifest cannot be written, as {text}")
         if dry_run:
-            data = Path(path).read_bytes() if Path(path).is_file() else b""
-            yield cls(path, None, _parse(path, data, head)[0])
+            notes: dict[str, TaskNote] = {}
+            if os.path.lexists(path):
+                with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+                    notes = _load(path, file, head)[0]
+            yield cls(path, None, notes)
             return
         with unwritable(Path(path)):
-            is_new = not Path(path).exists()
-            file = Path(path).open("a+b")  # noqa: SIM115 - closed below
-        with file:
+            is_new = not os.path.lexists(path)
+            descriptor = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(descriptor, "r+b") as file:
             _lock(path, file)
-            file.seek(0)
-            notes, end = _parse(path, file.read(), head)
+            notes, end = _load(path, file, head)
             manifest = cls(path, file, notes)
             with unwritable(Path(path)):
                 file.truncate(end)  # a line that a stop cut off
@@ -231,32 +253,48 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, st
         yield name.removeprefix("settings."), json.dumps(one), json.dumps(other)
 
 
+def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str, TaskNote], int]:
+    """:func:`_parse` of a file that may be anything, and of any size."""
+    size = os.fstat(file.fileno()).st_size
+    if size and not _is_manifest(file.readline(_LINE_LIMIT)):
+        raise UsageError(f"{path}: this is no manifest, and is not written over; give another file")
+    if size > _LIMIT:
+        raise UsageError(f"{path}: {size} bytes are more than the {_LIMIT} that a manifest may have; give another file")
+    file.seek(0)
+    return _parse(path, file.read(_LIMIT), head)
+
+
 def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, TaskNote], int]:
     """The tasks that are noted, by name, and how many bytes are whole lines."""
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines()
     if data and not (lines and _is_manifest(lines[0])):
         raise UsageError(f"{path}: this is no manifest, and is not written over; give another file")
-    if lines and (begun := json.loads(lines[0])) != head:
+    if lines and (begun := parse_object(lines[0])) != head:
         differ = "; ".join(f"{name} was {one}, and is {other}" for name, one, other in _differences(begun, head))
         raise UsageError(f"{path}: this manifest was begun by a job with other settings: {differ}; give another file")
     notes: dict[str, TaskNote] = {}
     for number, line in enumerate(lines[1:], 2):
         try:
-            found: Any = json.loads(line)
-            inputs, outputs = (tuple(map(FileNote.from_dict, found[key])) for key in ("inputs", "outputs"))
-            notes[found["task"]] = TaskNote(found["task"], inputs, outputs, dict(found["result"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"{path}, line {number}: this is no line of a manifest; give another file") from error
+            found = parse_object(line)
+            task, result = as_text(member(found, "task"), "task"), as_object(member(found, "result"), "result")
+            inputs, outputs = (as_list(member(found, key), key, FileNote.of_json) for key in ("inputs", "outputs"))
+            notes[task] = TaskNote(task, inputs, outputs, result)
+        except WrongJsonError as error:
+            text = f"this is no line of a manifest ({error}); give another file"
+            raise UsageError(f"{path}, line {number}: {text}") from error
     return notes, end
+
+
+def _time(value: Any, name: str) -> int:
+    return as_integer(value, name, -MAX_INT64)
 
 
 def _is_manifest(line: bytes) -> bool:
     try:
-        found: Any = json.loads(line)
-    except ValueError:
+        return as_integer(parse_object(line).get("manifest"), "manifest") == VERSION
+    except WrongJsonError:
         return False
-    return isinstance(found, dict) and found.get("manifest") == VERSION
 
 
 def _is_there(output: FileNote) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 
 from brokerless.errors import Finding, UsageError
@@ -37,7 +37,7 @@ from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
 from brokerless.log.checkpoints import load_meta_properties
-from brokerless.log.commit import Unfinished, commit, settle
+from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -142,8 +142,7 @@ def plan(
     two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
     """
     to = output_directory(directory, [log.path for log in logs])
-    if not merge.dry_run:
-        settle(to)
+    completed = frozenset() if merge.dry_run else settle(to)
     _refuse_the_same_twice(logs)
     found: dict[tuple[str, int], list[tuple[PartitionPath, Notes]]] = {}
     for log in logs:
@@ -154,10 +153,7 @@ def plan(
             found.setdefault((each.topic, each.partition), []).append((each, notes))
     known = _topic_ids([each for copies in found.values() for each in copies], storage_options)
     places = sorted(found)
-    for place in places:
-        if to.exists(names.partition_directory(*place)):
-            path = to.join(names.partition_directory(*place))
-            raise UsageError(f"{path}: this partition exists already; write to another directory")
+    refuse_existing(to, [names.partition_directory(*place) for place in places], completed)
     topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
     return [
         Task(
@@ -186,7 +182,7 @@ def merge(
     say: Say = ignore,
     processes: int | None = None,
 ) -> Iterator[Result]:
-    """Runs tasks, and commits each partition when it is written; the results come in the order of the tasks.
+    """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
 
     ``report`` is called with what is odd or left out, ``done`` with the bytes that were read (and again with those that
     were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.job.run` takes them.
@@ -194,24 +190,24 @@ def merge(
     if not tasks:
         return
 
-    def commit_one(_: int, value: Value) -> Result:
-        return _commit(value, report)
+    def take(_: int, value: Value) -> Value:
+        for finding in value.findings:
+            report(finding)
+        return value
 
     with ExitStack() as stack:
         owner = "" if tasks[0].merge.dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))
         owned = [replace(task, owner=owner) for task in tasks]
         name = "brokerless merge"
-        yield from run_longest_first(
-            run_task, owned, commit_one, spark=spark, done=done, say=say, name=name, processes=processes
+        taken = run_longest_first(
+            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
         )
-
-
-def _commit(value: Value, report: Report) -> Result:
-    for finding in value.findings:
-        report(finding)
-    if value.unfinished is not None:
-        commit(value.result.task.directory, [value.unfinished])
-    return value.result
+        with closing(taken):
+            values = list(taken)
+        unfinished = [each.unfinished for each in values if each.unfinished is not None]
+        if unfinished:
+            commit(tasks[0].directory, unfinished)
+        yield from (value.result for value in values)
 
 
 def run_task(task: Task, done: Done) -> Value:

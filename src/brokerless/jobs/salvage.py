@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -29,7 +29,7 @@ from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
 from brokerless.log.checkpoint_writers import random_id
-from brokerless.log.commit import Unfinished, commit, settle
+from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
@@ -125,8 +125,7 @@ def plan(
     name is not known, or ``directory`` is in what is read.
     """
     to = output_directory(directory, [log.path for log in logs])
-    if not (salvage.dry_run or salvage.parquet):
-        settle(to)
+    completed = frozenset() if salvage.dry_run or salvage.parquet else settle(to)
     tasks: list[Task] = []
     own: list[tuple[str, str | None, str]] = []
     for log in logs:
@@ -141,10 +140,10 @@ def plan(
             own.append((topic, next(known, None), first.path))
             source = describe_files(paths, notes, include, storage_options)
             task = Task(source, topic, partition, to, None, salvage)
-            if not salvage.parquet and to.exists(task.name):
-                raise UsageError(f"{to.join(task.name)}: this partition exists already; write to another directory")
             tasks.append(task)
-    if salvage.parquet:
+    if not salvage.parquet:
+        refuse_existing(to, [task.name for task in tasks], completed)
+    else:
         topic_ids = {topic: topic_id for topic, topic_id, _ in own if topic_id is not None}
         for topic, partitions in _partitions(tasks).items():
             check_tables(to, topic, partitions, topic_ids.get(topic))
@@ -161,7 +160,7 @@ def salvage(
     say: Say = ignore,
     processes: int | None = None,
 ) -> Iterator[Result]:
-    """Runs tasks, and commits each partition when it is written; the results come in the order of the tasks.
+    """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
 
     ``report`` is called with what was left out though it is sound, ``done`` with the bytes that were read (and again
     with those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.job.run` takes them.
@@ -177,12 +176,23 @@ def salvage(
         owned = [replace(task, owner=owner) for task in tasks]
         name = "brokerless salvage"
 
-        def commit_one(_: int, value: Value) -> Result:
-            return _commit(value, report, tables)
+        def take(_: int, value: Value) -> Value:
+            for finding in value.findings:
+                report(finding)
+            if tables is None or value.unfinished is None or isinstance(value.unfinished, Unfinished):
+                return value
+            files = tables.commit(_table(value.result.task), value.unfinished, value.result.end_offset)
+            return replace(value, result=replace(value.result, files=files), unfinished=None)
 
-        yield from run_longest_first(
-            run_task, owned, commit_one, spark=spark, done=done, say=say, name=name, processes=processes
+        taken = run_longest_first(
+            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
         )
+        with closing(taken):
+            values = list(taken)
+        unfinished = [each.unfinished for each in values if isinstance(each.unfinished, Unfinished)]
+        if unfinished:
+            commit(tasks[0].directory, unfinished)
+        yield from (value.result for value in values)
 
 
 def run_task(task: Task, done: Done) -> Value:
@@ -244,17 +254,6 @@ def _partitions(tasks: Sequence[Task]) -> dict[str, list[int]]:
     for task in tasks:
         found.setdefault(task.topic, []).append(task.partition)
     return found
-
-
-def _commit(value: Value, report: Report, tables: Tables | None) -> Result:
-    for finding in value.findings:
-        report(finding)
-    result = value.result
-    if isinstance(value.unfinished, Unfinished):
-        commit(result.task.directory, [value.unfinished])
-    elif value.unfinished is not None and tables is not None:
-        return replace(result, files=tables.commit(_table(result.task), value.unfinished, result.end_offset))
-    return result
 
 
 def _by_partition(log: LogDirectory, chosen: Callable[[PartitionPath], bool]) -> list[list[PartitionPath]]:

@@ -18,6 +18,7 @@ from brokerless.log.commit import Unfinished, commit_held, discard, remove_unfin
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.journal import committing, last_batch
+from brokerless.log.lock import is_only_holder
 from brokerless.log.opening import DEFAULTS
 from brokerless.log.pieces import append_piece
 from brokerless.log.topic_ids import check_topic_ids
@@ -83,6 +84,12 @@ def owner_of(job: str) -> str:
     return hashlib.sha256(job.encode()).hexdigest()[:_OWNER]
 
 
+def owner_of_command(job: str | None = None) -> str:
+    """The same for a run of a command, which holds the lock on the log directory until all is committed. ``job``: by
+    which a later run is known for the same."""
+    return names.OF_COMMAND + owner_of(job or uuid.uuid4().hex)[len(names.OF_COMMAND) :]
+
+
 def id_of(job: str, topic: str) -> str:
     """An ID for a topic: the same for all tasks of a job, without asking each other (``org.apache.kafka.common.Uuid``:
     16 bytes)."""
@@ -94,10 +101,11 @@ def id_of(job: str, topic: str) -> str:
 @contextmanager
 def outputs_of_job(log_directory: Path | Destination, job: str | None = None) -> Generator[str]:
     """Makes a log directory if it is not there, and holds it, while tasks write partitions into it with the owner that
-    this gives; what they left that was not committed is removed at the end. ``job``: by which a later run is known for
-    the same, and removes what this one left if it is killed. Raises UsageError and UnwritableError."""
+    this gives; what they left that was not committed is removed at the end. What killed runs left is removed before, if
+    nobody writes there. ``job``: by which a later run is known for the same, and removes what this one left even so.
+    Raises UsageError and UnwritableError."""
     at = Destination.of(log_directory)
-    owner = owner_of(job or uuid.uuid4().hex)
+    owner = owner_of_command(job)
     with ExitStack() as stack:
         if at.is_missing:
             stack.callback(remove_unused, at)
@@ -117,15 +125,16 @@ def cleared_of(log_directory: Destination, job: str) -> Generator[None]:
     try:
         yield
     except BaseException:
-        remove_leftovers(log_directory, owner_of(job))
+        remove_leftovers(log_directory, owner_of_command(job))
         if is_missing:
             remove_unused(log_directory)
         raise
 
 
 def prepare(log_directory: Destination) -> None:
-    """Makes a log directory if it is not there, and settles what a stop cut short. In an object store, what killed runs
-    left is removed: there is one writer at a time, and no broker that would do it. Raises UnwritableError and OSError.
+    """Makes a log directory if it is not there, settles what a stop cut short, and removes what killed runs left: of
+    commands, if nobody writes there, and in an object store all, as there is one writer at a time. Raises
+    UnwritableError and OSError.
     """
     log_directory.make()
     settle(log_directory)
@@ -133,6 +142,13 @@ def prepare(log_directory: Destination) -> None:
         log_directory.check()
         with suppress(UnreadableError):
             remove_unfinished(log_directory, [name for name, _ in _unfinished(log_directory)])
+        return
+    # Who makes such a directory holds the lock before: nobody who comes after this list is meant by it.
+    left = [name for name, unique_id in _unfinished(log_directory) if unique_id.startswith(names.OF_COMMAND)]
+    if left:
+        with log_directory.hold() as held:
+            if is_only_holder(held):
+                remove_unfinished(log_directory, left)
 
 
 def remove_unused(log_directory: Destination) -> None:

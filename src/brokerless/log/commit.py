@@ -7,7 +7,7 @@ than that a journal (``log/journal.py``) is there meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from brokerless.log.journal import (
 from brokerless.log.lock import NO_BROKER, Held, mark_taken_away
 from brokerless.log.offset_checkpoints import Checkpoints, write_checkpoints
 from brokerless.log.opening import DEFAULTS, reopen_log
+from brokerless.log.own_files import is_own_directory, refuse_links
 from brokerless.log.pieces import append_piece, check_behind
 from brokerless.log.tail import look
 from brokerless.log.writer import unwritable
@@ -102,15 +103,16 @@ def commit_held(
         _check_new(at, each)
     for each in (piece for pieces in growing.values() for piece in pieces):
         _check_files(at, each)
-    # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it.
+    # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it. Nor does
+    # anybody mind the mark: after a kill it is not known that these were the first, and a broker takes it away itself.
     write_checkpoints(at, {(each.topic, each.partition): each.checkpoints for each in new})
+    if new and not at.exists(names.CLEAN_SHUTDOWN) and not _partitions(at):  # there may be thousands to list
+        at.write(names.CLEAN_SHUTDOWN, NO_BROKER)
     names_of_new = tuple((each.directory, each.name) for each in new)
     if not growing and query is None and not _needs_journal(at, new):
-        is_first = not at.exists(names.CLEAN_SHUTDOWN) and not _partitions(at)  # there may be thousands to list
         for name, target in names_of_new:
             at.move(name, target)
             at.sync()
-            _mark(at, is_first)
         return
     with ExitStack() as stack:
         journal = Journal(query=query)
@@ -132,20 +134,21 @@ def commit_held(
     discard(at, (piece for pieces in growing.values() for piece in pieces))
 
 
-def settle(log_directory: Path | Destination) -> None:
-    """Completes or undoes what a stop cut short, if anything. Raises :class:`UsageError` where a broker ran on it, and
-    UnwritableError."""
+def settle(log_directory: Path | Destination) -> Set[str]:
+    """Completes or undoes what a stop cut short, if anything; gives the names of new partitions that it completed.
+    Raises :class:`UsageError` where a broker ran on it, and UnwritableError."""
     at = Destination.of(log_directory)
     if at.exists(names.COMMIT_JOURNAL):
         with unwritable(at), at.hold() as held, committing(at):
-            settle_held(at, held)
+            return settle_held(at, held)
+    return frozenset()
 
 
-def settle_held(directory: Path | Destination, held: Held) -> None:
+def settle_held(directory: Path | Destination, held: Held) -> Set[str]:
     """The same for who holds the log directory and its commits. Raises OSError as well."""
     at = Destination.of(directory)
     if not at.exists(names.COMMIT_JOURNAL):
-        return
+        return frozenset()
     journal = load_journal(at.join(names.COMMIT_JOURNAL), at.storage_options)
     if journal.is_decided:
         _complete(at, journal)
@@ -154,6 +157,21 @@ def settle_held(directory: Path | Destination, held: Held) -> None:
     else:
         with mark_taken_away(at.local, held) as was_clean:
             _undo(at.local, journal, was_clean)
+    return {name for _, name in journal.new} if journal.is_decided else frozenset()
+
+
+def refuse_existing(directory: Destination, names_of_new: Iterable[str], completed: Set[str] = frozenset()) -> None:
+    """Raises :class:`UsageError` if there is a partition already that is to be written. ``completed``: what
+    :func:`settle` gave."""
+    for name in names_of_new:
+        if directory.exists(name):
+            text = "this partition exists already; write to another directory"
+            if name in completed:
+                text = (
+                    "this partition is there: a run that was killed had written everything, and its commit was "
+                    "completed now. If it was the same command, nothing is left to do"
+                )
+            raise UsageError(f"{directory.join(name)}: {text}")
 
 
 def discard(log_directory: str | Path | Destination, partitions: Iterable[Unfinished]) -> None:
@@ -216,13 +234,8 @@ def _undo(directory: Path, journal: Journal, was_clean: bool) -> None:
 
 def _complete(directory: Destination, journal: Journal) -> None:
     """Does what is left of a commit that was decided."""
-    there = _partitions(directory)
-    if directory.is_remote:  # where no broker ran since, those that were named before a stop are new still
-        there -= {target for _, target in journal.new}
-    is_first = not there
     gone = [target for name, target in journal.new if not directory.move(name, target)]
     directory.sync()
-    _mark(directory, is_first and bool(journal.new))
     if journal.query is not None:
         note_query(directory, journal.query)
     remove_journal(directory)
@@ -244,11 +257,6 @@ def _partitions(directory: Destination) -> set[str]:
     return {name for name, parsed in found if parsed is not None and parsed.state in ("live", "future")}
 
 
-def _mark(directory: Destination, is_first: bool) -> None:
-    if is_first and not directory.exists(names.CLEAN_SHUTDOWN):
-        directory.write(names.CLEAN_SHUTDOWN, NO_BROKER)
-
-
 def _check_new(directory: Destination, partition: Unfinished) -> None:
     if directory.exists(partition.name):
         text = "this partition exists already; it is not written to"
@@ -268,6 +276,8 @@ def check_continued(directory: Destination, topic: str, partition: int) -> None:
 
 def _check_files(directory: Destination, partition: Unfinished) -> None:
     path = directory.join(partition.directory)
+    if not directory.is_remote and is_own_directory(directory.local / partition.directory):
+        refuse_links(directory.local / partition.directory)
     if directory.files(partition.directory) != partition.files:
         text = "this is not as it was written: did a broker start on the log directory meanwhile? Write it again"
         raise UsageError(f"{path}: {text}")

@@ -19,6 +19,7 @@ from brokerless.errors import UnreadableError, UnwritableError
 from brokerless.log import names, storage
 from brokerless.log.atomic import sync_directory, write_file
 from brokerless.log.lock import Held, lock_directory
+from brokerless.log.own_files import is_own_directory, open_directory, remove_tree
 from brokerless.log.storage import Entry, StorageOptions
 
 _BLOCK = 8 << 20
@@ -103,7 +104,8 @@ class Destination:
     def remove_directory(self, name: str) -> None:
         """Removes a directory and the files in it, as far as they are there and can be removed."""
         if not self.is_remote:
-            shutil.rmtree(self.local / name, ignore_errors=True)
+            with suppress(OSError), open_directory(self.local) as directory:
+                remove_tree(directory, name)
             return
         with suppress(Exception):
             fs, inner = self._file_system(name)
@@ -113,12 +115,14 @@ class Destination:
         """Gives a directory another name, durably after :meth:`sync`. In an object store that is not one step, and what
         a stop cut short is completed by doing it again. False if there is neither it nor one of that
         name."""
-        if not self.is_directory(name):
-            return self.is_directory(target)
         if not self.is_remote:
+            if not is_own_directory(self.local / name):
+                return is_own_directory(self.local / target)
             if not self.exists(target):
                 (self.local / name).rename(self.local / target)
             return True
+        if not self.is_directory(name):
+            return self.is_directory(target)
         for each in self.entries(name):
             with writing(self.join(target, each.name)):
                 fs, inner = self._file_system(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,9 +20,24 @@ from typing import Any
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.destination import Destination
-from brokerless.log.storage import StorageOptions, open_file
+from brokerless.log.own_files import open_own, read_own
+from brokerless.log.storage import StorageOptions
+from brokerless.strict_json import (
+    MAX_INT32,
+    WrongJsonError,
+    as_flag,
+    as_integer,
+    as_list,
+    as_object,
+    as_text,
+    member,
+    optional,
+    parse_object,
+)
 
 _VERSION = 1
+_LIMIT = 16 << 20
+"""Bytes of one of these files: some 100,000 partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +86,21 @@ def committing(log_directory: Path | Destination) -> Generator[None]:
     if at.is_remote:
         yield
         return
-    with (at.local / names.COMMIT_LOCK).open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    descriptor = open_own(at.local / names.COMMIT_LOCK, os.O_WRONLY | os.O_CREAT)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def write_journal(log_directory: Path | Destination, journal: Journal) -> None:
-    Destination.of(log_directory).write(names.COMMIT_JOURNAL, _dump(asdict(journal)))
+    """Raises :class:`UsageError` for one that would be too large to be read."""
+    data = _dump(asdict(journal))
+    if len(data) > _LIMIT:
+        count = len(journal.growing) + len(journal.new)
+        raise UsageError(f"{log_directory}: {count:,} partitions are too many for one commit; write some of them first")
+    Destination.of(log_directory).write(names.COMMIT_JOURNAL, data)
 
 
 def remove_journal(log_directory: Destination) -> None:
@@ -84,17 +108,51 @@ def remove_journal(log_directory: Destination) -> None:
 
 
 def load_journal(path: str, storage_options: StorageOptions | None = None) -> Journal:
-    """Raises :class:`UnreadableError` if there is none any more, and for one that we did not write."""
-    value = _load(path, storage_options)
+    """Raises :class:`UnreadableError` if there is none any more, and for one that we did not write: one with names that
+    are not those of partitions' directories, for example. UsageError for that of a newer brokerless."""
+    found = _load(path, storage_options)
     try:
-        return Journal(
-            tuple(Growing(**each) for each in value["growing"]),
-            tuple((one, other) for one, other in value["new"]),
-            None if value["query"] is None else (value["query"][0], value["query"][1]),
-            value["is_decided"],
+        journal = Journal(
+            as_list(member(found, "growing"), "growing", _growing),
+            as_list(member(found, "new"), "new", _new),
+            optional(member(found, "query"), "query", _query),
+            as_flag(member(found, "is_decided"), "is_decided"),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _foreign(path) from error
+        changed = [names.partition_directory(each.topic, each.partition) for each in journal.growing]
+        changed += [name for _, name in journal.new]
+        if len({*changed, *(name for name, _ in journal.new)}) != len(changed) + len(journal.new):
+            raise WrongJsonError("a directory comes twice")
+    except WrongJsonError as error:
+        raise _foreign(path, error) from error
+    return journal
+
+
+def _growing(value: Any, name: str) -> Growing:
+    found = as_object(value, name)
+    topic = as_text(member(found, "topic"), name)
+    partition = as_integer(member(found, "partition"), name, 0, MAX_INT32)
+    parsed = names.parse_partition_directory(names.partition_directory(topic, partition))
+    if parsed is None or parsed.topic != topic or topic == names.CLUSTER_METADATA:
+        raise WrongJsonError(f"{name} is no partition that can be appended to")
+    base, end = (as_integer(member(found, key), f"{name}.{key}") for key in ("base_offset", "end_offset"))
+    return Growing(topic, partition, base, end, as_integer(member(found, "leader_epoch"), name, -1, MAX_INT32))
+
+
+def _new(value: Any, name: str) -> tuple[str, str]:
+    """What is renamed is of the same log directory and the same partition, and not finished, by its name."""
+    pair = as_list(value, name, as_text)
+    before, after = (names.parse_partition_directory(each) for each in pair) if len(pair) == 2 else (None, None)
+    if before is None or after is None or not before.is_unfinished or after.state != "live":
+        raise WrongJsonError(f"{name} is not a name of ours and one of a partition")
+    if before.partition != after.partition or not after.topic.startswith(before.topic):  # a long topic is cut
+        raise WrongJsonError(f"{name} has the names of two partitions")
+    return pair[0], pair[1]
+
+
+def _query(value: Any, name: str) -> tuple[str, int]:
+    if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise WrongJsonError(f"{name} is no pair")
+    return as_text(value[0], name), as_integer(value[1], name)
 
 
 def last_batch(log_directory: Path | Destination, query: str) -> int | None:
@@ -111,10 +169,12 @@ def _queries(log_directory: Destination) -> dict[str, int]:
     path = log_directory.join(names.COMMITTED_QUERIES)
     if not log_directory.exists(names.COMMITTED_QUERIES):
         return {}
-    queries = _load(path, log_directory.storage_options).get("queries")
-    if not isinstance(queries, dict):
-        raise _foreign(path)
-    return queries
+    found = _load(path, log_directory.storage_options)
+    try:
+        queries = as_object(member(found, "queries"), "queries")
+        return {query: as_integer(batch, "queries") for query, batch in queries.items()}
+    except WrongJsonError as error:
+        raise _foreign(path, error) from error
 
 
 def _dump(value: dict[str, Any]) -> bytes:
@@ -122,16 +182,15 @@ def _dump(value: dict[str, Any]) -> bytes:
 
 
 def _load(path: str, storage_options: StorageOptions | None = None) -> dict[str, Any]:
-    with open_file(path, storage_options) as file:
-        data = file.read(0, file.size).tobytes()
     try:
-        value = json.loads(data)
-        if value["version"] == _VERSION:
-            return value
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise _foreign(path) from error
-    raise UsageError(f"{path}: a newer brokerless wrote this (version {value['version']}); use that one")
+        found = parse_object(read_own(path, _LIMIT, storage_options))
+        version = as_integer(member(found, "version"), "version")
+    except WrongJsonError as error:
+        raise _foreign(path, error) from error
+    if version != _VERSION:
+        raise UsageError(f"{path}: a newer brokerless wrote this (version {version}); use that one")
+    return found
 
 
-def _foreign(path: str) -> UnreadableError:
-    return UnreadableError(f"{path}: this is not what brokerless writes there; move the file away")
+def _foreign(path: str, error: WrongJsonError) -> UnreadableError:
+    return UnreadableError(f"{path}: this is not what brokerless writes there ({error}); move the file away")

@@ -17,12 +17,14 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from brokerless.errors import UsageError
+from brokerless.errors import UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.atomic import sync_directory, write_file
+from brokerless.log.own_files import open_own, read_own
 
 NO_BROKER = b'{"version":0,"brokerEpoch":-1}'
 """The mark of a clean stop (``.kafka_cleanshutdown``) where no broker was (``CleanShutdownFileHandler``, 4.1.1)."""
+_MARK_LIMIT = 4096
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[Held]:
     the last holder goes, unless :func:`spoil` was called meanwhile; a log directory without partitions counts as clean.
 
     Raises :class:`UsageError` if a broker, or another process that writes here, holds it; OSError if the directory
-    cannot be written.
+    cannot be written; UnwritableError or UnreadableError where a link is in the place of the lock or the mark.
     """
     name = os.path.realpath(path)
     with _guard:
@@ -77,19 +79,38 @@ def is_locked(path: str | Path) -> bool:
     """Whether a broker, or another process that writes, holds the lock of a log directory. Takes no lock, and changes
     nothing. Only Linux is asked; False where nothing can be known."""
     name = os.path.realpath(path)
-    with _guard, contextlib.suppress(OSError):
+    with _guard, contextlib.suppress(OSError, UnwritableError):
         # Any of this process's descriptors would take its own lock along when it is closed.
         if name in _held or sys.platform != "linux":
             return False
-        descriptor = os.open(Path(name) / names.LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_own(Path(name) / names.LOCK, os.O_RDONLY)
         try:
-            # struct flock: type, from where, start, length, process
-            asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            found = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
-            return found[0] != fcntl.F_UNLCK
+            return _is_locked_by_others(descriptor)
         finally:
             os.close(descriptor)
     return False
+
+
+def is_only_holder(held: Held) -> bool:
+    """Whether nobody else has the lock: no holder in this process, and no other process."""
+    with _guard:
+        if held.holders > 1:
+            return False
+        if sys.platform == "linux":
+            return not _is_locked_by_others(held.descriptor)
+        try:  # for a moment
+            fcntl.lockf(held.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(held.descriptor, (fcntl.LOCK_EX if held.exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+def _is_locked_by_others(descriptor: int) -> bool:
+    # struct flock: type, from where, start, length, process
+    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    found = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return found[0] != fcntl.F_UNLCK
 
 
 @contextlib.contextmanager
@@ -136,7 +157,7 @@ def has_partitions(path: Path) -> bool:
 def _take(name: str, exclusive: bool) -> Held:
     held = _held.get(name)
     if held is None or held.process != os.getpid():  # a child process has its parent's memory, but not its locks
-        descriptor = os.open(Path(name) / names.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = open_own(Path(name) / names.LOCK, os.O_RDWR | os.O_CREAT)
         try:
             _lock(name, descriptor, exclusive)
         except BaseException:
@@ -154,8 +175,8 @@ def _take(name: str, exclusive: bool) -> Held:
 
 def _take_mark_away(directory: Path, held: Held) -> None:
     mark = directory / names.CLEAN_SHUTDOWN
-    if mark.exists():
-        held.mark = mark.read_bytes()
+    if os.path.lexists(mark):
+        held.mark = read_own(str(mark), _MARK_LIMIT)
         mark.unlink()
         sync_directory(directory)
     elif not has_partitions(directory):

@@ -52,6 +52,9 @@ LOCK = ".lock"
 UNFINISHED = "b0ce1e55"
 """The last digits of the unique ID where we gave a partition's directory its ``-delete``, as it was not finished: what
 it has was never in the log, and is nobody's deleted data."""
+OF_COMMAND = "b0ce10ad"
+"""The first digits of that ID where a command's run writes, which holds the log directory's lock until it commits: when
+nobody does, nobody will."""
 OFFSET_CHECKPOINTS = (
     RECOVERY_POINT_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
@@ -105,6 +108,7 @@ _PARTITION_DIRECTORY = re.compile(
     r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})"
     r"(?:\.(?P<unique_id>[^\s/]+)-(?P<state>delete|future|stray))?"
 )
+_UNFINISHED_ID = re.compile(f"[0-9a-f]{{{32 - len(UNFINISHED)}}}{UNFINISHED}")
 _MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
 
 
@@ -121,7 +125,7 @@ class PartitionDirectory:
     @property
     def is_unfinished(self) -> bool:
         """Whether this is ours, and was left behind or is being written."""
-        return self.state == "delete" and (self.unique_id or "").endswith(UNFINISHED)
+        return self.state == "delete" and _UNFINISHED_ID.fullmatch(self.unique_id or "") is not None
 
 
 @dataclass(frozen=True, slots=True)

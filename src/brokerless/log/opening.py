@@ -18,6 +18,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.index_writers import SegmentState
 from brokerless.log.lock import Held, lock_directory, only_writer, spoil
 from brokerless.log.offset_checkpoints import Checkpoints, read_checkpoints, write_checkpoints
+from brokerless.log.own_files import refuse_links
 from brokerless.log.producer_loading import Producers, load_producers, no_producers
 from brokerless.log.producers import ProducerState, snapshots_out_of_range, stray_snapshots
 from brokerless.log.recovery import RecoveryPlan, apply_recovery, plan_recovery
@@ -44,7 +45,7 @@ def open_log(
     a broker starts, producers are forgotten that were idle for a day ``at_ms`` (since the epoch; now by default).
 
     Raises :class:`UsageError` if a broker runs there, or for an impossible name; UnreadableError for what Kafka would
-    refuse to load; UnwritableError where the disk fails.
+    refuse to load; UnwritableError where the disk fails, and for a partition or a file in it that is a symbolic link.
     """
     log_directory = Path(directory)
     path = log_directory / checked_name(topic, partition)
@@ -94,6 +95,7 @@ def _recover(
     checkpoints = read_checkpoints(log_directory, topic, partition)
     at_ms = clock.now() if at_ms is None else at_ms
     path = log_directory / names.partition_directory(topic, partition)
+    refuse_links(path)
     plan = plan_recovery(path, config, checkpoints, at_ms, clean=was_clean)
     apply_recovery(plan)
     return _load(plan, at_ms, clean=was_clean)

@@ -29,6 +29,7 @@ from brokerless.log.index_writers import SegmentState
 from brokerless.log.indexes import has_unknown_version
 from brokerless.log.leftovers import Leftovers, plan_leftovers
 from brokerless.log.offset_checkpoints import Checkpoints
+from brokerless.log.own_files import open_own
 from brokerless.log.producer_loading import Producers, advance, load_producers
 from brokerless.log.producers import ProducerState
 from brokerless.log.segment import ignore, scan_headers
@@ -255,7 +256,7 @@ def _rewrite(directory: Path, segment: RecoveredSegment) -> None:
         path = directory / names.segment_file(segment.base_offset, kind)
         if entries or kind != "transaction-index" or path.exists():
             _replace(path, entries)
-    descriptor = os.open(directory / names.segment_file(segment.base_offset, "log"), os.O_WRONLY)
+    descriptor = os.open(directory / names.segment_file(segment.base_offset, "log"), os.O_WRONLY | os.O_NOFOLLOW)
     try:
         if result.is_cut:
             os.ftruncate(descriptor, result.state.size)
@@ -265,7 +266,7 @@ def _rewrite(directory: Path, segment: RecoveredSegment) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
+    with os.fdopen(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -21,7 +21,7 @@ from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.index_writers import Placement, SegmentState, limits_of
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0)
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _MOST_AT_ONCE = 1 << 30
 """Bytes in one call; Linux takes no more than 2 GiB."""
 _GIVEN_AT_ONCE, _ON_ITS_WAY = 4 << 20, 32 << 20

@@ -158,7 +158,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
     rows = _Remembered(task, options)
     with Loader(
         options.directory, options.placement, settings, options.config, job=job, check=check_continued, threads=1,
-        without_key=task * settings.batch_size,
+        without_key=task * settings.batch_size, owner=owner_of(job),
     ) as loader:  # fmt: skip
         try:
             for batch in batches:

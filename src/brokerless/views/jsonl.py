@@ -7,6 +7,7 @@ output, not lines: a piece may end anywhere, so that one value of 100 MB does no
 from __future__ import annotations
 
 import json
+import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -42,6 +43,8 @@ COLUMNS = (
 
 Piece = bytes | memoryview
 
+_UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""DEL, C1 controls, and what Unicode's bidirectional algorithm is told by (UAX 9): a terminal may obey these."""
 _CAPACITY = 1 << 20
 _SLICE = 3 << 18
 """Bytes of one long value that are written at once; divisible by 3, so that base64 goes on without padding."""
@@ -53,14 +56,19 @@ _NO_ENDS = np.zeros(1, dtype=np.int32)
 
 
 def dumps(value: Any) -> str:
-    """JSON as it is written everywhere here: no spaces, UTF-8 as it is; what is no UTF-8 in the name of a file is
-    written as it is in a table (see :func:`printable.readable`)."""
+    """JSON as it is written everywhere here: no spaces, UTF-8 as it is, but for controls and what turns text around,
+    which are escaped; what is no UTF-8 in the name of a file is written as it is in a table (see
+    :func:`printable.readable`)."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(_readable(value), ensure_ascii=False, separators=(",", ":"))
-    return text
+        text = json.dumps(_readable(value), ensure_ascii=False, separators=(",", ":"))
+    return text if text.isascii() and "\x7f" not in text else _UNSEEN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def _readable(value: Any) -> Any:

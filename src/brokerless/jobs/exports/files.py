@@ -17,7 +17,7 @@ from brokerless.arrow import column_of_numbers, numbers
 from brokerless.jobs.exports import target
 from brokerless.jobs.exports.manifest import file_name
 from brokerless.log.destination import writing
-from brokerless.log.storage import StorageOptions, join
+from brokerless.log.storage import StorageOptions
 from brokerless.schemas import RECORDS
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -42,8 +42,8 @@ _NO_DAY = -(1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A finished file: ``name`` is its path in the topic's directory, ``size`` in bytes; ``unfinished`` is where it
-    waits to be published, if it waits."""
+    """A finished file: ``name`` is its path in the topic's directory, ``size`` in bytes; ``unfinished`` is where in it
+    it waits to be published, if it waits."""
 
     name: str
     unfinished: str | None
@@ -183,14 +183,14 @@ class _Parquet:
 
 def discard(written: Written, layout: Layout) -> None:
     """Takes a file away that was finished, but is not to be published."""
-    if written.unfinished is not None:
-        target.remove(written.unfinished, layout.storage_options)
+    if written.unfinished is not None and layout.directory is not None:
+        target.remove(layout.directory, written.unfinished, layout.storage_options)
 
 
 def published(written: Written, layout: Layout) -> None:
     """Gives a finished file its name."""
     if written.unfinished is not None and layout.directory is not None:
-        target.publish(written.unfinished, join(layout.directory, written.name))
+        target.publish(layout.directory, written.unfinished, written.name)
 
 
 def _bounded(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

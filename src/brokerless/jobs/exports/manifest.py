@@ -9,18 +9,33 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.exports import target
 from brokerless.log import storage
+from brokerless.log.own_files import read_own
 from brokerless.log.storage import StorageOptions
+from brokerless.strict_json import (
+    MAX_INT32,
+    WrongJsonError,
+    as_flag,
+    as_integer,
+    as_list,
+    as_object,
+    as_text,
+    member,
+    optional,
+    parse_object,
+)
 
 NAME = "_brokerless.json"
 _VERSION = 1
-_LIMIT = 256 << 20
+_LIMIT = 32 << 20
+"""Bytes of a manifest: some 400,000 partitions, or as many places that are left out."""
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 _FILE = re.compile(r"partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
 
 Isolation = Literal["read_uncommitted", "read_committed"]
@@ -72,7 +87,8 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
     """
     own = topic_directory(directory, topic)
     path = storage.join(own, NAME)
-    if not storage.exists(path, storage_options):
+    target.refuse_link(own)
+    if not target.exists(own, NAME, storage_options):
         others = [each for each in target.find(own, storage_options) if not each.startswith(("_", "."))]
         if others:
             raise UsageError(
@@ -81,19 +97,23 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
             )
         return None
     try:
-        found: Any = json.loads(storage.read_bytes(path, _LIMIT, storage_options))
-        if found["version"] != _VERSION:
-            raise UnreadableError(f"{path}: version {found['version']} of an export; this is for {_VERSION}")
+        found = parse_object(read_own(path, _LIMIT, storage_options))
+        version = as_integer(member(found, "version"), "version")
+        if version != _VERSION:
+            raise UnreadableError(f"{path}: version {version} of an export; this is for {_VERSION}")
+        if as_text(member(found, "topic"), "topic") != topic:
+            raise WrongJsonError("topic is not the one of this directory")
         return Manifest(
-            str(found["topic"]),
-            None if found["topicId"] is None else str(found["topicId"]),
-            bool(found["byDate"]),
-            cast(Isolation, found["isolation"]),
-            {int(partition): _exported(each) for partition, each in found["partitions"].items()},
+            topic,
+            optional(member(found, "topicId"), "topicId", as_text),
+            as_flag(member(found, "byDate"), "byDate"),
+            _isolation(member(found, "isolation")),
+            dict(_partitions(as_object(member(found, "partitions"), "partitions"))),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        text = "this does not say what was exported; put back the file that was here, or export to another directory"
-        raise UnreadableError(f"{path}: {text}") from error
+    except WrongJsonError as error:
+        text = "this does not say what was exported"
+        advice = "put back the file that was here, or export to another directory"
+        raise UnreadableError(f"{path}: {text} ({error}); {advice}") from error
 
 
 def save(manifest: Manifest, directory: str, storage_options: StorageOptions | None) -> None:
@@ -106,14 +126,18 @@ def save(manifest: Manifest, directory: str, storage_options: StorageOptions | N
         "isolation": manifest.isolation,
         "partitions": {str(number): _as_dict(each) for number, each in sorted(manifest.partitions.items())},
     }
-    path = storage.join(topic_directory(directory, manifest.topic), NAME)
-    target.write(path, json.dumps(value).encode() + b"\n", storage_options)
+    own, data = topic_directory(directory, manifest.topic), json.dumps(value).encode() + b"\n"
+    if len(data) > _LIMIT:
+        raise UsageError(
+            f"{own}: so much of this topic is damaged that it cannot be noted; salvage it, and export that"
+        )
+    target.write(own, NAME, data, storage_options)
 
 
 def forget(manifest: Manifest, directory: str, storage_options: StorageOptions | None) -> None:
     """Takes the manifest of a topic away of which nothing was exported. Raises :class:`UnwritableError`."""
     own = topic_directory(directory, manifest.topic)
-    target.remove(storage.join(own, NAME), storage_options)
+    target.remove(own, NAME, storage_options)
     target.remove_if_empty(own)
 
 
@@ -137,14 +161,33 @@ def clean(directory: str, manifest: Manifest, partitions: set[int], storage_opti
             continue
         exported = begun.get(int(match["partition"]))
         if exported is not None and exported.next_offset <= int(match["offset"]) < (exported.until or 0):
-            target.remove(storage.join(own, name), storage_options)
+            target.remove(own, name, storage_options)
 
 
-def _exported(value: Any) -> Exported:
-    left_out = tuple((int(first), None if last is None else int(last)) for first, last in value.get("leftOut", ()))
-    until, files = value.get("until"), value.get("files")
-    until, files = (None if each is None else int(each) for each in (until, files))
-    return Exported(int(value["nextOffset"]), until, left_out, files)
+def _isolation(value: Any) -> Isolation:
+    if value not in ("read_uncommitted", "read_committed"):
+        raise WrongJsonError("isolation is none that there is")
+    return value
+
+
+def _partitions(found: Mapping[str, Any]) -> Iterator[tuple[int, Exported]]:
+    for name, value in found.items():
+        if _NUMBER.fullmatch(name) is None or int(name) > MAX_INT32:
+            raise WrongJsonError("partitions has one without a number")
+        yield int(name), _exported(as_object(value, name))
+
+
+def _exported(value: Mapping[str, Any]) -> Exported:
+    next_offset = as_integer(member(value, "nextOffset"), "nextOffset")
+    until = optional(value.get("until"), "until", as_integer)
+    left_out = as_list(value.get("leftOut", []), "leftOut", _offsets)
+    return Exported(next_offset, until, left_out, optional(value.get("files"), "files", as_integer))
+
+
+def _offsets(value: Any, name: str) -> Offsets:
+    if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise WrongJsonError(f"{name} is no pair of offsets")
+    return as_integer(value[0], name), optional(value[1], name, as_integer)
 
 
 def _as_dict(exported: Exported) -> dict[str, Any]:

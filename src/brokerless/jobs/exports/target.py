@@ -2,14 +2,14 @@
 
 A file gets its name when it is whole. Locally it is written under :data:`UNFINISHED` and renamed, which is
 :func:`publish`. Object stores know no renaming, but show an object only when it is complete: there it has its name
-from the start, and appears at the end.
+from the start, and appears at the end. Locally no link is followed below the directory that the user gave: the names
+in it may be anybody's.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,8 +18,9 @@ from uuid import uuid4
 
 from brokerless.errors import UsageError
 from brokerless.log import names, storage
-from brokerless.log.atomic import rename, sync_directory, write_file
+from brokerless.log.atomic import write_in
 from brokerless.log.destination import writing
+from brokerless.log.own_files import create, open_directory, remove_tree
 from brokerless.log.storage import StorageOptions
 
 UNFINISHED = "_unfinished"
@@ -29,23 +30,25 @@ _BLOCK = 8 << 20
 
 
 class NewFile:
-    """A file that is being written. ``sink``: a binary file for a writer. One of :meth:`finish` and :meth:`abandon`
-    ends it; until it is finished (and published), no reader sees it."""
+    """A file that is being written: ``name`` (with the directory of its date, if any) in ``directory``, a topic's.
+    ``sink``: a binary file for a writer. One of :meth:`finish` and :meth:`abandon` ends it; until it is finished (and
+    published), no reader sees it. ``unfinished``: its name until then."""
 
     def __init__(self, directory: str, name: str, storage_options: StorageOptions | None) -> None:
         self.path = storage.join(directory, name)
         self.is_remote = storage.is_remote(directory)
+        self.unfinished = name
+        self._directory = directory
         with writing(self.path):
             if self.is_remote:
-                self.unfinished = self.path
                 fs, inner = storage.file_system(self.path, storage_options)
                 self.sink: Any = fs.open(inner, "wb", autocommit=False, block_size=_BLOCK)
             else:
-                beside = Path(storage.local(directory)) / UNFINISHED
-                beside.mkdir(parents=True, exist_ok=True)
                 # A lost executor's task is done again, maybe beside itself.
-                self.unfinished = str(beside / f"{Path(name).name}.{uuid4().hex}")
-                self.sink = Path(self.unfinished).open("wb")  # noqa: SIM115 - closed by finish or abandon
+                self.unfinished = f"{UNFINISHED}/{Path(name).name}.{uuid4().hex}"
+                path = Path(storage.local(directory)) / self.unfinished
+                with _open_directory(directory, UNFINISHED, make=True) as beside:
+                    self.sink = os.fdopen(create(beside, path), "wb")
 
     def finish(self) -> None:
         """All is written: locally, synced."""
@@ -64,47 +67,54 @@ class NewFile:
                 self.sink.discard()
             else:
                 self.sink.close()
-                Path(self.unfinished).unlink(missing_ok=True)
+                remove(self._directory, self.unfinished, None)
 
 
-def publish(unfinished: str, path: str) -> None:
-    """Gives a finished file its name, in place of one that has it."""
-    if unfinished == path:
+def publish(directory: str, unfinished: str, name: str) -> None:
+    """Gives a finished file its name in a topic's directory, in place of one that has it."""
+    if unfinished == name:
         return
-    with writing(path):
-        directory = Path(path).parent
-        if not directory.exists():
-            directory.mkdir(parents=True, exist_ok=True)
-            sync_directory(directory.parent)
-        rename(unfinished, path)
+    with writing(storage.join(directory, name)):
+        *above, source = unfinished.split("/")
+        *dates, target = name.split("/")
+        with _open_directory(directory, *above) as old, _open_directory(directory, *dates, make=True) as new:
+            os.replace(source, target, src_dir_fd=old, dst_dir_fd=new)
+            os.fsync(new)
 
 
-def write(path: str, data: bytes, storage_options: StorageOptions | None) -> None:
-    """Makes ``data`` the whole content of a small file, at once."""
+def write(directory: str, name: str, data: bytes, storage_options: StorageOptions | None) -> None:
+    """Makes ``data`` the whole content of a small file in a topic's directory, at once."""
+    path = storage.join(directory, name)
     with writing(path):
         if storage.is_remote(path):
             fs, inner = storage.file_system(path, storage_options)
             fs.pipe_file(inner, data)
         else:
-            local = Path(storage.local(path))
-            local.parent.mkdir(parents=True, exist_ok=True)
-            write_file(local, data)
+            with _open_directory(directory, make=True) as descriptor:
+                write_in(descriptor, Path(storage.local(path)), data)
 
 
-def remove(path: str, storage_options: StorageOptions | None) -> None:
-    """Removes a file that may have gone already."""
+def remove(directory: str, name: str, storage_options: StorageOptions | None) -> None:
+    """Removes a file in a topic's directory, or below, that may have gone already."""
+    path = storage.join(directory, name)
     with writing(path), suppress(FileNotFoundError):
         if storage.is_remote(path):
             fs, inner = storage.file_system(path, storage_options)
             fs.rm_file(inner)
         else:
-            Path(storage.local(path)).unlink()
+            *above, own = name.split("/")
+            with _open_directory(directory, *above) as descriptor:
+                os.unlink(own, dir_fd=descriptor)
 
 
 def remove_unfinished(directory: str) -> None:
     """What was left of files that were never whole; object stores keep none of them where they are seen."""
     if not storage.is_remote(directory):
-        shutil.rmtree(Path(storage.local(directory)) / UNFINISHED, ignore_errors=True)
+        with writing(directory), suppress(FileNotFoundError):
+            with _open_directory(directory, UNFINISHED):
+                pass  # is no link
+            with _open_directory(directory) as descriptor:
+                remove_tree(descriptor, UNFINISHED)
 
 
 def remove_if_empty(directory: str) -> None:
@@ -114,17 +124,45 @@ def remove_if_empty(directory: str) -> None:
             Path(storage.local(directory)).rmdir()
 
 
-def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
-    """The paths of all files in a directory and below, relative to it, sorted; none if it is not there."""
+def exists(directory: str, name: str, storage_options: StorageOptions | None) -> bool:
+    """Whether there is a file of this name in a topic's directory; locally, a link that leads nowhere as well."""
+    path = storage.join(directory, name)
+    return storage.exists(path, storage_options) or (
+        not storage.is_remote(path) and os.path.lexists(storage.local(path))
+    )
+
+
+def refuse_link(directory: str) -> None:
+    """Raises :class:`UnwritableError` for a topic's directory that is a link."""
     if not storage.is_remote(directory):
+        with writing(directory), suppress(FileNotFoundError), _open_directory(directory):
+            pass
+
+
+@contextmanager
+def _open_directory(topic_directory: str, *inner: str, make: bool = False) -> Generator[int]:
+    """The descriptor of a topic's directory, or of one below it. With ``make`` they are made if they are not there."""
+    own = Path(storage.local(topic_directory))
+    if make:
+        own.parent.mkdir(parents=True, exist_ok=True)
+    with open_directory(own.parent, own.name, *inner, make=make) as descriptor:
+        yield descriptor
+
+
+def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
+    """The paths of all files in a topic's directory and below, relative to it, sorted; none if it is not there. Links
+    to directories are not followed. Raises :class:`UnwritableError` if it is a link itself."""
+    if not storage.is_remote(directory):
+        refuse_link(directory)
         root = Path(storage.local(directory))
-        return sorted(str(each.relative_to(root)) for each in root.rglob("*") if each.is_file())
+        found = ((Path(path), name) for path, _, files in os.walk(root) for name in files)
+        return sorted(str((path / name).relative_to(root)) for path, name in found)
     with writing(directory):
         fs, inner = storage.file_system(directory, storage_options)
         fs.invalidate_cache()
         prefix = f"{str(inner).rstrip('/')}/"
         found = (str(each) for each in fs.find(inner))
-        return sorted(each[each.index(prefix) + len(prefix) :] for each in found if prefix in each)
+        return sorted(each[each.index(prefix) + len(prefix) :] for each in found if each.startswith(prefix))
 
 
 def check_target(path: str, storage_options: StorageOptions | None) -> None:

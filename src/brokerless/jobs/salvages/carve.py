@@ -8,21 +8,24 @@ continuation. What is not certain stays apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.salvages.regions import Region
 from brokerless.jobs.salvages.sound import SOUND, find_sound
 from brokerless.jobs.salvages.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.jobs.salvages.writing import Contents, write_batches
+from brokerless.log import names
+from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import PartitionOutput
+from brokerless.log.checkpoint_writers import random_id
+from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.segment import Report
@@ -68,19 +71,35 @@ class Carved:
 
 
 def check(carvings: Sequence[Carving]) -> None:
-    """Raises :class:`UsageError` if their directory has carved partitions already."""
+    """Raises :class:`brokerless.errors.UsageError` if their directory has carved partitions already."""
     for each in carvings:
-        name = f"{TOPIC}-0"
         if each.parquet:
             check_tables(each.directory, TOPIC, (0,))
-        elif each.directory.exists(name):
-            raise UsageError(f"{each.directory.join(name)}: this partition exists already; write elsewhere")
+        else:
+            completed = frozenset() if each.dry_run else settle(each.directory)
+            refuse_existing(each.directory, [names.partition_directory(TOPIC, 0)], completed)
 
 
 def carve(
-    carving: Carving, first: int, report: Report, done: Callable[[int], object] = lambda _: None
+    carvings: Sequence[Carving], report: Report, done: Callable[[int], object] = lambda _: None
 ) -> Iterator[Carved]:
-    """Carves a file: a partition for each group, numbered from ``first`` on. Memory: some 80 bytes for each batch."""
+    """Carves files, all into one directory: a partition for each group, numbered from 0 on; all of them get their names
+    when all are written. Memory: some 80 bytes for each batch of a file."""
+    carved: list[Carved] = []
+    if not carvings:
+        return
+    how = carvings[0]
+    with ExitStack() as stack:
+        output = _Output(how, report)
+        if not how.dry_run:
+            stack.enter_context(output.open())
+        for each in carvings:
+            carved += _carve_file(each, len(carved), output, done)
+        output.commit()
+    yield from carved
+
+
+def _carve_file(carving: Carving, first: int, output: _Output, done: Callable[[int], object]) -> Iterator[Carved]:
     found: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
     with open_file(carving.path, carving.storage_options) as file:
         for each in find_sound(file, carving.limit):
@@ -92,22 +111,14 @@ def carve(
     order = np.argsort(groups, kind="stable")
     borders = np.searchsorted(groups[order], np.arange(groups.max(initial=-1) + 2)).tolist()
     partition = first
-    with ExitStack() as stack:
-        tables = None
-        if carving.parquet and not carving.dry_run and len(sound):
-            tables = stack.enter_context(tables_of_job(carving.directory))
-            tables.begin(TOPIC, range(first, first + len(borders) - 1))
-        for start, end in pairwise(borders):
-            rows = order[start:end]
-            files: tuple[str, ...] = ()
-            if tables is not None:
-                taken, files = _write_table(carving, partition, sound[rows], report, tables)
-                rows = rows[taken]
-            elif not carving.dry_run:
-                rows = rows[_write(carving, partition, sound[rows], report)]
-            if len(rows):
-                yield _described(carving, partition, sound[rows], runs[rows], files)
-                partition += 1
+    output.begin(range(first, first + len(borders) - 1))
+    for start, end in pairwise(borders):
+        rows = order[start:end]
+        taken, files = output.write(carving, partition, sound[rows])
+        rows = rows[taken]
+        if len(rows):
+            yield _described(carving, partition, sound[rows], runs[rows], files)
+            partition += 1
 
 
 def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -140,31 +151,61 @@ def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return group_of_run[runs], runs
 
 
-def _write(carving: Carving, partition: int, batches: NDArray[np.void], report: Report) -> NDArray[np.bool_]:
-    carving.directory.make()
-    first, last = int(batches["first"][0]), int(batches["last"][-1])
-    topic_id = topic_ids_there(carving.directory, {TOPIC}).get(TOPIC)
-    with PartitionOutput(
-        carving.directory, TOPIC, partition, carving.config, start_offset=first, topic_id=topic_id
-    ) as output:
-        taken = write_batches(
-            output, batches, [carving.path], report, lambda _: None, carving.limit, carving.storage_options
-        )
-        if taken.any():
-            output.set_limits(first, last + 1, ())
-            output.commit()
-    return taken
+class _Output:
+    """Where carved partitions are written, if they are: logs, or tables."""
+
+    def __init__(self, how: Carving, report: Report) -> None:
+        self._how, self._report = how, report
+        self._tables: Tables | None = None
+        self._owner = self._topic_id = ""
+        self._unfinished: list[Unfinished] = []
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        directory = self._how.directory
+        with ExitStack() as stack:
+            if self._how.parquet:
+                self._tables = stack.enter_context(tables_of_job(directory))
+            else:
+                self._owner = stack.enter_context(outputs_of_job(directory))
+                self._topic_id = topic_ids_there(directory, {TOPIC}).get(TOPIC) or random_id()
+            yield
+
+    def begin(self, partitions: Collection[int]) -> None:
+        if self._tables is not None and partitions:
+            self._tables.begin(TOPIC, partitions)
+
+    def write(
+        self, carving: Carving, partition: int, batches: NDArray[np.void]
+    ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+        """Which of the batches were taken, and the names of files with a table."""
+        if carving.dry_run:
+            return np.ones(len(batches), np.bool_), ()
+        first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
+        limit, options = carving.limit, carving.storage_options
+        if self._tables is not None:
+            contents = Contents(batches, [carving.path], first, first, end)
+            table = Table(carving.directory, TOPIC, partition)
+            how = carving.config, self._report, _ignore, limit, options
+            taken, written = write_table(table, contents, *how)
+            return taken, self._tables.commit(table, written, end) if taken.any() else ()
+        with PartitionOutput(
+            carving.directory, TOPIC, partition, carving.config,
+            start_offset=first, topic_id=self._topic_id, owner=self._owner,
+        ) as output:  # fmt: skip
+            taken = write_batches(output, batches, [carving.path], self._report, _ignore, limit, options)
+            if taken.any():
+                output.set_limits(first, end, ())
+                self._unfinished.append(output.finish())
+        return taken, ()
+
+    def commit(self) -> None:
+        if self._unfinished:
+            commit(self._how.directory, self._unfinished)
 
 
-def _write_table(
-    carving: Carving, partition: int, batches: NDArray[np.void], report: Report, tables: Tables
-) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-    first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
-    contents = Contents(batches, [carving.path], first, first, end)
-    table = Table(carving.directory, TOPIC, partition)
-    how = carving.config, report, lambda _: None, carving.limit, carving.storage_options
-    taken, written = write_table(table, contents, *how)
-    return taken, tables.commit(table, written, end) if taken.any() else ()
+def _ignore(_: int) -> None:
+    """Bytes that are written are not counted."""
 
 
 def _described(

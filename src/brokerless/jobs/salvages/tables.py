@@ -5,14 +5,16 @@ The same batches are taken as a log would take, one piece after the other, and n
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.decode import Decoded, Decoder
 from brokerless.jobs.exports import manifest, target
 from brokerless.jobs.exports.files import SCHEMA, Files, Layout, Written, published
@@ -23,13 +25,19 @@ from brokerless.log import names
 from brokerless.log.appending import check_next, whole_batches
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
+from brokerless.log.own_files import read_own
 from brokerless.log.partition import Piece
 from brokerless.log.producers import ProducerState
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions
+from brokerless.strict_json import MAX_INT32, WrongJsonError, as_integer, as_list, parse_object
 from brokerless.tables import record_batches
 
 CODEC = "zstd"
+RUN = "_brokerless-run.json"
+"""In the directory of all topics, from before a run's first change until after its last one: the partitions of each
+topic that it writes. One that was killed is done again, though some of its topics were ended with."""
+_RUN_LIMIT = 16 << 20
 _ANY_OFFSET = 1 << 62
 """Up to where a run may leave files when it is killed: it does not know yet where the log ends."""
 
@@ -56,9 +64,10 @@ def check_tables(to: Destination, topic: str, partitions: Collection[int], topic
     if before is None:
         return Manifest(topic, topic_id, by_date=False, isolation="read_uncommitted")
     where = manifest.topic_directory(to.path, topic)
+    begun = _begun(to).get(topic, set())
     for partition in partitions:
         exported = before.partitions.get(partition)
-        if exported is not None and not _is_unfinished(exported):
+        if exported is not None and not _is_unfinished(exported) and partition not in begun:
             name = names.partition_directory(topic, partition)
             raise UsageError(f"{where}: {name} is in it already; write to another directory")
     if before.by_date or before.isolation != "read_uncommitted" or _differ(before.topic_id, topic_id):
@@ -135,16 +144,19 @@ class Tables:
         self._to = directory
         self._manifests: dict[str, Manifest] = {}
         self._open: dict[str, set[int]] = {}
+        self._begun = _begun(directory)
 
     def begin(self, topic: str, partitions: Collection[int], topic_id: str | None = None) -> None:
         """Notes what is about to be written, so that what a killed run leaves of it is known, and takes away what was
         left of it. Raises as :func:`check_tables`."""
-        own = check_tables(self._to, topic, partitions, topic_id)
+        own = self._manifests.get(topic) or check_tables(self._to, topic, partitions, topic_id)
         for partition in partitions:
             own = own.with_partition(partition, Exported(0, _ANY_OFFSET))
-        self._open.setdefault(topic, set()).update(partitions)
         manifest.clean(self._to.path, own, set(partitions), self._to.storage_options)
+        self._begun.setdefault(topic, set()).update(partitions)
+        self._to.write(RUN, json.dumps({topic: sorted(own) for topic, own in self._begun.items()}).encode() + b"\n")
         self._manifests[topic] = own
+        self._open.setdefault(topic, set()).update(partitions)
         manifest.save(own, self._to.path, self._to.storage_options)
 
     def commit(self, table: Table, written: Sequence[Written], end: int) -> tuple[str, ...]:
@@ -168,6 +180,8 @@ class Tables:
                 manifest.save(replace(own, partitions=left), to.path, to.storage_options)
             else:
                 manifest.forget(own, to.path, to.storage_options)
+        if self._begun and to.exists(RUN):
+            to.remove(RUN)
 
 
 @contextmanager
@@ -179,6 +193,24 @@ def tables_of_job(directory: Destination) -> Generator[Tables]:
         tables = Tables(directory)
         stack.callback(tables.end)
         yield tables
+
+
+def _begun(to: Destination) -> dict[str, set[int]]:
+    """The partitions of each topic that a run has begun and that it, or one that was killed, has not ended with. Raises
+    :class:`UnreadableError` where that cannot be told."""
+    if not to.exists(RUN):
+        return {}
+    path = to.join(RUN)
+    try:
+        found = parse_object(read_own(path, _RUN_LIMIT, to.storage_options))
+        return {topic: set(as_list(each, topic, _partition)) for topic, each in found.items()}
+    except WrongJsonError as error:
+        text = f"this does not say what was being written ({error}); move it away, or write to another directory"
+        raise UnreadableError(f"{path}: {text}") from error
+
+
+def _partition(value: Any, name: str) -> int:
+    return as_integer(value, name, 0, MAX_INT32)
 
 
 def _is_unfinished(exported: Exported) -> bool:

@@ -1,0 +1,22 @@
+"""A command that was killed at any moment is run again, and its result is byte for byte that of one that was not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", ["load", "convert", "salvage", "merge", "carve", "tables", "carved-tables"])
+def test_a_killed_command_can_be_run_again(tmp_path: Path, name: str) -> None:
+    command = [sys.executable, "-m", "tests.jobs.killed_commands", str(tmp_path), name]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=True)
+    *wrong, seen = done.stdout.splitlines()
+    assert not wrong
+    counts = json.loads(seen)
+    assert counts[f"{name}-again"] >= 4, counts

@@ -220,7 +220,7 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
         return Finding("warning", "truncated-batch", file.path, position, offset, text, f"{whole} bytes", found)
     if is_zero(file, position, None if zeros is None else position + zeros):
         text, found = "nothing but zeros from here on", f"{left} zero bytes"
-        if zeros is not None and left > zeros and file.next_data(position) < file.size:
+        if zeros is not None and file.next_data(position + zeros) < file.size:
             text, found = f"nothing but zeros in the {zeros >> 20} MiB from here on", f"{left} bytes"
         text += ": a preallocated file whose end was not trimmed, or lost pages; Kafka's reader refuses them"
         return Finding("error", "zero-tail", file.path, position, None, text, "a batch", found)

@@ -1,0 +1,142 @@
+"""Files with holes, and with zeros for their end: what is in a hole is not read, of zeros no more than a window is
+held, and ``ls`` looks at one window."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.format.twin import write_batch, write_record
+from tests.require import require
+
+CHILD = """
+import json, os, sys
+from brokerless.cli import main
+from brokerless.log import files
+
+if sys.argv[1] == "unknown":
+    del os.SEEK_DATA  # as where the system does not say where holes are
+read, done = files.LocalFile.read, 0
+
+def count(file, position, length):
+    global done
+    found = read(file, position, length)
+    done += len(found)
+    return found
+
+files.LocalFile.read = count
+code = main(sys.argv[2:])
+with open("/proc/self/status") as status:
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) >> 10
+print(json.dumps({"code": code, "read": done, "peak": peak}), file=sys.stderr)
+"""
+
+BATCH = write_batch(write_record(b"key", b"value"))
+NEXT = write_batch(write_record(b"key", b"value"), base_offset=1)
+COMMANDS = {
+    "ls": ["ls"],
+    "cat": ["cat"],
+    "batches": ["batches"],
+    "verify": ["verify"],
+    "audit": ["audit"],
+    "export": ["export", "--to", "{out}"],
+    "salvage": ["salvage", "--to", "{out}"],
+}
+
+
+def measure(command: str, log: Path, holes: str = "known") -> tuple[dict[str, Any], str]:
+    """The exit code, the bytes that were read, the peak of resident memory (MiB); and what was printed."""
+    require(Path("/proc/self/status").exists(), "a system that tells a process's peak of memory")
+    name, *more = COMMANDS[command]
+    line = [sys.executable, "-c", CHILD, holes, name, str(log.parent)]
+    line += [each.format(out=log.parent.parent / "out") for each in more]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stderr.splitlines()[-1]), done.stdout + done.stderr
+
+
+def sparse(tmp_path: Path, size: int, *parts: tuple[int, bytes]) -> Path:
+    """A log of so many bytes, in which there are only these parts, by position."""
+    log = tmp_path / "orders-0" / f"{0:020}.log"
+    log.parent.mkdir()
+    with log.open("wb") as file:
+        for position, part in parts:
+            file.seek(position)
+            file.write(part)
+    try:
+        os.truncate(log, size)
+    except OSError:
+        require(False, f"a file system that has files of {size} bytes")
+    return log
+
+
+def knows_holes(log: Path) -> bool:
+    descriptor = os.open(log, os.O_RDONLY)
+    try:
+        return os.lseek(descriptor, 1 << 20, os.SEEK_DATA) > 1 << 20
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("size", [16 << 30, 3 << 40])
+def test_a_hole_for_an_end_is_not_read(command: str, size: int, tmp_path: Path) -> None:
+    log = sparse(tmp_path, size, (0, BATCH))
+    require(knows_holes(log), "a file system that tells where holes are")
+    found, text = measure(command, log)
+    assert found["read"] < 32 << 20
+    assert found["peak"] < 300
+    if command != "salvage":  # zeros at the end are no loss
+        assert found["code"] == 1
+        assert "nothing but zeros from here on" in text
+
+
+def test_of_zeros_at_the_end_ls_looks_at_one_window(tmp_path: Path) -> None:
+    log = sparse(tmp_path, 3 << 40, (0, BATCH))
+    found, text = measure("ls", log, holes="unknown")
+    assert found["read"] < 10 << 20
+    assert found["peak"] < 150
+    assert "nothing but zeros in the 8 MiB from here on" in text
+
+
+@pytest.mark.parametrize("command", ["cat", "verify", "salvage"])
+def test_zeros_that_have_to_be_read_do_not_stay_in_memory(command: str, tmp_path: Path) -> None:
+    size = 2 << 30
+    found, _ = measure(command, sparse(tmp_path, size, (0, BATCH)), holes="unknown")
+    assert size <= found["read"] < size + (64 << 20)  # once
+    assert found["peak"] < 300
+
+
+def test_batches_behind_a_hole_are_found(tmp_path: Path) -> None:
+    at = (1 << 40) + 12345
+    log = sparse(tmp_path, 2 << 40, (0, BATCH), (at, NEXT))
+    require(knows_holes(log), "a file system that tells where holes are")
+    found, text = measure("verify", log)
+    assert found["read"] < 64 << 20
+    assert f"position {at}: {at - len(BATCH)} bytes before this were skipped; batches go on here" in text
+    found, text = measure("salvage", log)
+    assert found["read"] < 64 << 20
+    assert "0..1" in text
+    found, text = measure("ls", log)
+    assert found["read"] < 32 << 20
+    assert found["code"] == 1
+
+
+def test_a_batch_that_claims_a_hole_is_not_read(tmp_path: Path) -> None:
+    """Its size is all that there is of it."""
+    head = bytearray(NEXT[:61])
+    head[8:12] = (2**31 - 100).to_bytes(4, "big")
+    log = sparse(tmp_path, 3 << 30, (0, BATCH + bytes(head)))
+    for command in ("ls", "cat", "verify"):
+        found, text = measure(command, log)
+        assert found["code"] == 1
+        assert found["peak"] < 300
+    assert "a batch larger than what is read at once" in text

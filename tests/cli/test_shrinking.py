@@ -216,3 +216,15 @@ def test_a_slow_consumer_of_a_log_that_is_cut_goes_on_to_the_cut(tmp_path: Path)
     rows += sum(each.num_rows for each in batches)
     assert 0 < rows < len(records_of(path, WHOLE_BEFORE)) * 5000
     assert [each.found for each in told if each.kind == "file-shrunk"] == [f"{size // 2} bytes"]
+
+
+def test_an_input_of_load_that_is_cut_does_not_end_without_a_word(tmp_path: Path, run: Run) -> None:
+    lines = tmp_path / "records.jsonl"
+    line = '{"offset": %d, "timestamp": 5, "value": "v"}\n'
+    lines.write_text("".join(line % number for number in range(50_000)))
+    size = lines.read_text().find("\n", 1 << 20) + 1
+    with cutting(lines, size):
+        done = run("load", lines, "-t", "orders", "-p", 0, "--to", tmp_path / "out")
+    assert done.exit_code in (1, 2)
+    assert "became shorter while it was read" in done.err
+    assert not (tmp_path / "out" / "orders-0").exists()

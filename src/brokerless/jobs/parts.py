@@ -54,7 +54,10 @@ class Stream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._end - self._at)
-        found = self._file.read(self._at, left if size < 0 else min(size, left))
+        wanted = left if size < 0 else min(size, left)
+        found = self._file.read(self._at, wanted)
+        if len(found) < wanted:  # an end here would be one without a word
+            raise UnreadableError(f"{self._file.path}: the file became shorter while it was read")
         self._at += len(found)
         self._done(len(found))
         return found.tobytes()

@@ -149,6 +149,8 @@ class Destination:
         with storage.open_file(self.join(name, inner), self.storage_options) as file, path.open("wb") as copy:
             for position in range(0, file.size, _BLOCK):
                 copy.write(file.read(position, min(_BLOCK, file.size - position)).data)
+            if copy.tell() < file.size:
+                raise UnreadableError(f"{file.path}: the file became shorter while it was read")
 
     def make(self) -> None:
         """Makes it if it is not there; object stores need no directories."""

@@ -199,6 +199,8 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
     if file.size_now() < file.size:
         return describe_shrinking(file, position, file.size_now())
     head = file.read(position, layouts.HEADER_SIZE_UP_TO_MAGIC)
+    if len(head) < min(left, layouts.HEADER_SIZE_UP_TO_MAGIC):
+        return describe_shrinking(file, position, position + len(head))
     offset = int.from_bytes(head[:8].tobytes(), "big", signed=True) if left >= layouts.LOG_ENTRY_SIZE else None
     if left <= layouts.HEADER_SIZE_UP_TO_MAGIC:
         if not head.any():

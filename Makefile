@@ -15,7 +15,7 @@ WITH_OLDEST := tests/format tests/views tests/test_logs.py $(addprefix tests/spa
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test oldest bounds lint types format bench lock clean
+.PHONY: help install demo demo-data test quick oldest bounds lint types format bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -30,6 +30,9 @@ demo-data: install  ## Write demo/data anew, with a real Kafka
 
 test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
 	$(COMPILING) $(BIN)/python -m pytest -n 2 $(TESTS)
+
+quick: install  ## Tests in two minutes: no Spark, no Kafka, not the slowest
+	$(COMPILING) $(BIN)/python -m pytest -n 2 --quick $(TESTS)
 
 oldest: .cache/oldest/.installed  ## Tests of what libraries do for us, with the oldest versions of them that we take
 	$(COMPILING) NUMBA_CACHE_DIR=$(CURDIR)/.cache/oldest/kernels .cache/oldest/bin/python -m pytest -n 2 $(or $(TESTS),$(WITH_OLDEST))

@@ -35,6 +35,18 @@ settings.load_profile("brokerless")
 SHARED = ("spark", "kafka", "spark_cluster")
 """Session fixtures that start a JVM: all tests with one of them run in one xdist worker, so that it starts once. A test
 with two of them is with those that have the first."""
+NOT_QUICK = {
+    "Spark": ("spark", "quick_spark", "spark_cluster"),
+    "Kafka": ("kafka", "kafka_jars"),
+    "S3": ("s3",),
+}
+"""Fixtures whose tests ``--quick`` leaves out, by what it says of them."""
+SLOW_FILES = (
+    "test_docs.py", "test_log_machine.py", "test_kill.py", "test_power_loss.py", "test_mutations.py",
+    "test_progress.py", "test_processes.py", "test_bounds.py", "test_benchmarks.py", "test_unreadable.py",
+    "test_restart.py",
+)  # fmt: skip
+"""Files that ``--quick`` leaves out: what starts many processes, and tries very many cases."""
 LONG = ("spark", "kafka", "restart", "spark_cluster", "merged", "test_docs.py")
 """Groups and files that take longest come first, so that no worker is left alone with one of them in the end."""
 
@@ -79,8 +91,22 @@ def quick_spark() -> Iterator[str]:
         yield options
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="neither Spark nor Kafka nor S3, and not the slowest tests")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    if not config.getoption("--quick"):
+        return None
+    return f"--quick leaves out tests of {', '.join(NOT_QUICK)}, and {', '.join(SLOW_FILES)}"
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        left_out = [item for item in items if _is_left_out(item)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _is_left_out(item)]
     for item in items:
         shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
         if shared:
@@ -101,6 +127,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _fetch(version: str) -> None:
     with suppress(jars.KafkaUnavailableError):  # which the first test that needs them meets, and tells
         jars.jars(version)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    names = getattr(item, "fixturenames", ())
+    is_slow = item.path.name in SLOW_FILES or item.path.parent.name == "kafka"
+    return is_slow or any(name in names for of in NOT_QUICK.values() for name in of)
 
 
 def _turn(item: pytest.Item) -> int:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.output import UNUSABLE, Output, named_topics
 from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size_or_0
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
@@ -24,6 +24,10 @@ a broker can serve.
 Offsets, timestamps, keys and values never change, and topic IDs, leader epochs, log start and end offsets stay. What an
 older format cannot carry (headers, transactions, ...) is left out, counted and told. Without --batch-size, batches keep
 their boundaries and their headers; what is as asked for already is copied.
+
+Kafka's own topics (__consumer_offsets and the like) are copied as they are, unless they are named with --topic; KRaft's
+own log (__cluster_metadata) always is. Of a whole log directory, meta.properties comes along at the end, so that a
+broker starts on the result.
 
 Existing partitions are never changed. A partition with damage is not written: the damage is told, and the exit code
 is 1.
@@ -84,7 +88,8 @@ def run(options: Namespace) -> int:
     results: list[Result] = []
     with _manifest(options, conversion) as manifest:
         finished = [each for each in partitions if manifest is not None and _is_finished(each, manifest, options.to)]
-        tasks = plan([each for each in partitions if each not in finished], options.paths, options.to, conversion)
+        left = [each for each in partitions if each not in finished]
+        tasks = plan(left, options.paths, options.to, conversion, named=named_topics(partitions, options))
         if manifest is not None and finished:
             output.say(f"{len(finished):,} of {len(partitions):,} partitions are done, as {manifest.path} says")
             if options.json:
@@ -118,7 +123,7 @@ def _is_finished(partition: PartitionPath, manifest: Manifest, to: str) -> bool:
     from brokerless.log.bulk import output_directory
 
     name = _directory(partition)
-    if manifest.is_done(name, inputs_of(partition)):
+    if manifest.is_done(name, inputs_of(partition)) or manifest.is_done(name, inputs_of(partition, is_copied=True)):
         return True
     at = output_directory(to)
     if manifest.knows(name) and at.exists(name):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.output import UNUSABLE, Output, named_topics
 from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
 from brokerless.cli.progress import progress
 from brokerless.log import names
@@ -17,7 +17,9 @@ Records as Parquet files, which Spark, pandas, DuckDB and others read as one tab
 --by-date DIRECTORY/topic=NAME/date=2026-11-21/*.parquet (the record's timestamp, UTC).
 
 The columns are those of a record: key and value as bytes, headers, partition, offset, timestamp, timestampType; the
-topic (and the date) come from the path. Control records are left out.
+topic (and the date) come from the path. Control records are left out, and so are Kafka's own topics
+(__consumer_offsets and the like), unless they are named with --topic. Each file notes the ID of its topic, which
+brokerless load keeps.
 
 What was exported before is noted in the topic's directory: another run exports only what is new, and nothing twice. A
 run that was interrupted is made good by the next one. A damaged batch is left out and told, and the exit code is 1; the
@@ -68,6 +70,11 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
+    named = named_topics(partitions, options)
+    internal = sorted({each.topic or "" for each in partitions if names.is_internal(each.topic)} - named)
+    if internal:
+        output.say(f"left out, as they are Kafka's own and not named with --topic: {', '.join(internal)}")
+        partitions = [each for each in partitions if each.topic not in internal]
     planned = plan(partitions, options.paths, options.to, asked)
     exported: list[ExportedPartition] = []
     with progress("reading", sum(task.size for task in planned.tasks)) as done:

@@ -28,6 +28,9 @@ partition. Without them, offsets are counted and the time is now. A record whose
 Kafka's producers would send its key. What file, batchPosition and sequence say is not written, and control records are
 left out.
 
+Into a stopped broker's log directory, topics get the IDs that its cluster knows them by. Kafka's own topics are
+refused, unless --topic names one; KRaft's own log (__cluster_metadata) always is.
+
 All partitions take their names at the end: after an error there is none of them. Existing partitions are never changed,
 and a directory on which a broker runs is refused.
 """
@@ -44,7 +47,7 @@ _PATHS_HELP = (
 _TOPIC_HELP = "the topic of all records, whatever their column says; needed where they have none"
 _TOPIC_ID_HELP = (
     "the ID by which a broker knows the topic, as kafka-topics --describe shows it (that of the topic's partitions "
-    "that are there, or a random one)"
+    "that are there, of the cluster's metadata there, or that an export notes; else a random one)"
 )
 _PARTITIONS_HELP = "how many partitions the topic has, for records whose partition is not given (1)"
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -138,6 +141,11 @@ def run(options: Namespace) -> int:
         )
     if loaded.control_records:
         output.say(f"{loaded.control_records} control records were left out")
+    if loaded.unknown:
+        output.say(
+            f"the cluster's metadata in {options.to} does not know {', '.join(loaded.unknown)}: a broker takes such "
+            "for strays, and does not serve them. Create the topics on the cluster first, with as many partitions"
+        )
     if options.json:
         output.objects(map(_as_dict, loaded.partitions))
         return output.end()

@@ -26,6 +26,9 @@ is there twice, and nothing is written to what is read.
 What is not known to be committed (by the high watermarks that are noted, or because most of the copies have it) is
 kept, and told; --committed-only leaves it out.
 
+Of copies of one broker's directory, its meta.properties comes along, so that a broker starts on the result; of several
+brokers' directories, copy that of the node that is to start on it.
+
 The exit code is 0 if the result is whole, 1 if anything is lost or copies diverge, and 2 for a path that cannot be
 read.
 """

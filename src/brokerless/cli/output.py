@@ -14,6 +14,7 @@ from brokerless.printable import readable, show_name
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from brokerless.log.directory import PartitionPath
     from brokerless.log.names import PartitionState
     from brokerless.logs import Log, Partition
 
@@ -117,6 +118,11 @@ class Output:
             named = " and no ".join(dict.fromkeys(missing))
             self.unreadable(UnreadableError(f"{log.path}: no {named} is among what was asked for"))
         return found
+
+
+def named_topics(partitions: Iterable[PartitionPath], options: Namespace) -> set[str]:
+    """The topics among chosen partitions that a command line names: by an option, or as a path."""
+    return {each.topic for each in partitions if each.topic and (options.topic or each.path in options.paths)}
 
 
 def _chosen(log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:

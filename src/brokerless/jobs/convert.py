@@ -8,45 +8,40 @@ offsets stay. A partition with damage is not committed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from brokerless.errors import DamageError, Finding, RefusedError, UsageError
 from brokerless.format import layouts
-from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
+from brokerless.jobs.converts.reading import Isolation, Reading, files_that_are_read, is_damage
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
-from brokerless.jobs.manifest import FileNote, Hashing, Manifest, TaskNote, note_directory, note_file
+from brokerless.jobs.manifest import FileNote, Manifest, TaskNote, note_directory, note_file
 from brokerless.log import names
 from brokerless.log.appending import check_sizes, whole_batches
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import PartitionOutput, output_directory
-from brokerless.log.checkpoints import load_leader_epochs, log_start_offset
+from brokerless.log.checkpoints import load_leader_epochs, log_start_offset, noted_offset, was_clean
 from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
 from brokerless.log.config import LogConfig
+from brokerless.log.copied import copy_partition, files_of
 from brokerless.log.destination import Destination
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.epochs import Epochs, epochs_of
-from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.partition import damage_finding, transactions_of
-from brokerless.log.segment import Report, check_checksums, scan
+from brokerless.log.node_files import complete, whole_directories
+from brokerless.log.offset_checkpoints import Checkpoints
+from brokerless.log.segment import Report
 from brokerless.log.storage import Entry, StorageOptions, full_path
 from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
-from brokerless.log.transactions import Transactions
 
 LEFT_OUT = LOST | {
     "aborted": "records of aborted transactions",
     "undecided": "records from the first open transaction on",
 }
 """What may not be there any more, by the names under which it is counted."""
-
-Isolation = Literal["read_uncommitted", "read_committed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +71,10 @@ class Task:
     """In the names of directories that this job has not finished."""
     notes: bool = False
     """Whether files are hashed, for a manifest."""
+    is_copied: bool = False
+    """Whether its files are copied as they are: of Kafka's own topics that were not asked for by name."""
+    whole: tuple[LogDirectory, ...] = ()
+    """The log directories of which all is converted by these tasks."""
 
     @property
     def name(self) -> str:
@@ -116,6 +115,7 @@ class Result:
             "bytesIn": totals.bytes_in,
             "bytesOut": totals.bytes_out,
             "lost": dict(totals.lost),
+            "isCopied": task.is_copied,
             "damages": len(self.damages),
         }
 
@@ -149,13 +149,21 @@ def plan(
     conversion: Conversion,
     storage_options: StorageOptions | None = None,
     target_storage_options: StorageOptions | None = None,
+    named: Collection[str] = (),
 ) -> list[Task]:
     """A task for each partition; they are in ``sources``, the paths that were given. ``target_storage_options``: those
-    of ``directory``, where it is a URL.
+    of ``directory``, where it is a URL. ``named``: which of Kafka's own topics are converted as well, beside those
+    whose directories are ``sources``; others of them are copied as they are.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
-    known, or ``directory`` is in what is read.
+    known, ``directory`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
     """
+    named = {*named, *(each.topic or "" for each in partitions if each.path in sources)}
+    if names.CLUSTER_METADATA in named:
+        raise UsageError(
+            f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it; leave it out, "
+            "or give its whole log directory, of which it is copied as it is"
+        )
     to = output_directory(directory, sources, target_storage_options)
     completed = frozenset() if conversion.dry_run else settle(to)
     found: dict[str, PartitionPath] = {}
@@ -168,19 +176,20 @@ def plan(
         found[name] = each
     refuse_existing(to, found, completed)
     own = [(each.topic or "", topic_id_of(each, storage_options), each.path) for each in partitions]
+    logs = [resolve(each, (), storage_options) for each in sources]
+    whole = whole_directories(logs, {each.path for each in partitions}, to)
     return [
-        Task(each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options)
+        Task(
+            each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options,
+            is_copied=names.is_internal(each.topic) and each.topic not in named, whole=whole,
+        )
         for each, topic_id in zip(partitions, choose_topic_ids(to, own), strict=True)
-    ]
+    ]  # fmt: skip
 
 
-def inputs_of(source: PartitionPath) -> list[Entry]:
+def inputs_of(source: PartitionPath, *, is_copied: bool = False) -> list[Entry]:
     """The files of a partition that are read."""
-    return [segment.log for segment in source.segments] + _companions(source)
-
-
-def _companions(source: PartitionPath) -> list[Entry]:
-    return [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
+    return files_of(source) if is_copied else files_that_are_read(source)
 
 
 def convert(
@@ -229,20 +238,30 @@ def convert(
         )
         with closing(results):
             if manifest is not None:
-                yield from results
+                is_whole = True
+                for result in results:
+                    is_whole = is_whole and not result.damages
+                    yield result
+                if is_whole and not dry_run:
+                    complete(tasks[0].whole, tasks[0].directory, say, tasks[0].storage_options)
                 return
             taken = list(results)
         if waiting:
             commit(tasks[0].directory, waiting)
+        if not dry_run and not any(result.damages for result in taken):
+            complete(tasks[0].whole, tasks[0].directory, say, tasks[0].storage_options)
         yield from taken
 
 
 def run_task(task: Task, done: Done) -> Value:
     """Reads a partition and writes it, under a name that readers pass over."""
+    if task.is_copied:
+        return _copy_task(task, done)
     findings: list[Finding] = []
     with ExitStack() as stack:
         output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
-        reading = _Reading(task, findings.append)
+        how, options = task.conversion, task.storage_options
+        reading = Reading(task.source, how.isolation, findings.append, options, is_hashed=task.notes)
         converter = Converter(task.conversion.target, task.conversion.limit)
         try:
             for buffer in reading.buffers(converter, done):
@@ -267,6 +286,32 @@ def run_task(task: Task, done: Done) -> Value:
         return Value(converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs)
 
 
+def _copy_task(task: Task, done: Done) -> Value:
+    """Reads a partition, and copies its files if they are sound."""
+    findings: list[Finding] = []
+    source, options = task.source, task.storage_options
+    reading, totals = Reading(source, "read_uncommitted", findings.append, options), Totals()
+    reading.look(totals, done)
+    start, end, damages = (
+        min(log_start_offset(source, options), reading.end_offset),
+        reading.end_offset,
+        reading.damages,
+    )
+    if damages or task.conversion.dry_run:
+        return Value(totals, start, end, tuple(damages), tuple(findings), None, (), ())
+    noted = (noted_offset(source, each, options) for each in _CHECKPOINTS)
+    unfinished = copy_partition(
+        source, task.directory, task.topic_id, Checkpoints(*noted), end,
+        clean=was_clean(source, options), owner=task.owner, storage_options=options,
+    )  # fmt: skip
+    inputs = tuple(note_file(each, options) for each in files_of(source, options)) if task.notes else ()
+    outputs = note_directory(task.directory, unfinished.directory, task.name) if task.notes else ()
+    return Value(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
+
+
+_CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
+
+
 def _begin(task: Task) -> PartitionOutput:
     return PartitionOutput(
         task.directory,
@@ -279,93 +324,10 @@ def _begin(task: Task) -> PartitionOutput:
     )
 
 
-class _Reading:
-    """A partition that is read: where its log ends, and its damage."""
-
-    def __init__(self, task: Task, report: Report) -> None:
-        self.damages: list[Finding] = []
-        self.end_offset = max((each.base_offset for each in task.source.segments), default=0)
-        self.path = task.source.path
-        self._task, self._report = task, report
-        self._notes: dict[str, FileNote] = {}
-        self._transactions: Transactions | None = None
-        if task.conversion.isolation == "read_committed":
-            self._transactions = transactions_of(task.source, task.storage_options)
-
-    def tell(self, finding: Finding) -> None:
-        if _is_damage(finding):
-            self.damages.append(finding)
-        self._report(finding)
-
-    def notes(self) -> Iterator[FileNote]:
-        """Of all files that were read, if they are to be hashed and are not damaged."""
-        if not self._task.notes or self.damages:
-            return
-        yield from self._notes.values()
-        for entry in _companions(self._task.source):
-            yield note_file(entry, self._task.storage_options)
-
-    def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
-        source, options = self._task.source, self._task.storage_options
-        for each in open_segments(source, self.tell, storage_options=options):
-            hashing = Hashing(each.file) if self._task.notes else None
-            yield from self._of_file(each, converter, hashing, done)
-            if self.damages:
-                return
-            if hashing is not None:
-                self._notes[each.file.path] = hashing.finish(each.segment.log)
-        for piece in converter.flush():
-            yield piece.buffer
-
-    def _of_file(
-        self, opened: OpenSegment, converter: Converter, hashing: Hashing | None, done: Done
-    ) -> Iterator[NDArray[np.uint8]]:
-        file = opened.file
-        for chunk in scan(file, self.tell, opened.start):
-            if hashing is not None:
-                hashing.add(chunk)
-            check_checksums(chunk, file.path, self.tell)
-            if self.damages:
-                return
-            self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
-            chosen = self._chosen(chunk.batches, converter.totals)
-            for piece in converter.convert(chunk.buffer, chosen, chunk.base):
-                for damage in piece.damages:
-                    self.tell(damage_finding(file.path, damage))
-                if self.damages:
-                    return
-                yield piece.buffer
-                del piece
-            done(int(chunk.batches.sizes.sum()))
-
-    def _chosen(self, batches: Batches, totals: Totals) -> Batches:
-        """Without what read_committed leaves out, which is added to what went in."""
-        if self._transactions is None:
-            return batches
-        aborted = self._transactions.aborted(batches)
-        stable = self._transactions.decided_until
-        undecided = np.zeros(len(batches), np.bool_) if stable is None else batches.last_offset >= stable
-        if not (aborted | undecided).any():
-            return batches
-        for name, rows in (("aborted", aborted & ~undecided), ("undecided", undecided)):
-            left_out = batches.take(rows)
-            records = int(np.where(left_out.is_legacy, 1, left_out.count).sum())
-            totals.batches_in += len(left_out)
-            totals.records_in += records
-            totals.bytes_in += int(left_out.sizes.sum())
-            if records:
-                totals.lost[name] += records
-        return batches.take(~(aborted | undecided))
-
-
 def raise_damage(finding: Finding) -> None:
     """A report that raises :class:`DamageError` for what keeps a partition from being written."""
-    if _is_damage(finding):
+    if is_damage(finding):
         raise DamageError(finding)
-
-
-def _is_damage(finding: Finding) -> bool:
-    return finding.severity == "error" or finding.kind == "truncated-batch"
 
 
 def _first_offset(source: PartitionPath) -> int:

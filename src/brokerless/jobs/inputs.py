@@ -19,7 +19,16 @@ from brokerless.arrow import numbers
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.hive import Source, find_sources, merge, with_path
 from brokerless.jobs.job import Done, ignore
-from brokerless.jobs.parts import PARQUET_MAGIC, Part, Stream, is_parquet, open_parquet, parts_of, rows_before
+from brokerless.jobs.parts import (
+    PARQUET_MAGIC,
+    Part,
+    Stream,
+    is_parquet,
+    noted_topic_id,
+    open_parquet,
+    parts_of,
+    rows_before,
+)
 from brokerless.log import storage
 from brokerless.rows import IGNORED, RowError, normalize
 
@@ -73,6 +82,19 @@ class Inputs:
             return None
         self._sources = [replace(each, size=_size(each)) for each in self._sources]
         return sum(map(_size, self._sources))
+
+    def topic_ids(self) -> dict[str, str]:
+        """The IDs of topics that the files of an export note; of each directory, its first file is asked."""
+        found: dict[str, str] = {}
+        asked: set[str] = set()
+        for path in self.files:
+            directory = path.rpartition("/")[0]
+            if path.endswith(".parquet") and directory not in asked:
+                asked.add(directory)
+                noted = noted_topic_id(path)
+                if noted is not None:
+                    found.setdefault(*noted)
+        return found
 
     def split(self, most: int) -> list[tuple[Inputs, int]]:
         """The same as several, about so many at most, in their order and about equally large, which can be sent to

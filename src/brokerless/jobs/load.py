@@ -24,6 +24,7 @@ from brokerless import arrow, clock
 from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, observe
 from brokerless.errors import UsageError
 from brokerless.format.encode import Ratio
+from brokerless.internals.known_topics import KnownTopics, known_topics
 from brokerless.jobs.encoders import AT_ONCE, Encoders
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
@@ -71,6 +72,8 @@ class Loaded:
     partitions: tuple[LoadedPartition, ...]
     rows: int
     control_records: int
+    unknown: tuple[str, ...] = ()
+    """Partitions that the cluster's metadata in the directory does not know: a broker takes them for strays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,8 @@ class Loader:
         self._own_timestamp = placement.timestamp
         given = (placement.timestamp, now, clock.now())
         self._timestamp = next(each for each in given if each is not None)
-        self._topic_id = placement.topic_id
+        self._placement = placement
+        self._known: KnownTopics | None = None
         self._partitions = placement.partitions
         self._topic_ids: dict[str, str] = {}
         self._ratios: dict[str, Ratio] = {}
@@ -261,7 +265,10 @@ class Loader:
             )
             for topic, partition, each in self._sorted()
         )  # fmt: skip
-        return Loaded(tuple(partitions), self._rows, self._control_records)
+        known = self._known
+        unknown = [] if known is None else [(t, p) for t, p in self._placer.codes if not known.have(t, p)]
+        names_of_unknown = tuple(names.partition_directory(*place) for place in sorted(unknown))
+        return Loaded(tuple(partitions), self._rows, self._control_records, names_of_unknown)
 
     def first_rows(self) -> list[int]:
         """The number of each partition's first row, in the order of :meth:`loaded`."""
@@ -300,6 +307,9 @@ class Loader:
         ratio = self._ratios.setdefault(topic, Ratio())
         batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
         if topic not in self._topic_ids:
+            self._check_internal(topic)
+            if not self._topic_ids:
+                self._known = known_topics(self._directory.path, self._directory.storage_options)
             self._check_partitions(topic)
             self._topic_ids[topic] = self._choose_id(topic)
         if self._dry_run or self._job is not None:
@@ -335,11 +345,21 @@ class Loader:
                 f"more than {self._partitions} partitions; say how many (partitions), so that keys stay where they are"
             )
 
+    def _check_internal(self, topic: str) -> None:
+        if topic == names.CLUSTER_METADATA or (names.is_internal(topic) and topic != self._placement.topic):
+            what = "KRaft's own log, which is not to be written" if topic == names.CLUSTER_METADATA else "Kafka's own"
+            raise UsageError(
+                f"{topic}: this topic is {what}; leave its records out, or load those of __consumer_offsets and the "
+                "like by themselves, naming the topic (--topic)"
+            )
+
     def _choose_id(self, topic: str) -> str:
-        there, asked = topic_ids_there(self._directory, {topic}).get(topic), self._topic_id
+        there, asked = topic_ids_there(self._directory, {topic}).get(topic), self._placement.topic_id
         if asked is not None and there not in (None, asked):
             raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
-        return asked or there or (random_id() if self._job is None else id_of(self._job, topic))
+        known = None if self._known is None else self._known.ids.get(topic)
+        found = asked or there or known or self._placement.exported_ids.get(topic)
+        return found or (random_id() if self._job is None else id_of(self._job, topic))
 
     def _append(self, each: _Open, pieces: Iterator[Cut | Encoded]) -> None:
         for piece in pieces:

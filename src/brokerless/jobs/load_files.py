@@ -91,7 +91,8 @@ def load_files(
     Raises what :func:`~brokerless.jobs.load.load` raises, but for a row that cannot become a record
     :class:`UnreadableError` with its place in its file. Then nothing is left.
     """
-    how = placement or Placement(), settings or BatchSettings(), config or LogConfig()
+    placement = replace(placement or Placement(), exported_ids=inputs.topic_ids())
+    how = placement, settings or BatchSettings(), config or LogConfig()
     to = output_directory(directory, (), storage_options)
     tasks = _plan(inputs, to, *how, dry_run=dry_run)
     if not tasks and spark not in (None, NONE):
@@ -219,10 +220,12 @@ def _together(parts: Iterable[Part]) -> Loaded:
     """What was loaded in all. Raises what one pass through all files would have raised where parts do not fit."""
     columns: tuple[str, ...] | None = None
     found: dict[tuple[str, int], LoadedPartition] = {}
+    unknown: set[str] = set()
     rows = control_records = 0
     for part in parts:
         rows += part.loaded.rows
         control_records += part.loaded.control_records
+        unknown.update(part.loaded.unknown)
         columns = columns or part.columns
         if columns is None or part.columns is None:
             continue
@@ -232,7 +235,7 @@ def _together(parts: Iterable[Part]) -> Loaded:
             before = found.get((each.topic, each.partition))
             with _at(place):
                 found[each.topic, each.partition] = each if before is None else _join(before, each, "offset" in columns)
-    return Loaded(tuple(found[place] for place in sorted(found)), rows, control_records)
+    return Loaded(tuple(found[place] for place in sorted(found)), rows, control_records, tuple(sorted(unknown)))
 
 
 def _join(before: LoadedPartition, each: LoadedPartition, has_offsets: bool) -> LoadedPartition:

@@ -30,6 +30,7 @@ from brokerless.jobs.merges.outcome import (
     pieces,
 )
 from brokerless.jobs.salvages.losses import Loss, summed
+from brokerless.jobs.salvages.quorum import newest_quorum_files
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log
 from brokerless.jobs.salvages.regions import Told
 from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
@@ -42,6 +43,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.epochs import Epochs, truncate_from_end
+from brokerless.log.node_files import complete, whole_directories
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions, is_remote
 from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
@@ -71,6 +73,8 @@ class Task:
     storage_options: StorageOptions | None = None
     owner: str = ""
     """In the names of directories that this job has not finished."""
+    whole: tuple[LogDirectory, ...] = ()
+    """The log directories of which all is merged by these tasks."""
 
     @property
     def name(self) -> str:
@@ -154,11 +158,12 @@ def plan(
     known = _topic_ids([each for copies in found.values() for each in copies], storage_options)
     places = sorted(found)
     refuse_existing(to, [names.partition_directory(*place) for place in places], completed)
+    whole = whole_directories(logs, {each.path for copies in found.values() for each, _ in copies}, to)
     topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
     return [
         Task(
             tuple(describe_files([each], notes, (), storage_options) for each, notes in found[place]),
-            *place, to, topic_id, merge, storage_options,
+            *place, to, topic_id, merge, storage_options, whole=whole,
         )
         for place, topic_id in zip(places, topic_ids, strict=True)
     ]  # fmt: skip
@@ -207,6 +212,8 @@ def merge(
         unfinished = [each.unfinished for each in values if each.unfinished is not None]
         if unfinished:
             commit(tasks[0].directory, unfinished)
+        if not tasks[0].merge.dry_run:
+            complete(tasks[0].whole, tasks[0].directory, ignore, tasks[0].storage_options)
         yield from (value.result for value in values)
 
 
@@ -313,7 +320,8 @@ def _write(
     contents = Contents(filled.batches, paths, begin, start, end)
     epochs = truncate_from_end(noted, end)
     limit, options = task.merge.limit, task.storage_options
-    taken, unfinished = write_unfinished(place, contents, epochs, report, done, limit, options)
+    beside = newest_quorum_files([copy.paths[0] for copy in task.copies], options)
+    taken, unfinished = write_unfinished(place, contents, epochs, report, done, limit, options, beside)
     refused = filled.batches[~taken]
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
     holes = tuple(sorted((*filled.holes, *spans)))
@@ -337,7 +345,7 @@ def _tell(
             text = "a compacted log without leader epochs: where this copy differs cannot be told, and it is believed"
             report(Finding("warning", "no-leader-epochs", path, None, None, text))
         if task.copies[number].paths[0].snapshots:
-            text = "KRaft snapshots are not merged: only the log is"
+            text = "KRaft snapshots are not merged: those of the copy with the newest one are taken"
             report(Finding("warning", "snapshots-left-out", path, None, None, text))
     for number, row in filled.misfits:
         text = "left out: its leader epoch is not between those of the batches around it"

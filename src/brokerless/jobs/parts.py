@@ -13,10 +13,13 @@ import numpy as np
 from brokerless.errors import UnreadableError
 from brokerless.jobs.job import Done, ignore
 from brokerless.log import storage
+from brokerless.log.topic_ids import is_topic_id
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+TOPIC, TOPIC_ID = b"brokerless.topic", b"brokerless.topicId"
+"""The keys in a file's metadata under which its topic and the ID of that are noted."""
 PARQUET_MAGIC = b"PAR1"
 _BLOCK = 1 << 20
 _LINE_FEED = ord("\n")
@@ -85,6 +88,21 @@ def parts_of(path: str, most_bytes: int) -> list[tuple[Part, int]]:
             return list(parts)
     except (UnreadableError, pa.ArrowException, OSError, ValueError):
         return []
+
+
+def noted_topic_id(path: str) -> tuple[str, str] | None:
+    """The topic of a file that was exported and its ID, if they are noted there and are what Kafka could give."""
+    import pyarrow as pa
+
+    from brokerless.rows import is_topic
+
+    try:
+        with storage.open_file(path) as file:
+            noted: dict[bytes, bytes] = (_metadata(path, file).metadata or {}) if is_parquet(file) else {}
+        topic, topic_id = (noted.get(key, b"").decode() for key in (TOPIC, TOPIC_ID))
+    except (UnreadableError, pa.ArrowException, OSError, ValueError):
+        return None
+    return (topic, topic_id) if is_topic(topic) and is_topic_id(topic_id) else None
 
 
 def rows_before(path: str, part: Part | None) -> int:

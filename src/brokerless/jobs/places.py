@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.errors import UsageError
+from brokerless.log.names import CLUSTER_METADATA
+from brokerless.log.topic_ids import is_topic_id
 from brokerless.rows import LAST_OFFSET, RowError, is_topic
 
 Int64s = NDArray[np.int64]
-
-_ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
-"""``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,8 @@ class Placement:
     partition, and ``timestamp`` (ms since the epoch; None for now) of records that have none of their own.
 
     ``topic_id``: by which a cluster knows ``topic`` (as ``kafka-topics --describe`` shows it), None for that of the
-    topic's partitions that are in the directory, or a random one.
+    topic's partitions that are in the directory, of the cluster's metadata there, of ``exported_ids`` (by topic, as an
+    export notes them), or a random one.
 
     Raises :class:`UsageError` for what cannot be.
     """
@@ -40,8 +40,11 @@ class Placement:
     start_offset: int = 0
     timestamp: int | None = None
     topic_id: str | None = None
+    exported_ids: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
+        if self.topic == CLUSTER_METADATA:
+            raise UsageError(f"{self.topic} is KRaft's own log, and no broker starts with other records in it")
         if self.topic is not None and not is_topic(self.topic):
             raise UsageError(f"{self.topic!r} is no name that Kafka would give a topic")
         for name, value, least, most in (
@@ -56,7 +59,7 @@ class Placement:
             raise UsageError(f"there is no partition {self.partition} among {self.partitions}")
         if self.topic_id is not None and self.topic is None:
             raise UsageError("an ID is that of one topic; say which one it is (--topic)")
-        if self.topic_id is not None and not _ID.fullmatch(self.topic_id):
+        if self.topic_id is not None and not is_topic_id(self.topic_id):
             raise UsageError(f"{self.topic_id!r} is no ID of a topic: 16 bytes in base64 for URLs, 22 characters")
 
 

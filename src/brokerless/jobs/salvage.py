@@ -21,6 +21,7 @@ from brokerless.jobs.audits.notes import load_notes
 from brokerless.jobs.exports.files import Written
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.salvages.losses import Loss, summed
+from brokerless.jobs.salvages.quorum import quorum_files
 from brokerless.jobs.salvages.reading import Files, describe_files, find_log, noted_epochs
 from brokerless.jobs.salvages.regions import Told
 from brokerless.jobs.salvages.tables import Table, Tables, check_tables, tables_of_job, write_table
@@ -28,14 +29,14 @@ from brokerless.jobs.salvages.writing import Contents, Place, write_unfinished
 from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
-from brokerless.log.checkpoint_writers import random_id
 from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
 from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.node_files import complete, whole_directories
 from brokerless.log.segment import Report
 from brokerless.log.storage import StorageOptions
-from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.topic_ids import choose_topic_ids, new_topic_id, topic_id_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,8 @@ class Task:
     salvage: Salvage
     owner: str = ""
     """In the names of directories that this job has not finished."""
+    whole: tuple[LogDirectory, ...] = ()
+    """The log directories of which all is saved by these tasks."""
 
     @property
     def name(self) -> str:
@@ -148,7 +151,9 @@ def plan(
         for topic, partitions in _partitions(tasks).items():
             check_tables(to, topic, partitions, topic_ids.get(topic))
         return [replace(task, topic_id=topic_ids.get(task.topic)) for task in tasks]
-    return [replace(task, topic_id=each) for task, each in zip(tasks, choose_topic_ids(to, own), strict=True)]
+    whole = whole_directories(logs, {each.path for task in tasks for each in task.paths}, to)
+    topic_ids = choose_topic_ids(to, own)
+    return [replace(task, topic_id=each, whole=whole) for task, each in zip(tasks, topic_ids, strict=True)]
 
 
 def salvage(
@@ -192,6 +197,8 @@ def salvage(
         unfinished = [each.unfinished for each in values if isinstance(each.unfinished, Unfinished)]
         if unfinished:
             commit(tasks[0].directory, unfinished)
+        if not how.dry_run:
+            complete(tasks[0].whole, tasks[0].directory, say)
         yield from (value.result for value in values)
 
 
@@ -230,9 +237,12 @@ def _write(
     how, options = task.salvage, task.source.storage_options
     if how.parquet:
         return write_table(_table(task), contents, how.config, report, done, how.limit, options)
-    place = Place(task.directory, task.topic, task.partition, how.config, task.topic_id or random_id(), task.owner)
+    place = Place(
+        task.directory, task.topic, task.partition, how.config, task.topic_id or new_topic_id(task.topic), task.owner
+    )
     epochs = noted_epochs(task.source, contents.end)
-    return write_unfinished(place, contents, epochs, report, done, how.limit, options)
+    beside = quorum_files(task.paths[0], options)
+    return write_unfinished(place, contents, epochs, report, done, how.limit, options, beside)
 
 
 def _table(task: Task) -> Table:

@@ -33,10 +33,12 @@ from brokerless.log.epochs import Epochs
 from brokerless.log.lock import lock_directory
 from brokerless.log.offset_checkpoints import Checkpoints
 from brokerless.log.opening import DEFAULTS, begin, checked_name
-from brokerless.log.storage import StorageOptions, is_remote, local
+from brokerless.log.storage import Entry, StorageOptions, is_remote, local, read_bytes
 from brokerless.log.writer import Appended, LogWriter, unwritable
 
 _LONGEST_NAME = 255
+_LARGEST_FILE = 1 << 30
+"""Bytes of a file that is put beside segments: a snapshot of the cluster's metadata has some megabytes."""
 
 
 def output_directory(
@@ -107,7 +109,7 @@ class PartitionOutput:
         self._has_offsets = has_offsets
         self._is_ours = True
         with ExitStack() as stack, unwritable(self._to):
-            log_directory = self._to.local if not self._to.is_remote else _scratch(stack)
+            log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
             if not as_piece and self._to.exists(name):
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
@@ -143,6 +145,11 @@ class PartitionOutput:
                 self._writer.append(empty_batch(log_end_offset - 1, epoch))
         self._writer.delete_records_before(log_start_offset)
         self._epochs = epochs
+
+    def copy_file(self, entry: Entry, storage_options: StorageOptions | None = None) -> None:
+        """Puts a small file of another partition beside the segments. Raises UnreadableError, UnwritableError."""
+        with unwritable(self._path):
+            write_file(self._path / entry.name, read_bytes(entry.path, _LARGEST_FILE, storage_options))
 
     def finish(self) -> Unfinished:
         """Syncs everything, lets go of the log directory, and hands over what was written: whoever has the result calls
@@ -206,7 +213,7 @@ class PartitionOutput:
         self.abandon()
 
 
-def _scratch(stack: ExitStack) -> Path:
+def scratch_directory(stack: ExitStack) -> Path:
     """A log directory for what is sent away when it is complete."""
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True)))
 

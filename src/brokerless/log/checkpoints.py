@@ -181,6 +181,13 @@ def noted_offset(partition: PartitionPath, name: str, storage_options: StorageOp
     return load_offset_checkpoint(checkpoint, storage_options).offsets.get((partition.topic, partition.partition or 0))
 
 
+def was_clean(partition: PartitionPath, storage_options: StorageOptions | None = None) -> bool:
+    """Whether the log directory that a partition is in has the mark of a clean stop."""
+    path = partition.path if is_remote(partition.path) else str(Path(local(partition.path)).resolve())
+    log_directory = parent_directory(path)
+    return log_directory is not None and exists(join(log_directory, names.CLEAN_SHUTDOWN), storage_options)
+
+
 def load_partition_metadata(path: str, storage_options: StorageOptions | None = None) -> PartitionMetadata:
     """Reads a ``partition.metadata``."""
     parsed, findings = _text(path, storage_options, _partition_metadata, (None, None), "partition-metadata-corrupt")

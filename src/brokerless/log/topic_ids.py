@@ -4,6 +4,7 @@ takes those with another for strays, renames them, and begins them anew, empty (
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,14 @@ from brokerless.log.checkpoints import load_partition_metadata
 from brokerless.log.destination import Destination
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage import StorageOptions
+
+_ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
+"""``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
+
+
+def is_topic_id(text: str) -> bool:
+    """Whether this is how Kafka writes an ID."""
+    return _ID.fullmatch(text) is not None
 
 
 def topic_id_of(source: PartitionPath, storage_options: StorageOptions | None) -> str | None:
@@ -53,8 +62,13 @@ def choose_topic_ids(directory: Destination, sources: Sequence[tuple[str, str | 
                 f"read a copy without {names.PARTITION_METADATA}"
             )
     known = {topic: own for topic, own, _ in sources if own is not None} | there
-    new = {topic: random_id() for topic in topics}
+    new = {topic: new_topic_id(topic) for topic in topics}
     return [own or known.get(topic) or new[topic] for topic, own, _ in sources]
+
+
+def new_topic_id(topic: str) -> str:
+    """A random one, but for KRaft's own log, which has the same everywhere."""
+    return names.CLUSTER_METADATA_ID if topic == names.CLUSTER_METADATA else random_id()
 
 
 def check_topic_ids(directory: Destination, unnamed: Iterable[tuple[str, str]]) -> None:

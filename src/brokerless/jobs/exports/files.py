@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from brokerless.arrow import column_of_numbers, numbers
 from brokerless.jobs.exports import target
 from brokerless.jobs.exports.manifest import file_name
+from brokerless.jobs.parts import TOPIC, TOPIC_ID
 from brokerless.log.destination import writing
 from brokerless.log.storage import StorageOptions
 from brokerless.schemas import RECORDS
@@ -64,6 +65,9 @@ class Layout:
     codec: str
     file_bytes: int
     storage_options: StorageOptions | None = None
+    topic: str | None = None
+    topic_id: str | None = None
+    """Both are noted in the metadata of each file, if they are known."""
 
 
 class Files:
@@ -151,8 +155,11 @@ class _Parquet:
             self._file = target.NewFile(layout.directory, self.name, layout.storage_options)
             self._sink = pa.PythonFile(self._file.sink, mode="w")
         self._path = self.name if self._file is None else self._file.path
+        schema = SCHEMA
+        if layout.topic is not None and layout.topic_id is not None:
+            schema = SCHEMA.with_metadata({TOPIC: layout.topic, TOPIC_ID: layout.topic_id})
         with writing(self._path):
-            self._writer = pq.ParquetWriter(self._sink, SCHEMA, compression=layout.codec)
+            self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.codec)
 
     @property
     def size(self) -> int:

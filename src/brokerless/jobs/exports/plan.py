@@ -114,6 +114,8 @@ def plan(
         before = manifests[each.topic or ""]
         exported = None if before is None else before.partitions.get(each.partition or 0)
         own = list(_tasks(each, exported, to, export, storage_options, to_storage_options, findings))
+        topic_id = topic_ids[each.topic or ""] or (None if before is None else before.topic_id)
+        own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
         tasks += own
     if not export.allow_removed:

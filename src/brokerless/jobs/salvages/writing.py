@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,7 +21,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.epochs import Epochs
 from brokerless.log.segment import Report
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.storage import Entry, File, StorageOptions, open_file
 
 _PIECE = 8 << 20
 _OPEN = 16
@@ -60,10 +60,11 @@ def write_unfinished(
     done: Callable[[int], object],
     limit: int,
     storage_options: StorageOptions | None = None,
+    beside: Iterable[Entry] = (),
 ) -> tuple[NDArray[np.bool_], Unfinished]:
     """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
-    result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. Raises what
-    :class:`PartitionOutput` does."""
+    result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. ``beside``: files
+    that are put beside the segments. Raises what :class:`PartitionOutput` does."""
     place.directory.make()
     with PartitionOutput(
         place.directory,
@@ -76,6 +77,8 @@ def write_unfinished(
     ) as output:
         taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
         output.set_limits(contents.start, contents.end, epochs)
+        for each in beside:
+            output.copy_file(each, storage_options)
         return taken, output.finish()
 
 

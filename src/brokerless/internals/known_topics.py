@@ -1,0 +1,37 @@
+"""The topics that the cluster's metadata in a log directory knows: a broker serves partitions of these only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from brokerless.errors import UnreadableError
+from brokerless.internals.cluster import read_cluster
+from brokerless.log import names, storage
+from brokerless.log.storage import StorageOptions
+from brokerless.logs import open
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopics:
+    """IDs of topics by name, and their partitions by ID."""
+
+    ids: Mapping[str, str] = field(default_factory=dict[str, str])
+    partitions: Mapping[str, frozenset[int]] = field(default_factory=dict[str, "frozenset[int]"])
+
+    def have(self, topic: str, partition: int) -> bool:
+        return partition in self.partitions.get(self.ids.get(topic, ""), ())
+
+
+def known_topics(log_directory: str, storage_options: StorageOptions | None = None) -> KnownTopics | None:
+    """What the metadata in a log directory knows; None if it is not there or cannot be read."""
+    path = storage.join(log_directory, names.partition_directory(names.CLUSTER_METADATA, 0))
+    if not storage.is_directory(path, storage_options):
+        return None
+    try:
+        (partition,) = open(path, storage_options=storage_options).partitions
+        cluster = read_cluster(partition, lambda _: None)
+    except UnreadableError:
+        return None
+    ids = {name: topic_id for topic_id, name in cluster.topics.items()}
+    return KnownTopics(ids, {topic_id: frozenset(rows) for topic_id, rows in cluster.partitions.items()})

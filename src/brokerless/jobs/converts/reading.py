@@ -1,0 +1,140 @@
+"""A partition as a conversion reads it: batches in new forms, where the log ends, and its damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format.batches import Batches
+from brokerless.format.convert import Converter, Totals
+from brokerless.jobs.job import Done
+from brokerless.jobs.manifest import FileNote, Hashing, note_file
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import OpenSegment, open_segments
+from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.segment import Report, check_checksums, scan
+from brokerless.log.storage import Entry, StorageOptions
+from brokerless.log.transactions import Transactions
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+
+def files_that_are_read(source: PartitionPath) -> list[Entry]:
+    """Those of a partition that is converted."""
+    return [segment.log for segment in source.segments] + _companions(source)
+
+
+def _companions(source: PartitionPath) -> list[Entry]:
+    return [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
+
+
+class Reading:
+    """A partition that is read: where its log ends, and its damage."""
+
+    def __init__(
+        self,
+        source: PartitionPath,
+        isolation: Isolation,
+        report: Report,
+        storage_options: StorageOptions | None = None,
+        *,
+        is_hashed: bool = False,
+    ) -> None:
+        """``is_hashed``: of a job with a manifest."""
+        self.damages: list[Finding] = []
+        self.end_offset = max((each.base_offset for each in source.segments), default=0)
+        self.path = source.path
+        self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
+        self._notes: dict[str, FileNote] = {}
+        self._transactions: Transactions | None = None
+        if isolation == "read_committed":
+            self._transactions = transactions_of(source, storage_options)
+
+    def tell(self, finding: Finding) -> None:
+        if is_damage(finding):
+            self.damages.append(finding)
+        self._report(finding)
+
+    def notes(self) -> Iterator[FileNote]:
+        """Of all files that were read, if they are to be hashed and are not damaged."""
+        if not self._is_hashed or self.damages:
+            return
+        yield from self._notes.values()
+        for entry in _companions(self._source):
+            yield note_file(entry, self._options)
+
+    def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
+        source, options = self._source, self._options
+        for each in open_segments(source, self.tell, storage_options=options):
+            hashing = Hashing(each.file) if self._is_hashed else None
+            yield from self._of_file(each, converter, hashing, done)
+            if self.damages:
+                return
+            if hashing is not None:
+                self._notes[each.file.path] = hashing.finish(each.segment.log)
+        for piece in converter.flush():
+            yield piece.buffer
+
+    def _of_file(
+        self, opened: OpenSegment, converter: Converter, hashing: Hashing | None, done: Done
+    ) -> Iterator[NDArray[np.uint8]]:
+        file = opened.file
+        for chunk in scan(file, self.tell, opened.start):
+            if hashing is not None:
+                hashing.add(chunk)
+            check_checksums(chunk, file.path, self.tell)
+            if self.damages:
+                return
+            self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
+            chosen = self._chosen(chunk.batches, converter.totals)
+            for piece in converter.convert(chunk.buffer, chosen, chunk.base):
+                for damage in piece.damages:
+                    self.tell(damage_finding(file.path, damage))
+                if self.damages:
+                    return
+                yield piece.buffer
+                del piece
+            done(int(chunk.batches.sizes.sum()))
+
+    def _chosen(self, batches: Batches, totals: Totals) -> Batches:
+        """Without what read_committed leaves out, which is added to what went in."""
+        if self._transactions is None:
+            return batches
+        aborted = self._transactions.aborted(batches)
+        stable = self._transactions.decided_until
+        undecided = np.zeros(len(batches), np.bool_) if stable is None else batches.last_offset >= stable
+        if not (aborted | undecided).any():
+            return batches
+        for name, rows in (("aborted", aborted & ~undecided), ("undecided", undecided)):
+            left_out = batches.take(rows)
+            records = int(np.where(left_out.is_legacy, 1, left_out.count).sum())
+            totals.batches_in += len(left_out)
+            totals.records_in += records
+            totals.bytes_in += int(left_out.sizes.sum())
+            if records:
+                totals.lost[name] += records
+        return batches.take(~(aborted | undecided))
+
+    def look(self, totals: Totals, done: Done) -> None:
+        """Reads all of it, without giving anything, and counts what is there."""
+        for opened in open_segments(self._source, self.tell, storage_options=self._options):
+            file = opened.file
+            for chunk in scan(file, self.tell, opened.start):
+                batches = chunk.batches
+                check_checksums(chunk, file.path, self.tell)
+                self.end_offset = max(self.end_offset, int(batches.last_offset.max()) + 1)
+                totals.batches_in += len(batches)
+                totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
+                totals.bytes_in += int(batches.sizes.sum())
+                done(int(batches.sizes.sum()))
+        totals.batches_out, totals.records_out = totals.batches_in, totals.records_in
+        totals.bytes_out = totals.bytes_in
+
+
+def is_damage(finding: Finding) -> bool:
+    """Whether a finding keeps a partition from being written."""
+    return finding.severity == "error" or finding.kind == "truncated-batch"

@@ -18,7 +18,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.export import Export
 from brokerless.jobs.hive import merge
 from brokerless.jobs.inputs import Inputs
-from brokerless.jobs.load import load
+from brokerless.jobs.load import Placement, load
 from brokerless.log.names import parse_partition_directory
 from brokerless.rows import RowError
 
@@ -104,3 +104,51 @@ def test_what_cannot_be_loaded_is_refused(name: str, columns: dict[str, Any], er
         write(tmp_path / "in" / name.replace("000.p", "009.p"), {"value": [b"9"], "offset": [9]})
     with pytest.raises((UsageError, UnreadableError, RowError), match=error):
         load(Inputs([str(tmp_path / "in")]), str(tmp_path / "log"))
+
+
+@pytest.fixture
+def two_topics(tmp_path: Path) -> Path:
+    for topic in ("clicks", "orders"):
+        log = b"".join(batch(offset, timestamp=offset * 20_000_000).tobytes() for offset in range(20))
+        exported(partition(tmp_path / f"{topic}-3", log), tmp_path / "exp", Export(by_date=True))
+    return tmp_path
+
+
+def loaded_topics(directory: Path) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for row in rows(directory):
+        found.setdefault(f"{row['topic']}-{row['partition']}", []).append(row["offset"])
+    return found
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ["exp/topic=clicks", "exp/topic=orders"],
+        ["exp/topic=clicks/", "exp/topic=*ders"],
+        ["exp/topic=clicks/*/*.parquet", "exp/topic=orders/*"],
+        ["exp"],
+    ],
+)
+def test_topics_are_known_from_the_paths_however_they_are_given(paths: list[str], two_topics: Path) -> None:
+    load(Inputs([str(two_topics / path) + "/" * path.endswith("/") for path in paths]), str(two_topics / "log"))
+    assert loaded_topics(two_topics / "log") == {name: list(range(20)) for name in ("clicks-3", "orders-3")}
+
+
+def test_a_relative_path_says_its_topic_as_well(two_topics: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(two_topics / "exp" / "topic=clicks")
+    load(Inputs(["."]), str(two_topics / "log"))
+    assert loaded_topics(two_topics / "log") == {"clicks-3": list(range(20))}
+
+
+def test_directories_above_that_are_no_columns_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "topic=no" / "inner").mkdir(parents=True)
+    path = tmp_path / "topic=no" / "inner" / "lines.jsonl"
+    path.write_text('{"value": "one"}\n')
+    with pytest.raises((UsageError, UnreadableError), match="topic"):
+        load(Inputs([str(path)]), str(tmp_path / "log"))
+
+
+def test_a_topic_that_is_asked_for_counts_more_than_a_path(two_topics: Path) -> None:
+    load(Inputs([str(two_topics / "exp" / "topic=clicks")]), str(two_topics / "log"), Placement("other"))
+    assert loaded_topics(two_topics / "log") == {"other-3": list(range(20))}

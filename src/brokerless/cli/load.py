@@ -25,8 +25,9 @@ Records from Parquet or JSON Lines become new partitions of a log directory, whi
 The columns (or members) are those of cat --json: value, and where there are any key, headers, topic, partition, offset,
 timestamp and timestampType. Offsets and timestamps that are given are kept, gaps as well; they have to rise within each
 partition. Without them, offsets are counted and the time is now. A record whose partition is not given goes where
-Kafka's producers would send its key. What file, batchPosition and sequence say is not written, and control records are
-left out.
+Kafka's producers would send its key. Where no column says the topic (or partition), the path does, as export and Spark
+write it: exported/topic=orders/date=2026-11-21/... What file, batchPosition and sequence say is not written, and
+control records are left out.
 
 Into a stopped broker's log directory, topics get the IDs that its cluster knows them by. Kafka's own topics are
 refused, unless --topic names one; KRaft's own log (__cluster_metadata) always is.
@@ -36,7 +37,8 @@ and a directory on which a broker runs is refused.
 """
 EXAMPLES = """\
   brokerless load orders.parquet --to restored --topic orders --partitions 12 --codec zstd
-  brokerless load spark-output/ --to restored
+  brokerless load exported --to restored
+  brokerless load exported/topic=orders exported/topic=clicks --to restored
   brokerless cat /backup/orders-0 --json | brokerless load - --to restored --codec lz4
   brokerless load events.jsonl --to restored --topic events --start-offset 1000 --dry-run
   brokerless load /lake/orders --to /restored --partitions 12 --spark spark://host:7077

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -42,15 +42,32 @@ class Source:
 
 
 def find_sources(path: str, suffixes: tuple[str, ...]) -> list[Source]:
-    """What there is to read in a directory, by topic, partition and offset.
+    """The files of a directory, by topic, partition and offset, each with what its whole path says.
 
     Raises :class:`UsageError` for directories in it that are no columns of a record, and :class:`UnreadableError` if
     there are no files.
     """
-    found = [each for each in _find(path, suffixes, Source(path, ())) if each.files]
+    topic, partition = _columns_of(storage.full_path(path))
+    found = list(_find(path, suffixes, Source(path, (), (), topic, partition)))
     if not found:
         raise UnreadableError(f"{path}: no file in it ends with {', '.join(suffixes)}")
-    return list(_put_together(found))
+    return sorted(found, key=_place)
+
+
+def file_source(path: str) -> Source:
+    """A file, with what the directories say that it is in: ``topic=orders/date=2026-11-21/...``."""
+    return Source(path, (path,), (), *_columns_of(storage.full_path(path).rpartition("/")[0]))
+
+
+def put_together(sources: Iterable[Source]) -> list[Source]:
+    """The files of an exported partition as one; others as they are, in their order."""
+    groups: dict[tuple[str, int] | int, list[Source]] = {}
+    for number, source in enumerate(sources):
+        topic, partition, _ = _place(source)
+        is_alone = partition < 0 or len(source.files) > 1 or source.part is not None
+        name = topic or f"{source.name.rpartition('/')[0]}/"  # of a topic that is not known, only of one directory
+        groups.setdefault(number if is_alone else (name, partition), []).append(source)
+    return [_joined(sorted(own, key=_place)) if len(own) > 1 else own[0] for own in groups.values()]
 
 
 def merge(starts: Iterable[int], opens: Iterable[Callable[[], Iterator[pa.RecordBatch]]]) -> Iterator[pa.RecordBatch]:
@@ -96,39 +113,59 @@ def _find(path: str, suffixes: tuple[str, ...], parent: Source, columns: tuple[s
         if not each.is_directory:
             if each.name.endswith(suffixes):
                 yield Source(each.path, (each.path,), (), parent.topic, parent.partition, each.size)
-            continue
-        column = _COLUMN.fullmatch(each.name)
-        if column is None or column[1] not in _KNOWN:
+        elif (column := _column(each.name)) is None:
             raise UsageError(f"{path} has directories in it ({each.name}); give those that are to be loaded, or files")
-        if column[1] in columns:  # a link may lead back, and two of them to more places than anybody can visit
-            raise UsageError(f"{each.path}: the column {column[1]} comes twice on this path")
-        topic, partition = parent.topic, parent.partition
-        if column[1] == "topic":
-            topic = unquote(column[2])
-        elif column[1] == "partition":
-            if re.fullmatch(r"[0-9]{1,9}", column[2]) is None:
-                raise UsageError(f"{each.path}: {column[2]!r} is no number of a partition")
-            partition = int(column[2])
-        yield from _find(each.path, suffixes, Source(each.path, (), (), topic, partition), (*columns, column[1]))
+        elif column[0] in columns:  # a link may lead back, and two of them to more places than anybody can visit
+            raise UsageError(f"{each.path}: the column {column[0]} comes twice on this path")
+        else:
+            inner = _within(Source(each.path, (), (), *_values(parent)), column)
+            yield from _find(each.path, suffixes, inner, (*columns, column[0]))
 
 
-def _put_together(found: list[Source]) -> Iterator[Source]:
-    """The files of an exported partition as one; others as they are."""
+def _columns_of(directory: str) -> tuple[str | None, int | None]:
+    """Topic and partition as the last parts of a directory's path say them."""
+    source = Source(directory, ())
+    parts = directory.rstrip("/").split("/")
+    columns = list(takewhile(lambda column: column is not None, map(_column, reversed(parts))))
+    for column in reversed(columns):
+        assert column is not None
+        source = _within(source, column)
+    return _values(source)
 
-    def place(source: Source) -> tuple[str, int, int]:
-        match = _EXPORTED.fullmatch(source.files[0].rpartition("/")[2])
-        return (source.topic or "", int(match[1]), int(match[2])) if match else (source.topic or "", -1, 0)
 
-    for (topic, partition), group in groupby(sorted(found, key=place), key=lambda each: place(each)[:2]):
-        own = list(group)
-        if partition < 0 or len(own) == 1:
-            yield from own
-            continue
-        files = tuple(each.files[0] for each in own)
-        starts = tuple(place(each)[2] for each in own)
-        name = f"{files[0]} and {len(files) - 1} more files of {topic}-{partition}"
-        size = sum(each.size or 0 for each in own)
-        yield Source(name, files, starts, own[0].topic, own[0].partition, size)
+def _column(name: str) -> tuple[str, str] | None:
+    match = _COLUMN.fullmatch(name)
+    return (match[1], match[2]) if match is not None and match[1] in _KNOWN else None
+
+
+def _within(source: Source, column: tuple[str, str]) -> Source:
+    """The same in a directory of this name."""
+    name, value = column
+    if name == "topic":
+        return replace(source, topic=unquote(value))
+    if name == "partition":
+        if re.fullmatch(r"[0-9]{1,9}", value) is None:
+            raise UsageError(f"{source.name}: {value!r} is no number of a partition")
+        return replace(source, partition=int(value))
+    return source
+
+
+def _values(source: Source) -> tuple[str | None, int | None]:
+    return source.topic, source.partition
+
+
+def _place(source: Source) -> tuple[str, int, int]:
+    """Topic, partition and first offset by the name of an exported file; others come before."""
+    match = _EXPORTED.fullmatch(source.files[0].rpartition("/")[2])
+    return (source.topic or "", int(match[1]), int(match[2])) if match else (source.topic or "", -1, 0)
+
+
+def _joined(own: list[Source]) -> Source:
+    files = tuple(each.files[0] for each in own)
+    name = f"{files[0]} and {len(files) - 1} more files of {own[0].topic}-{_place(own[0])[1]}"
+    sizes = [each.size for each in own]
+    size = None if None in sizes else sum(each or 0 for each in sizes)
+    return Source(name, files, tuple(_place(each)[2] for each in own), own[0].topic, own[0].partition, size)
 
 
 def _advance(current: list[tuple[Iterator[pa.RecordBatch], pa.RecordBatch]], rest: Iterator[pa.RecordBatch]) -> None:

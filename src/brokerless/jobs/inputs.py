@@ -17,7 +17,7 @@ import numpy as np
 
 from brokerless.arrow import numbers
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.jobs.hive import Source, find_sources, merge, with_path
+from brokerless.jobs.hive import Source, file_source, find_sources, merge, put_together, with_path
 from brokerless.jobs.job import Done, ignore
 from brokerless.jobs.parts import (
     PARQUET_MAGIC,
@@ -63,7 +63,7 @@ class Inputs:
         stdin: io.BufferedReader | None = None,
     ) -> None:
         self.done: Done = ignore
-        self._sources = [each for path in paths for each in _find(path)]
+        self._sources = put_together(each for path in paths for each in _find(path))
         self._mode: BytesMode = mode
         self._stdin = stdin
         self._starts: list[int] = []
@@ -216,9 +216,12 @@ def _find(path: str | Source) -> list[Source]:
         return [path]
     if path == STDIN:
         return [Source(path, (path,))]
-    if storage.is_directory(path):
-        return find_sources(path, SUFFIXES)
-    return [Source(each, (each,)) for each in storage.expand(path)]
+    found: list[Source] = []
+    for each in storage.expand(path):
+        if each != path and storage.directory_name(each).startswith(("_", ".")):
+            continue  # a pattern takes what a directory takes
+        found += find_sources(each, SUFFIXES) if storage.is_directory(each) else [file_source(each)]
+    return found
 
 
 def _parts(source: Source, most_bytes: int) -> list[Source]:
@@ -232,8 +235,11 @@ def _parts(source: Source, most_bytes: int) -> list[Source]:
 def _size(source: Source) -> int:
     if source.size is not None:
         return source.size
-    with storage.open_file(source.name) as file:
-        return file.size
+    size = 0
+    for path in source.files:
+        with storage.open_file(path) as file:
+            size += file.size
+    return size
 
 
 def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:

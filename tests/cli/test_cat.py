@@ -106,21 +106,21 @@ def test_topics_and_partitions_are_chosen_by_name_and_number(run: Run) -> None:
 def test_a_partition_that_is_not_there_is_an_error_with_what_there_is(run: Run) -> None:
     result = run("cat", DATA, "-t", "ordres")
     assert result.exit_code == 2
-    assert "there are _.dots-and_under.scores-0-0" in result.err
+    assert f"{DATA}: no topic ordres (there are _.dots-and_under.scores-0, " in result.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "missing"),
     [
-        (["-t", "txn", "-t", "nope"], "no topic nope is"),
-        (["-t", "txn", "-p", 0, "-p", 1, "-p", 7], "no partition 7 is"),
-        (["-t", "txn", "-t", "nope", "-p", 0, "-p", 1, "-p", 7], "no topic nope and no partition 7 is"),
+        (["-t", "txn", "-t", "nope"], "no topic nope ("),
+        (["-t", "txn", "-p", 0, "-p", 1, "-p", 7], "no partition 7 ("),
+        (["-t", "txn", "-t", "nope", "-p", 0, "-p", 1, "-p", 7], "no topic nope ("),
     ],
 )
 def test_what_is_not_there_is_told_and_what_is_there_is_read(run: Run, arguments: list[Any], missing: str) -> None:
     result = run("cat", DATA, *arguments)
     assert result.exit_code == 2
-    assert result.err.startswith(f"{DATA}: {missing} among")
+    assert result.err.startswith(f"{DATA}: {missing}")
     assert result.err.count("\n") == 1
     assert result.out == run("cat", DATA, "-t", "txn").out != b""
 

@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(run: Run, tmp_path
     shutil.copytree(DATA / "segments-0", tmp_path / "segments-0")
     for arguments, text in (
         ([DATA, tmp_path / "segments-0"], "segments-0 is both in"),
-        ([DATA, "-t", "nothing"], "no partition is as asked for"),
+        ([DATA, "-t", "nothing"], "no topic nothing"),
         ([DATA / "segments-0", tmp_path / "missing"], "there is no such file"),
         ([DATA, "--file-bytes", "0"], "is no number of bytes"),
         ([DATA, "--codec", "brotli"], "invalid choice"),

@@ -23,18 +23,27 @@ def python(*arguments: object, **options: object) -> subprocess.CompletedProcess
 
 
 def test_help_is_there_for_all_and_each(run: Run) -> None:
-    for arguments in ([], ["--help"], ["-h"]):
+    for arguments in ([], ["--help"], ["-h"], ["help"]):
         result = run(*arguments)
         assert result.exit_code == 0
         assert all(f"  {name} " in result.out.decode() for name in COMMANDS)
     for name in COMMANDS:
         result = run(name, "--help")
+        assert run("help", name).out == result.out
         assert result.exit_code == 0
         assert f"examples:\n  brokerless {name} " in result.out.decode()
 
 
 def test_the_version_is_the_packages(run: Run) -> None:
-    assert run("--version").out.decode() == f"brokerless {brokerless.__version__}\n"
+    for option in ("--version", "-V"):
+        assert run(option).out.decode() == f"brokerless {brokerless.__version__}\n"
+
+
+def test_a_command_that_there_is_not_is_answered_with_the_nearest(run: Run) -> None:
+    for arguments in (["verfy"], ["help", "verfy"]):
+        result = run(*arguments)
+        assert (result.exit_code, result.out) == (2, b"")
+        assert "did you mean verify?" in result.err
 
 
 @pytest.mark.parametrize("arguments", [["cats"], ["--verbose"], ["ls", "--colour", "."], ["ls"]])

@@ -116,7 +116,7 @@ def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) ->
         ((DATA / "txn-0" / "00000000000000000000.log",), "which partition this is cannot be told"),
         ((DATA / "txn-0", "--to", DATA / "txn-0" / "inside"), "is within"),
         ((DATA / "no-such-0",), "there is no such file"),
-        ((DATA, "-t", "no-such"), "no partition is as asked for"),
+        ((DATA, "-t", "no-such"), "no topic no-such"),
         (("--carve", DATA), "this is a directory"),
         (("--carve", DATA / "meta.properties", "-t", "txn"), "--carve reads bytes"),
         ((DATA, "--as", "parquet", "--segment-bytes", "1GB"), "there are no segments with --as parquet"),

@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from threading import current_thread, main_thread
 from typing import TextIO, cast
@@ -39,7 +40,7 @@ usage: brokerless COMMAND [OPTIONS] PATH...
 
 Read, prove, repair and write Apache Kafka's log files without a broker.
 
-commands (brokerless COMMAND --help says more):
+commands (brokerless help COMMAND says more):
 {_LIST}
 
 A PATH is a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0.
@@ -51,8 +52,9 @@ examples:
 
 exit codes:
   0  all is well
-  1  damage was met, or a log ends within a batch: a line on stderr for each place; all that could be read was written
-     (verify: only where Kafka's own reader would throw, which a cut-off end is not; audit: warnings or errors)
+  1  damage was met, or a log ends within a batch, or a file within a path cannot be opened: a line on stderr for each
+     place; all that could be read was written (verify: only where Kafka's own reader would throw, which a cut-off end
+     is not; audit: warnings or errors)
   2  a wrong command line, or a path that cannot be opened, or a topic or partition that is not there
 """
 
@@ -108,16 +110,20 @@ def _ending_in_order() -> Generator[None]:
 
 def _run(arguments: list[str]) -> int:
     name = arguments[0] if arguments else "--help"
+    if name == "help" and len(arguments) > 1:  # as git does
+        name, arguments = arguments[1], [arguments[1], "--help"]
     if name in ("--help", "-h", "help"):
         sys.stdout.write(HELP)
         return CLEAN
-    if name == "--version":
+    if name in ("--version", "-V"):
         import brokerless
 
         print(f"brokerless {brokerless.__version__}")
         return CLEAN
     if name not in COMMANDS:
-        complain(f"brokerless: there is no command {name!r}; there are {', '.join(COMMANDS)} (and --help)")
+        near = get_close_matches(name, COMMANDS, 1)
+        text = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)} (and --help)"
+        complain(f"brokerless: there is no command {name!r}; {text}")
         return UNUSABLE
     command = cast("Command", import_module(f"brokerless.cli.{name}"))
     try:

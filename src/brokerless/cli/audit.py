@@ -3,11 +3,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_severity, add_spark
 from brokerless.cli.progress import progress
+from brokerless.cli.selection import is_narrowed
 from brokerless.errors import UnreadableError
 
 if TYPE_CHECKING:
@@ -66,8 +68,8 @@ def run(options: Namespace) -> int:
     if options.restart:
         _restart(list(output.open(options.paths, options.include)), options, output, counts)
     for number, log in enumerate(() if options.restart else output.open(options.paths, options.include)):
-        chosen = output.chosen(log, options.topic, options.partition)
-        if not chosen and (options.topic or options.partition):
+        chosen = output.chosen(log, options)
+        if not chosen and is_narrowed(options):
             continue
         if number and not options.json:
             output.line("")
@@ -138,9 +140,9 @@ def _restart(logs: list[Log], options: Namespace, output: Output, counts: Counte
     from brokerless.views.restart import directory_lines, directory_row
 
     directories = {each.path: each for each in plan_directories([log.directory for log in logs])}
-    is_whole = not options.topic and not options.partition
+    is_whole = not is_narrowed(options)
     for number, log in enumerate(logs):
-        chosen = output.chosen(log, options.topic, options.partition)
+        chosen = output.chosen(log, options)
         if not chosen and not is_whole:
             continue
         if number and not options.json:
@@ -181,7 +183,7 @@ def _restart_partitions(
             try:
                 restart = plan_restart(paths, notes.of(paths), clean=notes.was_clean, directory=directory)
             except UnreadableError as error:
-                output.unreadable(error)
+                (output.unreadable_within if Path(partition.path).is_dir() else output.unreadable)(error)
             else:
                 restarts.append(restart)
                 counts["info" if restart.is_harmless else "changed"] += 1

@@ -5,9 +5,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.output import UNUSABLE, Output, named_topics
+from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size_or_0
 from brokerless.cli.progress import progress
+from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table

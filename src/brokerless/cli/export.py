@@ -3,9 +3,10 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.output import UNUSABLE, Output, named_topics
+from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
 from brokerless.cli.progress import progress
+from brokerless.cli.selection import named_topics
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table
 

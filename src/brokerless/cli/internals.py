@@ -60,10 +60,12 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     if options.history and options.table:
         raise UsageError("--table is of the state, and --history gives records; give one of them")
+    if options.exclude_internal:
+        raise UsageError("--exclude-internal: this command reads nothing but internal topics")
     output = Output()
     above = ""
     for log in output.open(options.paths, options.include):
-        partitions = _internal(log, output.chosen(log, options.topic, options.partition), output)
+        partitions = _internal(log, output.chosen(log, options), output)
         if not partitions:
             continue
         if len(options.paths) > 1 and not options.json:

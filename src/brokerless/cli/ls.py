@@ -4,6 +4,7 @@ from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
+from brokerless.cli.selection import is_narrowed
 from brokerless.printable import show_name
 
 DESCRIPTION = """\
@@ -33,15 +34,12 @@ def run(options: Namespace) -> int:
 
     output = Output()
     above = ""
-    logs = [
-        (log, output.chosen(log, options.topic, options.partition))
-        for log in output.open(options.paths, options.include)
-    ]
+    logs = [(log, output.chosen(log, options)) for log in output.open(options.paths, options.include)]
     with progress("reading headers", sum(each.paths.size for _, partitions in logs for each in partitions)) as done:
         for log, partitions in logs:
-            if not partitions and (options.topic or options.partition):
+            if not partitions and is_narrowed(options):
                 continue
-            rows = listing.rows(partitions, options.by, output.damage, output.unreadable, done)
+            rows = listing.rows(partitions, options.by, output.damage, output.unreadable_within, done)
             if options.json:
                 output.objects(rows)
                 continue

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
 from brokerless.cli.progress import progress
+from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
 from brokerless.views.table import count_of, format_bytes
 
@@ -85,18 +86,9 @@ def run(options: Namespace) -> int:
 
 def _chosen(output: Output, logs: list[Log], options: Namespace) -> set[str]:
     """Paths of the partitions that are asked for; not every directory has all of them."""
-    found = [
-        each.paths
-        for log in logs
-        for each in log.partitions
-        if (not options.topic or each.topic in options.topic)
-        and (not options.partition or each.partition in options.partition)
-    ]
-    missing = [f"topic {name}" for name in options.topic if name not in {each.topic for each in found}]
-    missing += [f"partition {n}" for n in options.partition if n not in {each.partition for each in found}]
-    if missing:
-        named = " and no ".join(dict.fromkeys(missing))
-        output.unreadable(UnreadableError(f"no {named} is among what was asked for"))
+    found, missing = select([each for log in logs for each in log.partitions], options)
+    if missing is not None:
+        output.unreadable(UnreadableError(missing))
     return {each.path for each in found}
 
 

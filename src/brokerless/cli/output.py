@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from brokerless.cli.progress import above_bar, progress
+from brokerless.cli.selection import select
 from brokerless.errors import Finding, UnreadableError
 from brokerless.printable import readable, show_name
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from brokerless.log.directory import PartitionPath
     from brokerless.log.names import PartitionState
     from brokerless.logs import Log, Partition
 
@@ -67,8 +67,13 @@ class Output:
             self.say(str(finding))
 
     def unreadable(self, error: UnreadableError) -> None:
-        """What cannot be opened, told with what to do about it."""
+        """A path that was given and cannot be opened, told with what to do about it."""
         self.exit_code = UNUSABLE
+        self.say(first_line(error))
+
+    def unreadable_within(self, error: UnreadableError) -> None:
+        """The same of what is within such a path: the rest of it is read."""
+        self.exit_code = max(self.exit_code, FINDINGS)
         self.say(first_line(error))
 
     def say(self, text: str) -> None:
@@ -99,45 +104,14 @@ class Output:
 
     def partitions(self, options: Namespace) -> list[Partition]:
         """All partitions that a command line asks for, of all of its paths."""
-        return [
-            each
-            for log in self.open(options.paths, options.include)
-            for each in self.chosen(log, options.topic, options.partition)
-        ]
+        return [each for log in self.open(options.paths, options.include) for each in self.chosen(log, options)]
 
-    def chosen(self, log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:
+    def chosen(self, log: Log, options: Namespace) -> Sequence[Partition]:
         """The partitions of a log that are asked for; a topic or number that none of them has is told."""
-        try:
-            found = log.partitions if not topics and not partitions else _chosen(log, topics, partitions)
-        except UnreadableError as error:
-            self.unreadable(error)
-            return ()
-        missing = [f"topic {name}" for name in topics or () if name not in {each.topic for each in found}]
-        missing += [f"partition {number}" for number in partitions or () if number not in {p.partition for p in found}]
-        if missing:
-            named = " and no ".join(dict.fromkeys(missing))
-            self.unreadable(UnreadableError(f"{log.path}: no {named} is among what was asked for"))
+        found, missing = select(log.partitions, options)
+        if missing is not None:
+            self.unreadable(UnreadableError(f"{log.path}: {missing}"))
         return found
-
-
-def named_topics(partitions: Iterable[PartitionPath], options: Namespace) -> set[str]:
-    """The topics among chosen partitions that a command line names: by an option, or as a path."""
-    return {each.topic for each in partitions if each.topic and (options.topic or each.path in options.paths)}
-
-
-def _chosen(log: Log, topics: Sequence[str] | None, partitions: Sequence[int] | None) -> Sequence[Partition]:
-    found = [
-        each
-        for each in log.partitions
-        if (not topics or each.topic in topics) and (not partitions or each.partition in partitions)
-    ]
-    if not found:
-        names = [f"{each.topic}-{each.partition}" for each in log.partitions if each.topic is not None]
-        there = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        raise UnreadableError(
-            f"{log.path}: no partition is as asked for; there are {there or 'none with a known topic'}"
-        )
-    return found
 
 
 def complain(text: str) -> None:

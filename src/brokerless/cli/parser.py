@@ -68,7 +68,12 @@ def _add_paths(parser: ArgumentParser) -> None:
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help=help_of_path)
     parser.add_argument(
-        "-t", "--topic", action="append", default=[], metavar="NAME", help="only this topic; may be given again"
+        "-t",
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this topic, or topics, as 'click*' (with * ? [...]); may be given again",
     )
     parser.add_argument(
         "-p",
@@ -78,6 +83,9 @@ def _add_paths(parser: ArgumentParser) -> None:
         default=[],
         metavar="N",
         help="only partitions of this number; may be given again",
+    )
+    parser.add_argument(
+        "--exclude-internal", action="store_true", help="no topics of Kafka's own, such as __consumer_offsets"
     )
     parser.add_argument(
         "--include",

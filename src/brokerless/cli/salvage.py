@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
 from brokerless.cli.progress import progress
+from brokerless.cli.selection import is_narrowed
 from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes
 
@@ -65,7 +66,7 @@ def run(options: Namespace) -> int:
         return _carve(options)
     output = Output()
     logs = list(output.open(options.paths, options.include))
-    chosen = {each.paths.path for log in logs for each in output.chosen(log, options.topic, options.partition)}
+    chosen = {each.paths.path for log in logs for each in output.chosen(log, options)}
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
@@ -97,7 +98,7 @@ def _carve(options: Namespace) -> int:
     from brokerless.log.storage import open_file
     from brokerless.views.salvage import carved_lines, carved_row
 
-    if options.topic or options.partition or options.include or options.partial:
+    if is_narrowed(options) or options.include or options.partial:
         raise UsageError("--carve reads bytes: it knows no topics, partitions or states, and only whole batches")
     output = Output()
     config = log_config(options)

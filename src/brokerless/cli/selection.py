@@ -1,0 +1,77 @@
+"""Which partitions a command line asks for: ``-t``, ``-p``, ``--exclude-internal``."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from brokerless.log.names import is_internal
+
+if TYPE_CHECKING:
+    from brokerless.log.directory import PartitionPath
+    from brokerless.logs import Partition
+
+_SHOWN = 8
+
+
+def is_narrowed(options: Namespace) -> bool:
+    """Whether not all partitions are asked for."""
+    return bool(options.topic or options.partition or options.exclude_internal)
+
+
+def select(partitions: Sequence[Partition], options: Namespace) -> tuple[list[Partition], str | None]:
+    """The partitions that are asked for; and what was asked for that none of them is, with what may have been meant."""
+    patterns, numbers = options.topic, options.partition
+    open_to_all = [each for each in partitions if not (options.exclude_internal and is_internal(each.topic))]
+    of_topics = [each for each in open_to_all if not patterns or any(_matches(each, pattern) for pattern in patterns)]
+    found = [each for each in of_topics if not numbers or each.partition in numbers]
+    topics = list(dict.fromkeys(each.topic for each in open_to_all if each.topic is not None))
+    missing = [
+        f"no topic {pattern} ({_hint(pattern, topics)})"
+        for pattern in dict.fromkeys(patterns)
+        if not any(_matches(each, pattern) for each in open_to_all)
+    ]
+    there = {each.partition for each in found}
+    known = [each.partition for each in of_topics if each.partition is not None]
+    missing += [
+        f"no partition {number} (there are {min(known)} to {max(known)})"
+        for number in dict.fromkeys(numbers)
+        if number not in there and known
+    ]
+    if not found and not missing and (patterns or numbers):
+        missing = ["no partition is as asked for"]
+    return found, " and ".join(missing) or None
+
+
+def named_topics(partitions: Iterable[PartitionPath], options: Namespace) -> set[str]:
+    """The topics among chosen partitions that a command line names, by an option or as a path.
+
+    A pattern names Kafka's own topics only if it begins as they do, with two underscores; so it is with a shell's
+    patterns and hidden files.
+    """
+    return {
+        each.topic
+        for each in partitions
+        if each.topic and (each.path in options.paths or any(_is_named(each.topic, by) for by in options.topic))
+    }
+
+
+def _is_named(topic: str, pattern: str) -> bool:
+    return fnmatchcase(topic, pattern) and (pattern.startswith("__") or not is_internal(topic))
+
+
+def _matches(partition: Partition, pattern: str) -> bool:
+    return partition.topic is not None and fnmatchcase(partition.topic, pattern)
+
+
+def _hint(pattern: str, topics: Sequence[str]) -> str:
+    """The names that are most like one that is not there; or some of those that are."""
+    by_lower = {topic.lower(): topic for topic in reversed(topics)}
+    near = [by_lower[name] for name in get_close_matches(pattern.strip("*").lower(), by_lower, 3)]
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    shown = ", ".join(topics[:_SHOWN]) + (f" and {len(topics) - _SHOWN:,} more" if len(topics) > _SHOWN else "")
+    return f"there are {shown}" if topics else "no topic is known here"

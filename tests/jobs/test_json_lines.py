@@ -64,6 +64,20 @@ def test_what_was_written_is_read_again(rows: list[dict[str, Any]], mode: Any) -
     assert found.select(NAMES).to_pylist() == [row | {"timestampType": types[row["timestampType"]]} for row in rows]
 
 
+def test_what_a_terminal_may_obey_is_escaped_and_read_back_at_once() -> None:
+    codes = [*range(0x7F, 0xA1), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+    text = "".join(f"a{chr(code)}" for code in codes)
+    row = {"key": text.encode(), "value": text.encode() * 9, "headers": [{"key": text, "value": text.encode()}]}
+    batch = pa.RecordBatch.from_pylist([row], pa.schema([RECORDS.field(name) for name in row]))
+    written = b"".join(bytes(piece) for piece in jsonl.records(batch))
+    assert written.decode().count("\\u") == 12 * (len(codes) - 1)  # U+00A0 is a space
+    for line in (written, json.dumps(json.loads(written), separators=(",", ":")).encode() + b"\n"):
+        rows = at_once(line, "auto")
+        assert rows == one_by_one(line, "auto")
+        assert rows is not None
+        assert {name: rows[0][name] for name in row} == row
+
+
 def one_by_one(text: bytes, mode: Any) -> list[dict[str, Any]] | None:
     """The rows of lines that are parsed one by one; None if one of them is refused."""
     with pytest.MonkeyPatch.context() as patch:

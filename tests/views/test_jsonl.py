@@ -18,8 +18,14 @@ from tests.views.rows import NAMES, Row, batch_of, record
 from brokerless import schemas
 from brokerless.views import jsonl
 
+OBEYED = [*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+"""Code points that a terminal may obey; JSON does not ask for them to be escaped, issue 16 does."""
+
 int32, int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
-data = st.binary(max_size=40) | st.text(max_size=40).map(lambda text: text.encode())
+# Those that are escaped, and the ones beside them in UTF-8, are met often.
+near = sorted({chr(code + step) for code in OBEYED for step in (-1, 0, 1)})
+texts = st.text(st.characters(codec="utf-8") | st.sampled_from(near), max_size=80)
+data = st.binary(max_size=40) | texts.map(str.encode)
 nullable = st.none() | data
 rows = st.lists(
     st.fixed_dictionaries(
@@ -32,7 +38,7 @@ rows = st.lists(
             "timestamp": int64,
             "timestampType": st.sampled_from([-1, 0, 1]),
             "headers": st.lists(
-                st.fixed_dictionaries({"key": st.text(st.characters(codec="utf-8"), max_size=9), "value": nullable}),
+                st.fixed_dictionaries({"key": texts, "value": nullable}),
                 max_size=3,
             ),
             "file": st.sampled_from(["a.log", "ü/b.log"]),
@@ -67,7 +73,13 @@ def twin(row: Row, columns: Sequence[str], mode: str) -> str:
             line[name] = twin_of_bytes(line[name], mode)
     if "headers" in line:
         line["headers"] = [[header["key"], twin_of_bytes(header["value"], mode)] for header in line["headers"]]
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return escaped(json.dumps(line, ensure_ascii=False, separators=(",", ":"))) + "\n"
+
+
+def escaped(line: str) -> str:
+    return "".join(json.dumps(char)[1:-1] if ord(char) in OBEYED and char != "\x7f" else char for char in line).replace(
+        "\x7f", "\\u007f"
+    )
 
 
 def written(batch: pa.RecordBatch, *args: Any) -> str:
@@ -83,7 +95,13 @@ def test_each_record_is_the_line_that_pythons_json_writes(
     if not columns:
         return
     batch = batch_of(rows, columns).slice(skipped)
-    assert written(batch, mode) == "".join(twin(row, columns, mode) for row in rows[skipped:])
+    lines = written(batch, mode)
+    assert lines == "".join(twin(row, columns, mode) for row in rows[skipped:])
+    assert not set(map(ord, lines)) & {*OBEYED}
+    if "value" in columns:
+        assert [json.loads(line)["value"] for line in lines.split("\n")[:-1]] == [
+            twin_of_bytes(row["value"], mode) for row in rows[skipped:]
+        ]
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -101,12 +119,24 @@ def test_what_is_escaped_is_found_at_every_place_of_a_value_and_at_the_end_of_th
         "a" * place + special + "b" * (length - place)
         for length in (0, 1, 7, 31, 32, 33, 63, 64, 65, 99)
         for place in range(length + 1)
-        for special in ('"', "\\", "\n", "\x00\x1f", "é", '"' * 40)
+        for special in ('"', "\\", "\n", "\x00\x1f", "é", '"' * 40, "\x7f", "\x80", "\u061c\u2066é", "\u202e" * 40)
     ]
     rows = [record(value=text.encode()) for text in texts]
     assert written(batch_of(rows, ["value"])) == "".join(twin(row, ["value"], "auto") for row in rows)
     for row in rows[-12:]:  # each as the end of its data
         assert written(batch_of([row], ["value"])) == twin(row, ["value"], "auto")
+
+
+def test_every_code_point_is_written_and_escaped_where_a_terminal_may_obey_it() -> None:
+    codes = [code for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    rows = [record(value="".join(map(chr, codes[start : start + 50])).encode()) for start in range(0, len(codes), 50)]
+    assert written(batch_of(rows, ["value"])) == "".join(twin(row, ["value"], "auto") for row in rows)
+
+
+def test_what_is_escaped_is_no_part_of_the_next_value() -> None:
+    texts = [b"a" * 40 + b"\xc2", b"\x85" + b"b" * 40, b"c" * 31 + b"\xe2\x80", b"\xae" + b"d" * 99]
+    rows = [record(value=text) for text in texts]
+    assert written(batch_of(rows, ["value"])) == "".join(twin(row, ["value"], "auto") for row in rows)
 
 
 def test_numbers_of_every_length_are_written_whole() -> None:

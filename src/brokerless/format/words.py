@@ -21,6 +21,7 @@ from brokerless.format.kernel import CHECK_BOUNDS, inlined
 
 __all__ = [
     "CRC32C_INSTRUCTION",
+    "address",
     "copy_32",
     "copy_bytes",
     "copy_value",
@@ -38,7 +39,7 @@ __all__ = [
 _I8 = ir.IntType(8)
 
 
-def _address(context, builder, signature, args, array: int, position: int, length):
+def address(context, builder, signature, args, array: int, position: int, length):
     """The address of ``array[position]`` as an ``i8*``, for ``length`` bytes: an int, an ``i64``, or None for any."""
     struct = cgutils.create_struct_proxy(signature.args[array])(context, builder, value=args[array])
     if CHECK_BOUNDS and length is not None:
@@ -67,7 +68,7 @@ def _load(bits: int, swap: bool):
 
         def generate(context, builder, sig, args):
             word = ir.IntType(bits)
-            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, bits // 8), word.as_pointer())
+            pointer = builder.bitcast(address(context, builder, sig, args, 0, 1, bits // 8), word.as_pointer())
             value = builder.load(pointer)
             value.align = 1
             return builder.bswap(value) if swap else value
@@ -98,7 +99,7 @@ def store_u64(typing, array, position, word):
     """Writes ``word`` (uint64) as the 8 bytes at ``position``, little-endian."""
 
     def generate(context, builder, sig, args):
-        pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, 8), ir.IntType(64).as_pointer())
+        pointer = builder.bitcast(address(context, builder, sig, args, 0, 1, 8), ir.IntType(64).as_pointer())
         builder.store(args[2], pointer).align = 1
 
     return types.void(array, types.int64, types.uint64), generate
@@ -108,7 +109,7 @@ def _store_be(bits: int):
     def typer(typing, array, position, number):
         def generate(context, builder, sig, args):
             word = ir.IntType(bits)
-            pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, bits // 8), word.as_pointer())
+            pointer = builder.bitcast(address(context, builder, sig, args, 0, 1, bits // 8), word.as_pointer())
             builder.store(builder.bswap(args[2]), pointer).align = 1
 
         return types.void(array, types.int64, types.Integer.from_bitwidth(bits, signed=True)), generate
@@ -133,7 +134,7 @@ def prefetch(typing, array, position):
     """Asks the processor to fetch the cache line at ``position``, which may be anywhere; changes nothing."""
 
     def generate(context, builder, sig, args):
-        pointer = _address(context, builder, sig, args, 0, 1, None)
+        pointer = address(context, builder, sig, args, 0, 1, None)
         word = ir.IntType(32)
         signature = ir.FunctionType(ir.VoidType(), [pointer.type, word, word, word])
         function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], signature)
@@ -149,8 +150,8 @@ def copy_32(typing, target, target_position, source, source_position):
 
     def generate(context, builder, sig, args):
         vector = ir.VectorType(_I8, 32).as_pointer()
-        source_pointer = builder.bitcast(_address(context, builder, sig, args, 2, 3, 32), vector)
-        target_pointer = builder.bitcast(_address(context, builder, sig, args, 0, 1, 32), vector)
+        source_pointer = builder.bitcast(address(context, builder, sig, args, 2, 3, 32), vector)
+        target_pointer = builder.bitcast(address(context, builder, sig, args, 0, 1, 32), vector)
         value = builder.load(source_pointer)
         value.align = 1
         builder.store(value, target_pointer).align = 1
@@ -165,8 +166,8 @@ def copy_bytes(typing, target, target_position, source, source_position, length)
     def generate(context, builder, sig, args):
         cgutils.raw_memmove(
             builder,
-            _address(context, builder, sig, args, 0, 1, args[4]),
-            _address(context, builder, sig, args, 2, 3, args[4]),
+            address(context, builder, sig, args, 0, 1, args[4]),
+            address(context, builder, sig, args, 2, 3, args[4]),
             args[4],
             1,
         )

@@ -232,7 +232,8 @@ def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "")
 
 
 def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Piece]:
-    from brokerless.views.jsonl_kernels import SLACK, WORST_ESCAPE, escape, is_utf8
+    from brokerless.views.json_strings import WORST_ESCAPE
+    from brokerless.views.jsonl_kernels import SLACK, escape, is_utf8
 
     buffer = scalar.as_buffer() if scalar.is_valid else None
     if buffer is None:
@@ -249,9 +250,19 @@ def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Piece]:
     else:
         out = np.empty(WORST_ESCAPE * min(len(data), _SLICE) + SLACK, dtype=np.uint8)
         yield b'"'
-        for start in range(0, len(data), _SLICE):
-            yield out.data[: escape(data, start, min(start + _SLICE, len(data)), out)]
+        start = 0
+        while start < len(data):
+            end = _end_of_character(data, min(start + _SLICE, len(data)))
+            yield out.data[: escape(data, start, end, out)]
+            start = end
         yield b'"'
+
+
+def _end_of_character(data: NDArray[np.uint8], end: int) -> int:
+    """The last place up to ``end`` where a character of UTF-8 ends."""
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end -= 1
+    return end
 
 
 def _texts(column: Column) -> list[str]:

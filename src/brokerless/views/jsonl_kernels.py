@@ -4,34 +4,21 @@ A line's length is known only when it is written, so room for the worst case (ev
 for first; the rare row that could overflow an empty buffer is left to the caller.
 """
 
-# Numba's extension API is untyped.
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
 # pyright: basic, reportCallIssue=false
 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from brokerless.format.kernel import inlined, kernel
-from brokerless.format.words import copy_32, copy_value, load_u64, store_u64, trailing_zeros
+from brokerless.format.words import copy_value, load_u64, store_u64, trailing_zeros
+from brokerless.views.json_strings import WORST_ESCAPE, write_escaped
 
 AUTO, BASE64, VERBATIM = 0, 1, 2
 """How bytes are written: as text where they are UTF-8, in base64, or as the JSON that they already are."""
-WORST_ESCAPE = 6
-"""Most bytes of output for one byte of a string."""
 SLACK = 64
 """Bytes that the output buffer has beyond its capacity, so that stores may be wide."""
-
-
-def _escapes() -> np.ndarray:
-    """For each byte, what it is in a JSON string (the lower seven bytes) and how many bytes that is (the highest)."""
-    short = {0x22: b'\\"', 0x5C: b"\\\\", 0x08: b"\\b", 0x0C: b"\\f", 0x0A: b"\\n", 0x0D: b"\\r", 0x09: b"\\t"}
-    texts = [short.get(byte) or (b"\\u%04x" % byte if byte < 0x20 else bytes([byte])) for byte in range(256)]
-    words = [int.from_bytes(text.ljust(7, b"\0") + bytes([len(text)]), "little") for text in texts]
-    return np.array(words, dtype=np.uint64)
 
 
 def _utf8_automaton() -> np.ndarray:
@@ -57,7 +44,6 @@ def _utf8_automaton() -> np.ndarray:
     return table.ravel()
 
 
-_ESCAPES = _escapes()
 _UTF8 = _utf8_automaton()
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8).copy()
 _NULL = np.frombuffer(b"null", dtype=np.uint8).copy()
@@ -116,73 +102,6 @@ def write_int(out, to, number):
         to = write_head(out, to, top)
         to = write_eight(out, to, high - top * _E8)
     return write_eight(out, to, rest - high * _E8)
-
-
-@intrinsic
-def classify_32(typing, array, position):
-    """Of the 32 bytes at ``position``, a bit for each that is escaped in a JSON string (the lower half of a uint64),
-    and one for each above 127 (the upper half)."""
-
-    def generate(context, builder, sig, args):
-        byte, vector = ir.IntType(8), ir.VectorType(ir.IntType(8), 32)
-        struct = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
-        pointer = builder.gep(builder.bitcast(struct.data, byte.as_pointer()), [args[1]])
-        chunk = builder.load(builder.bitcast(pointer, vector.as_pointer()))
-        chunk.align = 1
-
-        def all_of(value):
-            return ir.Constant(vector, [value] * 32)
-
-        def mask(flags):
-            return builder.zext(builder.bitcast(flags, ir.IntType(32)), ir.IntType(64))
-
-        escaped = builder.icmp_unsigned("<", chunk, all_of(0x20))
-        for char in (0x22, 0x5C):
-            escaped = builder.or_(escaped, builder.icmp_unsigned("==", chunk, all_of(char)))
-        above = builder.icmp_signed("<", chunk, all_of(0))
-        return builder.or_(mask(escaped), builder.shl(mask(above), ir.Constant(ir.IntType(64), 32)))
-
-    return types.uint64(array, types.int64), generate
-
-
-@inlined
-def write_escaped(out, to, data, start, end):
-    """Returns where it ended, and whether there was any byte above 127."""
-    # From one byte to escape to the next, 32 bytes are copied whatever is between: JSON in JSON has a quote every few
-    # bytes, and no processor predicts which.
-    above = np.uint64(0)
-    while start < end and start + 64 <= len(data):
-        found = classify_32(data, start)
-        if end - start < 32:
-            kept = (np.uint64(1) << np.uint64(end - start)) - np.uint64(1)
-            found &= kept | (kept << np.uint64(32))
-        above |= found >> np.uint64(32)
-        left = found & np.uint64(0xFFFFFFFF)
-        done = np.int64(0)
-        while left:
-            next_one = trailing_zeros(left)
-            copy_32(out, to, data, start + done)
-            to += next_one - done
-            word = _ESCAPES[data[np.uint64(start + next_one)]]
-            store_u64(out, to, word)
-            to += np.int64(word >> np.uint64(56))
-            done = next_one + 1
-            left &= left - np.uint64(1)
-        copy_32(out, to, data, start + done)
-        to += min(end - start, 32) - done
-        start += 32
-    if start >= end:
-        return to, above > 0
-    # At the end of the data there is no room to read so much: byte by byte. Unsigned positions spare the check for
-    # negative ones.
-    seen = np.uint8(above > 0) << np.uint8(7)
-    for at in range(np.uint64(start), np.uint64(end)):
-        byte = data[at]
-        seen |= byte
-        word = _ESCAPES[byte]
-        store_u64(out, to, word)
-        to += np.int64(word >> np.uint64(56))
-    return to, seen > 127
 
 
 @inlined
@@ -262,7 +181,7 @@ def is_utf8(data, start, end):
 
 @kernel(f"int64({BYTES}, int64, int64, uint8[::1])")
 def escape(data, start, end, out):
-    """Writes ``data[start:end]`` as the inside of a JSON string and returns the length of it.
+    """Writes ``data[start:end]``, whole characters, as the inside of a JSON string and returns the length of it.
 
     ``out`` needs room for ``WORST_ESCAPE`` times as many bytes and ``SLACK``.
     """

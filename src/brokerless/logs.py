@@ -86,7 +86,7 @@ class Partition:
         end_timestamp: Time | None = None,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
-        limit: int | None = None,
+        max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
         done: Done = ignore,
     ) -> Iterator[pa.RecordBatch]:
@@ -96,8 +96,8 @@ class Partition:
         ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
         gives what a consumer gets: without aborted transactions, everything from the first open one on, control
         records, and what is before the log start offset that the log directory notes after records were deleted.
-        Otherwise all that the files have is given, and with ``control`` control records as well. ``limit``: bytes that
-        one batch may inflate to (128 MiB).
+        Otherwise all that the files have is given, and with ``control`` control records as well.
+        ``max_batch_bytes``: what one batch may inflate to (32 MiB).
 
         ``on_damage`` is called with each :class:`Finding` after what could be read before it was given, and reading
         goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
@@ -130,7 +130,7 @@ class Partition:
             headers="headers" in schema.names,
             control=control and not committed,
             transactions=transactions,
-            limit=DEFAULT_LIMIT if limit is None else limit,
+            limit=max_batch_bytes or DEFAULT_LIMIT,
             watch=lambda file, chunk, _: progress.reach(file, chunk.base),
         )
 
@@ -146,14 +146,19 @@ class Partition:
         progress.finish()
 
     def batches(
-        self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None, done: Done = ignore
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        done: Done = ignore,
     ) -> Iterator[pa.RecordBatch]:
         """The batches (v0 and v1: messages and wrapper messages), in file order (schema :data:`schemas.BATCHES`).
 
         Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is asked for. A
         batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
-        for it; without ``on_damage``, only a broken chain of batches is raised as :class:`DamageError`. ``done`` as in
-        :meth:`records`.
+        for it; without ``on_damage``, only a broken chain of batches, and a wrapper message that inflates past
+        ``max_batch_bytes``, is raised as :class:`DamageError`. ``max_batch_bytes`` and ``done`` as in :meth:`records`.
         """
         from brokerless.log.live_segments import open_segments
         from brokerless.log.read_progress import ReadProgress
@@ -170,19 +175,24 @@ class Partition:
             for chunk in (scan if check else scan_headers)(each.file, told, each.start):
                 wrong: list[Finding] = []
                 valid = check_checksums(chunk, each.file.path, wrong.append) if check else None
-                yield from chunk_batches(chunk, source, schema, valid)
+                yield from chunk_batches(chunk, source, schema, valid, report, max_batch_bytes)
                 if on_damage is not None:
                     for finding in wrong:
                         on_damage(finding)
                 progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
         progress.finish()
 
-    def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
-        """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`)."""
-        return table_of(list(self.segment_rows(on_damage=on_damage)), SEGMENTS)
+    def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+        """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`). ``max_batch_bytes``: what
+        a wrapper message may inflate to (32 MiB); its records are counted by looking into it."""
+        return table_of(list(self.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage)), SEGMENTS)
 
     def segment_rows(
-        self, *, on_damage: OnDamage | None = None, on_unreadable: OnUnreadable | None = None
+        self,
+        *,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        on_unreadable: OnUnreadable | None = None,
     ) -> Iterator[dict[str, Any]]:
         """The rows of :meth:`segments`, each as a dict, timestamps in ms.
 
@@ -212,7 +222,7 @@ class Partition:
             for each in open_segments(replace(self.paths, findings=()), tell, storage_options=self.storage_options):
                 source = Source(each.file.path, self.topic, self.partition)
                 try:
-                    row = segment_row(each.segment, source, summarize(each.file, report))
+                    row = segment_row(each.segment, source, summarize(each.file, report, max_batch_bytes))
                 except UnreadableError as error:
                     unreadable(error)
                     continue
@@ -229,7 +239,7 @@ class Partition:
         source = Source(self.path, self.topic, self.partition)
         return transactions_table(transactions_of(self.paths, self.storage_options), source)
 
-    def verify(self, *, limit: int | None = None) -> Iterator[Finding]:
+    def verify(self, *, max_batch_bytes: int | None = None) -> Iterator[Finding]:
         """What is wrong or odd: every batch's checksum and structure, and the indexes against the log.
 
         The first finding of severity ``error`` is where Kafka's own reader first throws.
@@ -237,7 +247,7 @@ class Partition:
         from brokerless.format.compression import DEFAULT_LIMIT
         from brokerless.jobs.verify import verify_partition
 
-        return verify_partition(self.paths, self.storage_options, DEFAULT_LIMIT if limit is None else limit)
+        return verify_partition(self.paths, self.storage_options, max_batch_bytes or DEFAULT_LIMIT)
 
     def convert(
         self,
@@ -248,6 +258,7 @@ class Partition:
         level: int | None = None,
         batch_size: int | None = None,
         isolation: Isolation = "read_uncommitted",
+        max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
     ) -> Result:
@@ -257,7 +268,8 @@ class Partition:
         ``format``: 0, 1 or 2; ``codec``, ``level`` and ``batch_size`` as Kafka's ``compression.type``,
         ``compression.gzip.level`` and so on, and ``batch.size``; each stays what it is if it is not given. Offsets,
         timestamps, keys and values never change; what a format cannot carry is counted in ``totals.lost`` of what is
-        returned. ``isolation="read_committed"`` leaves out what a consumer would not get.
+        returned. ``isolation="read_committed"`` leaves out what a consumer would not get. ``max_batch_bytes`` as in
+        :meth:`records`.
 
         A damaged partition is not written: the first error is raised as :class:`DamageError`, or with ``on_damage``
         all damage is told, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
@@ -271,18 +283,20 @@ class Partition:
             level=level,
             batch_size=batch_size,
             isolation=isolation,
+            max_batch_bytes=max_batch_bytes,
             storage_options=storage_options,
             on_damage=on_damage,
         )
         return result
 
-    def offset_for_timestamp(self, timestamp: Time) -> int | None:
-        """The offset of the first record whose timestamp is at least this (``KafkaConsumer.offsetsForTimes``)."""
+    def offset_for_timestamp(self, timestamp: Time, *, max_batch_bytes: int | None = None) -> int | None:
+        """The offset of the first record whose timestamp is at least this (``KafkaConsumer.offsetsForTimes``).
+        ``max_batch_bytes`` as in :meth:`records`."""
         from brokerless.log.seek import offset_for_timestamp
 
         at = milliseconds(timestamp)
         assert at is not None
-        found = offset_for_timestamp(self.paths, at, self.storage_options)
+        found = offset_for_timestamp(self.paths, at, self.storage_options, max_batch_bytes)
         return None if found is None else found[0]
 
     @property
@@ -341,7 +355,7 @@ class Log:
         end_timestamp: Time | None = None,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
-        limit: int | None = None,
+        max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`Partition.records`, of all partitions; a range applies to each of them."""
@@ -354,21 +368,25 @@ class Log:
                 end_timestamp=end_timestamp,
                 isolation=isolation,
                 control=control,
-                limit=limit,
+                max_batch_bytes=max_batch_bytes,
                 on_damage=on_damage,
             )
 
     def batches(
-        self, columns: Sequence[str] | None = None, *, on_damage: OnDamage | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """As :meth:`Partition.batches`, of all partitions."""
         for partition in self.partitions:
-            yield from partition.batches(columns, on_damage=on_damage)
+            yield from partition.batches(columns, max_batch_bytes=max_batch_bytes, on_damage=on_damage)
 
-    def segments(self, *, on_damage: OnDamage | None = None) -> pa.Table:
+    def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
         """As :meth:`Partition.segments`, of all partitions."""
-        rows = [row for partition in self.partitions for row in partition.segment_rows(on_damage=on_damage)]
-        return table_of(rows, SEGMENTS)
+        rows = (each.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage) for each in self.partitions)
+        return table_of([row for of_partition in rows for row in of_partition], SEGMENTS)
 
     def transactions(self) -> pa.Table:
         """As :meth:`Partition.transactions`, of all partitions."""
@@ -383,6 +401,7 @@ class Log:
         level: int | None = None,
         batch_size: int | None = None,
         isolation: Isolation = "read_uncommitted",
+        max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
@@ -391,10 +410,12 @@ class Log:
 
         ``spark``: as for :meth:`verify`.
         """
+        from brokerless.format.compression import DEFAULT_LIMIT
         from brokerless.format.convert import Target
         from brokerless.jobs.convert import Conversion, convert, plan, raise_damage
 
-        conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation)
+        limit = max_batch_bytes or DEFAULT_LIMIT
+        conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation, limit=limit)
         tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options, storage_options)
         return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
 
@@ -405,6 +426,7 @@ class Log:
         by_date: bool = False,
         isolation: Isolation = "read_uncommitted",
         codec: str = "zstd",
+        max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
@@ -414,19 +436,21 @@ class Log:
         :meth:`verify`. What is damaged is left out and told; without ``on_damage``, the first error is raised as
         :class:`DamageError`.
         """
+        from brokerless.format.compression import DEFAULT_LIMIT
         from brokerless.jobs.export import Export, export, plan
 
-        partitions, settings = self.directory.partitions, Export(by_date, isolation, codec)
+        limit = max_batch_bytes or DEFAULT_LIMIT
+        partitions, settings = self.directory.partitions, Export(by_date, isolation, codec, limit=limit)
         planned = plan(partitions, [self.path], to, settings, self.storage_options, storage_options)
         return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))
 
-    def verify(self, *, limit: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
+    def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) on
         which it is done, or a master for which one is started."""
         from brokerless.format.compression import DEFAULT_LIMIT
         from brokerless.jobs.verify_logs import verify
 
-        limit = DEFAULT_LIMIT if limit is None else limit
+        limit = max_batch_bytes or DEFAULT_LIMIT
         for finding in verify(self.directory.partitions, limit, self.storage_options, spark=spark, processes=1):
             if isinstance(finding, UnreadableError):
                 raise finding

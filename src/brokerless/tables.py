@@ -35,6 +35,7 @@ from brokerless.format import layouts
 from brokerless.format.batches import Batches
 from brokerless.format.columns import HUGE, Columns, no_columns, release
 from brokerless.log.directory import SegmentPaths
+from brokerless.log.segment import Chunk, Report, report_too_large
 from brokerless.log.summary import Summary
 from brokerless.printable import java_text, readable
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
@@ -42,7 +43,6 @@ from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPE
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
     from brokerless.format.decode import Decoded, Wrappers
     from brokerless.log.partition import Piece
-    from brokerless.log.segment import Chunk
     from brokerless.log.transactions import Transactions
 
 _BINARY = pa.binary()
@@ -177,16 +177,23 @@ def _contents(column: Column) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDA
 
 
 def chunk_batches(
-    chunk: Chunk, source: Source, schema: pa.Schema, is_valid: NDArray[np.bool_] | None, limit: int | None = None
+    chunk: Chunk,
+    source: Source,
+    schema: pa.Schema,
+    is_valid: NDArray[np.bool_] | None,
+    report: Report,
+    max_batch_bytes: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """A chunk's batch headers as Arrow record batches, nearly always one; wrapper messages are looked into where
-    ``schema`` needs it, as far as they inflate to ``limit`` bytes."""
+    ``schema`` needs it, as far as they inflate to ``max_batch_bytes``; larger ones are reported, after the batches."""
     wrappers = None
     if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
-        from brokerless.format.decode import DEFAULT_LIMIT, look_into_wrappers
+        from brokerless.format.decode import look_into_wrappers
 
-        wrappers = look_into_wrappers(chunk.buffer, chunk.batches, DEFAULT_LIMIT if limit is None else limit)
-    return headers_batches(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
+        wrappers = look_into_wrappers(chunk.buffer, chunk.batches, max_batch_bytes)
+    yield from headers_batches(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
+    if wrappers is not None:
+        report_too_large(wrappers.too_large, source.file, chunk.base, report)
 
 
 def headers_batches(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.format.twin import COMPRESS, write_batch, write_record
 from tests.golden import broker_data, case
 
 from brokerless.cli.parser import size, size_or_0
@@ -46,8 +47,36 @@ def test_a_batch_that_inflates_past_the_limit_is_damage_until_a_higher_one_is_gi
     assert run(command, log).exit_code == 0
     result = run(command, "--max-batch-bytes", 100, log)
     assert result.exit_code == 1
-    assert "past the limit of 100 bytes; a higher one can be given" in result.err + result.out.decode()
+    assert "past the limit of 100 bytes; --max-batch-bytes raises it" in result.err + result.out.decode()
     assert run(command, "--max-batch-bytes", "1MB", log).out == run(command, log).out
+
+
+@pytest.mark.parametrize("command", ["ls", "batches"])
+def test_a_wrapper_message_past_the_limit_is_damage_where_its_messages_are_counted(run: Run, command: str) -> None:
+    log = case("formats/v1-gzip-create").log
+    whole = run(command, log)
+    assert whole.exit_code == 0
+    result = run(command, "--max-batch-bytes", 100, log)
+    assert result.exit_code == 1
+    assert "past the limit of 100 bytes; --max-batch-bytes raises it" in result.err
+    assert result.out != whole.out
+
+
+@pytest.mark.parametrize("what", [["--history"], ["--table", "offsets"]])
+def test_batches_of_internal_topics_have_the_same_limit(run: Run, what: list[str], tmp_path: Path) -> None:
+    run("convert", "-t", "__consumer_offsets", "--codec", "zstd", broker_data("clean"), "--to", tmp_path / "to")
+    assert run("internals", *what, tmp_path / "to").exit_code == 0
+    result = run("internals", *what, "--max-batch-bytes", 100, tmp_path / "to")
+    assert result.exit_code == 1
+    assert "--max-batch-bytes raises it" in result.err
+
+
+def test_the_limit_is_32_mib_by_default(run: Run, tmp_path: Path) -> None:
+    log = tmp_path / f"{0:020}.log"
+    log.write_bytes(write_batch(COMPRESS["zstd"](write_record(None, bytes(33 << 20))), attributes=4))
+    result = run("verify", log)
+    assert (result.exit_code, "past the limit of 33554432 bytes" in result.out.decode()) == (1, True)
+    assert run("verify", "--max-batch-bytes", "34MiB", log).exit_code == 0
 
 
 @pytest.fixture

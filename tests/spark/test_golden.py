@@ -26,9 +26,7 @@ def expected_of(log: Path) -> list[dict[str, object]]:
 
 def test_records_and_damages_of_all_cases_are_kafkas(spark: SparkSession, case_logs: list[Path]) -> None:
     # Some of the payloads are bombs, and Kafka's reader has them all: here they are damage.
-    reader = spark.read.format("brokerless").options(
-        mode="PERMISSIVE", includeControl="true", maxInflatedBytes=16 << 20
-    )
+    reader = spark.read.format("brokerless").options(mode="PERMISSIVE", includeControl="true", maxBatchBytes=16 << 20)
     rows = by_file(collect(reader.schema(RECORDS).load([str(log) for log in case_logs])))
     for log in case_logs:
         found, lines = rows.get(str(log), []), expected_of(log)

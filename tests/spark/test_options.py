@@ -34,6 +34,12 @@ def test_paths_come_from_load_with_one_or_many() -> None:
     assert parse_options({"path": "s3://bucket/logs"}).paths == ("s3://bucket/logs",)
 
 
+def test_what_a_batch_may_inflate_to_goes_by_its_former_name_as_well() -> None:
+    assert parse().max_batch_bytes == 32 << 20
+    assert parse(maxBatchBytes="100").max_batch_bytes == parse(maxInflatedBytes="100").max_batch_bytes == 100
+    assert parse(maxBatchBytes="100", maxInflatedBytes="200").max_batch_bytes == 100
+
+
 def test_topics() -> None:
     assert parse(subscribe="a, b,,").topics == Topics(subscribe=frozenset({"a", "b"}))
     assert parse(assign='{"a":[0,1],"b":[2]}').topics == Topics(assign=frozenset({("a", 0), ("a", 1), ("b", 2)}))

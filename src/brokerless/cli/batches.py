@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.output import Output
+from brokerless.cli.parser import add_max_batch_bytes
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 from brokerless.printable import show_name
@@ -21,7 +22,7 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
-    """There are none but those of all commands."""
+    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
@@ -33,7 +34,9 @@ def run(options: Namespace) -> int:
         for partition in partitions:
             file = None
             try:
-                for batch in partition.batches(on_damage=output.damage, done=done):
+                for batch in partition.batches(
+                    max_batch_bytes=options.max_batch_bytes, on_damage=output.damage, done=done
+                ):
                     if not options.json and batch["file"][0].as_py() != file:
                         file = batch["file"][0].as_py()
                         output.line(f"{show_name(file)}:")

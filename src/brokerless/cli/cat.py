@@ -121,7 +121,7 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Reader:
         "end_timestamp": end_time,
         "isolation": options.isolation,
         "control": options.control,
-        "limit": options.max_batch_bytes,
+        "max_batch_bytes": options.max_batch_bytes,
     }
 
     def read_all(partition: Partition, done: Done) -> Iterator[pa.RecordBatch]:

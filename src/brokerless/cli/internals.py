@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from brokerless.cli.output import Output
+from brokerless.cli.parser import add_max_batch_bytes
 from brokerless.cli.progress import Done, progress
 from brokerless.errors import UnreadableError, UsageError
 
@@ -55,6 +56,7 @@ def add_options(parser: ArgumentParser) -> None:
         help=f"only this table of the state; may be given again. There are {', '.join(TABLES)}",
     )
     parser.add_argument("--history", action="store_true", help="every record, in the order of the logs")
+    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
@@ -101,7 +103,7 @@ def _state(partitions: Iterable[Partition], options: Namespace, output: Output) 
     from brokerless.views.internals import state_lines
 
     above = ""
-    for name, rows in state_rows(partitions, options.table or TABLES, output.damage).items():
+    for name, rows in state_rows(partitions, options.table or TABLES, output.damage, options.max_batch_bytes).items():
         if options.json:
             output.objects({"table": name, **row} for row in rows)
         elif rows or options.table:
@@ -115,7 +117,7 @@ def _history(partitions: Iterable[Partition], options: Namespace, output: Output
     from brokerless.internals.tables import history_rows
     from brokerless.views.internals import history_json, history_line
 
-    for row in history_rows(partitions, output.damage):
+    for row in history_rows(partitions, output.damage, options.max_batch_bytes):
         if options.json:
             output.objects([history_json(row)])
         else:

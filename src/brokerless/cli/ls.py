@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.output import Output
+from brokerless.cli.parser import add_max_batch_bytes
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
 from brokerless.printable import show_name
@@ -27,6 +28,7 @@ def add_options(parser: ArgumentParser) -> None:
     by.add_argument("--segments", dest="by", action="store_const", const="segment", help="a line for each segment")
     by.add_argument("--topics", dest="by", action="store_const", const="topic", help="a line for each topic")
     parser.set_defaults(by="partition")
+    add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
@@ -39,7 +41,14 @@ def run(options: Namespace) -> int:
         for log, partitions in logs:
             if not partitions and is_narrowed(options):
                 continue
-            rows = listing.rows(partitions, options.by, output.damage, output.unreadable_within, done)
+            rows = listing.rows(
+                partitions,
+                options.by,
+                output.damage,
+                output.unreadable_within,
+                done,
+                max_batch_bytes=options.max_batch_bytes,
+            )
             if options.json:
                 output.objects(rows)
                 continue

@@ -34,7 +34,7 @@ from brokerless.format.framings import (
 
 Int64s = NDArray[np.int64]
 
-DEFAULT_LIMIT = 128 << 20
+DEFAULT_LIMIT = 32 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
@@ -353,4 +353,4 @@ def _plain_gzip(block: memoryview, room: memoryview) -> int:
 
 
 def _past_limit(limit: int) -> LimitError:
-    return LimitError(f"the payload inflates past the limit of {limit} bytes; a higher one can be given")
+    return LimitError(f"the payload inflates past the limit of {limit} bytes; --max-batch-bytes raises it")

@@ -324,24 +324,28 @@ class Decoder:
 @dataclass(frozen=True, slots=True)
 class Wrappers:
     """What only the inner messages of wrappers tell, for ``n`` batches: ``base_offset`` (int64, means something where
-    ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say."""
+    ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say.
+    ``too_large``: wrappers that inflate past the limit, so that nothing is known of what is inside."""
 
     base_offset: NDArray[np.int64]
     has_base_offset: NDArray[np.bool_]
     count: NDArray[np.int32]
+    too_large: tuple[Damage, ...]
 
 
-def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int = DEFAULT_LIMIT) -> Wrappers:
-    """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it."""
+def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int | None = None) -> Wrappers:
+    """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it. ``limit``: bytes that one
+    may inflate to (:data:`DEFAULT_LIMIT`)."""
     base_offset, has_base_offset = batches.entry_offset.copy(), np.ones(len(batches), np.bool_)
     count = np.where(batches.is_legacy, np.int32(1), batches.count)
     rows = np.flatnonzero(batches.is_wrapper)
     has_base_offset[rows], count[rows] = False, 0
     wrappers = batches.take(rows)
     wrong, starts, ends = wrapper_values(buffer, wrappers)
-    inflater, view, nothing = Inflater(limit), buffer.data, np.zeros(3, np.uint8)
+    inflater, view, nothing = Inflater(limit or DEFAULT_LIMIT), buffer.data, np.zeros(3, np.uint8)
     given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
     stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    too_large: list[Damage] = []
     for row in range(len(wrappers)):
         if row in wrong:
             continue
@@ -349,6 +353,9 @@ def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int =
         one = slice(row, row + 1)
         payload = view[starts[row] : ends[row]]
         start, end, error = inflater.inflate(int(wrappers.codec[row]), int(wrappers.magic[row]), payload)
+        if isinstance(error, LimitError):
+            position, offset = int(wrappers.positions[row]), int(wrappers.entry_offset[row])
+            too_large.append(Damage("limit-exceeded", position, offset, str(error)))
         if error is not None:
             continue
         decode_wrappers(
@@ -358,7 +365,7 @@ def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int =
         )  # fmt: skip
         base_offset[rows[row]], has_base_offset[rows[row]] = first_offset[0], has_offset[0] != 0
         count[rows[row]] = given[0]
-    return Wrappers(base_offset, has_base_offset, count)
+    return Wrappers(base_offset, has_base_offset, count, tuple(too_large))
 
 
 def wrapper_values(

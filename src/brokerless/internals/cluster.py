@@ -58,39 +58,44 @@ class Cluster:
     next_producer_id: int | None = None
 
 
-def read_cluster(partition: Partition, on_damage: OnDamage, end_offset: int | None = None) -> Cluster:
+def read_cluster(
+    partition: Partition, on_damage: OnDamage, end_offset: int | None = None, max_batch_bytes: int | None = None
+) -> Cluster:
     """The state that a partition's snapshots and log add up to; of a lone file, what it holds. ``end_offset``: where
-    the log is to end, if records after that do not count."""
-    snapshot, start_offset = _newest_snapshot(partition, on_damage)
+    the log is to end, if records after that do not count. ``max_batch_bytes``: what one batch may inflate to."""
+    snapshot, start_offset = _newest_snapshot(partition, on_damage, max_batch_bytes)
     cluster = Cluster()
     if snapshot is not None:
-        _replay(cluster, snapshot, None, on_damage)
+        _replay(cluster, snapshot, None, on_damage, None, max_batch_bytes)
     first = partition.start_offset
     if partition.topic is not None and first is not None and first > (start_offset or 0):
         text = "records before the log's first one are missing, and no snapshot has them"
         found = partition.segment_paths[0].log.path
         on_damage(Finding("warning", "metadata-gap", found, None, first, text, str(start_offset or 0), str(first)))
-    _replay(cluster, partition, start_offset, on_damage, end_offset)
+    _replay(cluster, partition, start_offset, on_damage, end_offset, max_batch_bytes)
     return cluster
 
 
-def _newest_snapshot(partition: Partition, on_damage: OnDamage) -> tuple[Partition | None, int | None]:
+def _newest_snapshot(
+    partition: Partition, on_damage: OnDamage, max_batch_bytes: int | None
+) -> tuple[Partition | None, int | None]:
     """The newest snapshot that is whole, and the first offset that is not in it."""
     for file in reversed(partition.paths.snapshots):
         name = names.parse_segment_file(file.name)
         assert name is not None
         (snapshot,) = open(file.path, storage_options=partition.storage_options).partitions
-        if is_whole_snapshot(snapshot):
+        if is_whole_snapshot(snapshot, max_batch_bytes):
             return snapshot, name.offset
         on_damage(_not_whole(file))
     return None, None
 
 
-def is_whole_snapshot(snapshot: Partition) -> bool:
+def is_whole_snapshot(snapshot: Partition, max_batch_bytes: int | None = None) -> bool:
     """Whether a snapshot ends with its footer, and all before it can be read."""
     damage: list[Finding] = []
     last: tuple[bytes | None, bytes | None] | None = None
-    for batch in snapshot.records(["key", "value", "isControl"], control=True, on_damage=damage.append):
+    columns = ["key", "value", "isControl"]
+    for batch in snapshot.records(columns, control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append):
         row = batch.slice(batch.num_rows - 1).to_pylist()[0]
         last = (row["key"], row["value"]) if row["isControl"] else None
     control = None if last is None else decode_control(*last)
@@ -107,10 +112,11 @@ def _replay(
     partition: Partition,
     start_offset: int | None,
     on_damage: OnDamage,
-    end_offset: int | None = None,
+    end_offset: int | None,
+    max_batch_bytes: int | None,
 ) -> None:
     undecided: list[InternalRecord] | None = None
-    for entry in read_entries(partition, CLUSTER_METADATA, on_damage, start_offset, end_offset):
+    for entry in read_entries(partition, CLUSTER_METADATA, on_damage, start_offset, end_offset, max_batch_bytes):
         record = decode_entry(entry, CLUSTER_METADATA, on_damage)
         match record.type:
             case "BEGIN_TRANSACTION_RECORD":

@@ -57,11 +57,19 @@ def read_entries(
     on_damage: OnDamage,
     start_offset: int | None = None,
     end_offset: int | None = None,
+    max_batch_bytes: int | None = None,
 ) -> Iterator[Entry]:
     """All records but control records, in the order of the log: those from ``start_offset`` on and before
-    ``end_offset``."""
+    ``end_offset``. ``max_batch_bytes``: what one batch may inflate to."""
     states = _transaction_states(partition) if topic == CONSUMER_OFFSETS else {}
-    for batch in partition.records(_COLUMNS, start_offset=start_offset, end_offset=end_offset, on_damage=on_damage):
+    records = partition.records(
+        _COLUMNS,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        max_batch_bytes=max_batch_bytes,
+        on_damage=on_damage,
+    )
+    for batch in records:
         file: str = batch.column("file")[0].as_py()
         of_file = states.get(file, {})
         keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
@@ -80,11 +88,13 @@ def decode_entry(entry: Entry, topic: str, on_damage: OnDamage) -> InternalRecor
     return record
 
 
-def last_by_key(partition: Partition, topic: str, on_damage: OnDamage) -> list[Entry]:
+def last_by_key(
+    partition: Partition, topic: str, on_damage: OnDamage, max_batch_bytes: int | None = None
+) -> list[Entry]:
     """For each key the last record that counts, in the order of the log; keys whose last one is a tombstone are left
     out."""
     last: dict[bytes | None, Entry] = {}
-    for entry in read_entries(partition, topic, on_damage):
+    for entry in read_entries(partition, topic, on_damage, max_batch_bytes=max_batch_bytes):
         if entry.transaction in ("aborted", "open"):
             continue
         last.pop(entry.key, None)

@@ -41,7 +41,11 @@ _SORTED = {
 
 
 def state(
-    partitions: Iterable[Partition], tables: Collection[str] = tuple(STATE), *, on_damage: OnDamage | None = None
+    partitions: Iterable[Partition],
+    tables: Collection[str] = tuple(STATE),
+    *,
+    max_batch_bytes: int | None = None,
+    on_damage: OnDamage | None = None,
 ) -> dict[str, pa.Table]:
     """What the internal topics among some partitions say now: the ``tables`` that are asked for, by name; their schemas
     are :data:`schemas.STATE`.
@@ -49,31 +53,35 @@ def state(
     Give the partitions of one broker, or one replica of each: what is in two of them is in the tables twice.
     ``on_damage`` is called with each :class:`Finding`, and reading goes on; without it, the first error is raised as
     :class:`DamageError`. Records of an unknown type or version are warnings, and change nothing. Raises
-    :class:`UsageError` for a table that there is not.
+    :class:`UsageError` for a table that there is not. ``max_batch_bytes``: what one batch may inflate to (32 MiB).
     """
     unknown = sorted(set(tables) - STATE.keys())
     if unknown:
         raise UsageError(f"there is no table {unknown[0]!r}; there are {', '.join(STATE)}")
-    rows = state_rows(partitions, tables, on_damage or raise_errors)
+    rows = state_rows(partitions, tables, on_damage or raise_errors, max_batch_bytes)
     return {name: _table(of_table, STATE[name]) for name, of_table in rows.items()}
 
 
-def history(partitions: Iterable[Partition], *, on_damage: OnDamage | None = None) -> Iterator[pa.RecordBatch]:
+def history(
+    partitions: Iterable[Partition], *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None
+) -> Iterator[pa.RecordBatch]:
     """Each record of the internal topics among some partitions, in the order of their logs, decoded (schema
     :data:`schemas.HISTORY`). Control records, and what is only in a KRaft snapshot, are left out.
 
-    ``on_damage`` as in :func:`state`; a record that cannot be decoded is given as bytes.
+    ``max_batch_bytes`` and ``on_damage`` as in :func:`state`; a record that cannot be decoded is given as bytes.
     """
-    rows = history_rows(partitions, on_damage or raise_errors)
+    rows = history_rows(partitions, on_damage or raise_errors, max_batch_bytes)
     while part := list(islice(rows, _ROWS)):
         yield pa.RecordBatch.from_pylist([_history_columns(row) for row in part], HISTORY)
 
 
-def state_rows(partitions: Iterable[Partition], tables: Collection[str], on_damage: OnDamage) -> dict[str, list[Row]]:
+def state_rows(
+    partitions: Iterable[Partition], tables: Collection[str], on_damage: OnDamage, max_batch_bytes: int | None = None
+) -> dict[str, list[Row]]:
     """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read."""
     rows: dict[str, list[Row]] = {name: [] for name in STATE if name in tables}
     for partition in partitions:
-        for name, found in _partition_rows(partition, rows.keys(), on_damage).items():
+        for name, found in _partition_rows(partition, rows.keys(), on_damage, max_batch_bytes).items():
             if name in rows:
                 rows[name] += ({column: row.get(column) for column in STATE[name].names} for row in found)
     for name in rows.keys() & _SORTED.keys():
@@ -81,29 +89,36 @@ def state_rows(partitions: Iterable[Partition], tables: Collection[str], on_dama
     return rows
 
 
-def _partition_rows(partition: Partition, tables: Collection[str], on_damage: OnDamage) -> dict[str, list[Row]]:
+def _partition_rows(
+    partition: Partition, tables: Collection[str], on_damage: OnDamage, max_batch_bytes: int | None
+) -> dict[str, list[Row]]:
     topic = internal_topic(partition)
     if topic == CONSUMER_OFFSETS and not {"offsets", "groups", "members"}.isdisjoint(tables):
-        return group_rows(_last_records(partition, topic, on_damage))
+        return group_rows(_last_records(partition, topic, on_damage, max_batch_bytes))
     if topic == TRANSACTION_STATE and "transactionalIds" in tables:
-        return {"transactionalIds": transactional_id_rows(_last_records(partition, topic, on_damage))}
+        records = _last_records(partition, topic, on_damage, max_batch_bytes)
+        return {"transactionalIds": transactional_id_rows(records)}
     if topic == CLUSTER_METADATA and not CLUSTER.isdisjoint(tables):
-        return cluster_rows(read_cluster(partition, on_damage))
+        return cluster_rows(read_cluster(partition, on_damage, max_batch_bytes=max_batch_bytes))
     return {}
 
 
-def _last_records(partition: Partition, topic: str, on_damage: OnDamage) -> Iterator[tuple[Entry, InternalRecord]]:
-    for entry in last_by_key(partition, topic, on_damage):
+def _last_records(
+    partition: Partition, topic: str, on_damage: OnDamage, max_batch_bytes: int | None
+) -> Iterator[tuple[Entry, InternalRecord]]:
+    for entry in last_by_key(partition, topic, on_damage, max_batch_bytes):
         yield entry, decode_entry(entry, topic, on_damage)
 
 
-def history_rows(partitions: Iterable[Partition], on_damage: OnDamage) -> Iterator[Row]:
+def history_rows(
+    partitions: Iterable[Partition], on_damage: OnDamage, max_batch_bytes: int | None = None
+) -> Iterator[Row]:
     """The rows of :func:`history`, timestamps in ms; ``key`` and ``payload`` are what was decoded, or else bytes."""
     for partition in partitions:
         topic = internal_topic(partition)
         if topic is None:
             continue
-        for entry in read_entries(partition, topic, on_damage):
+        for entry in read_entries(partition, topic, on_damage, max_batch_bytes=max_batch_bytes):
             record = decode_entry(entry, topic, on_damage)
             yield {
                 "topic": topic,

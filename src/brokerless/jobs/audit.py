@@ -92,7 +92,7 @@ def audit_partition(
 
     Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
     """
-    follower = _Follower.of(partition, lines, now_ms or clock.now(), storage_options)
+    follower = _Follower.of(partition, lines, now_ms or clock.now(), limit, storage_options)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
     for finding in _findings(partition, follower, lines, limit, storage_options, done):
@@ -217,13 +217,19 @@ class _Follower:
     timestamps: Timestamps
     transactions: Transactions
     summary: Summary
+    max_batch_bytes: int
     sequences: Sequences = field(default_factory=Sequences)
     epochs: LeaderEpochChanges = field(default_factory=LeaderEpochChanges)
     magics: Counter[int] = field(default_factory=Counter[int])
 
     @classmethod
     def of(
-        cls, partition: PartitionPath, lines: Lines, now_ms: int, storage_options: StorageOptions | None
+        cls,
+        partition: PartitionPath,
+        lines: Lines,
+        now_ms: int,
+        max_batch_bytes: int,
+        storage_options: StorageOptions | None,
     ) -> _Follower:
         return cls(
             partition,
@@ -231,10 +237,11 @@ class _Follower:
             Timestamps(now_ms),
             Transactions(partition.producer_snapshots, storage_options),
             Summary(partition.size),
+            max_batch_bytes,
         )
 
     def watch(self, chunk: Chunk, path: str) -> Iterator[Finding]:
-        add_chunk(self.summary, chunk)
+        add_chunk(self.summary, chunk, path, lambda _: None, self.max_batch_bytes)  # reported by verify_file
         magics, counts = np.unique(chunk.batches.magic, return_counts=True)
         self.magics.update(dict(zip(magics.tolist(), counts.tolist(), strict=True)))
         holes = self.gaps.follow(chunk, path)

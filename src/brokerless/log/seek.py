@@ -110,16 +110,19 @@ def is_batch_up_to(file: File, position: int, offset: int) -> bool:
 
 
 def offset_for_timestamp(
-    partition: PartitionPath, timestamp: int, storage_options: StorageOptions | None = None
+    partition: PartitionPath,
+    timestamp: int,
+    storage_options: StorageOptions | None = None,
+    max_batch_bytes: int | None = None,
 ) -> tuple[int, int] | None:
     """The first record whose timestamp (ms) is at least ``timestamp``, as (offset, timestamp); None if there is none.
 
     As ``KafkaConsumer.offsetsForTimes``; found through the time index where there is a sound one, and the largest
-    timestamps of batch headers.
+    timestamps of batch headers. ``max_batch_bytes``: what one batch may inflate to.
     """
     for each in open_segments(partition, ignore, storage_options=storage_options):
         start = max(each.start, _start_for_timestamp(each.file, each.segment, timestamp, storage_options))
-        found = _first_since(each.file, start, timestamp)
+        found = _first_since(each.file, start, timestamp, max_batch_bytes)
         if found is not None:
             return found
     return None
@@ -147,10 +150,10 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
     return None
 
 
-def _first_since(file: File, start: int, timestamp: int) -> tuple[int, int] | None:
-    from brokerless.format.decode import Decoder
+def _first_since(file: File, start: int, timestamp: int, max_batch_bytes: int | None) -> tuple[int, int] | None:
+    from brokerless.format.decode import DEFAULT_LIMIT, Decoder
 
-    decoder = Decoder(keys=False, values=False, headers=False)
+    decoder = Decoder(keys=False, values=False, headers=False, limit=max_batch_bytes or DEFAULT_LIMIT)
     for chunk in scan_headers(file, ignore, start):
         for late in chunk.take(chunk.batches.max_timestamp >= timestamp).load(ignore):
             for row in range(len(late.batches)):

@@ -7,8 +7,9 @@ that, this is a finding. Whatever is odd is told to ``report`` as a finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from brokerless.format.batches import Batches, Stop, Walk, compute_checksums, re
 from brokerless.log.headers import header_reader, without_cut_header
 from brokerless.log.names import parse_segment_file
 from brokerless.log.storage import File, LocalFile
+
+if TYPE_CHECKING:  # it imports kernels, which headers do without
+    from brokerless.format.decode import Damage
 
 Report = Callable[[Finding], None]
 
@@ -304,3 +308,9 @@ def check_checksums(chunk: Chunk, path: str, report: Report) -> NDArray[np.bool_
 
 def ignore(finding: Finding) -> None:
     """A report that nobody wants."""
+
+
+def report_too_large(wrappers: Iterable[Damage], path: str, base: int, report: Report) -> None:
+    """Reports the wrapper messages of a chunk, which begins at ``base`` (bytes), that inflate past the limit."""
+    for each in wrappers:
+        report(Finding("error", each.kind, path, base + each.position, each.base_offset, each.message))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.format import layouts
-from brokerless.log.segment import Chunk, Report, scan_headers
+from brokerless.log.segment import Chunk, Report, report_too_large, scan_headers
 from brokerless.log.storage import File
 
 
@@ -32,25 +32,27 @@ class Summary:
     compressions: set[str] = field(default_factory=set[str])
 
 
-def summarize(file: File, report: Report) -> Summary:
-    """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages)."""
+def summarize(file: File, report: Report, max_batch_bytes: int | None = None) -> Summary:
+    """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages). ``max_batch_bytes``:
+    what one of those may inflate to; a larger one is reported, and its records are not counted."""
     summary = Summary(file.size)
     for chunk in scan_headers(file, report):
-        add_chunk(summary, chunk)
+        add_chunk(summary, chunk, file.path, report, max_batch_bytes)
     return summary
 
 
-def add_chunk(summary: Summary, chunk: Chunk) -> None:
-    """Adds a chunk that has at least one batch."""
+def add_chunk(summary: Summary, chunk: Chunk, path: str, report: Report, max_batch_bytes: int | None = None) -> None:
+    """Adds a chunk of the file ``path`` that has at least one batch."""
     batches = chunk.batches
     first_offset, counts = int(batches.entry_offset[0]), np.where(batches.is_legacy, 1, batches.count)
     if batches.is_wrapper.any():
         from brokerless.format.decode import look_into_wrappers
 
-        wrappers = look_into_wrappers(chunk.buffer, batches)
+        wrappers = look_into_wrappers(chunk.buffer, batches, max_batch_bytes)
         counts = wrappers.count
         if wrappers.has_base_offset[0]:
             first_offset = int(wrappers.base_offset[0])
+        report_too_large(wrappers.too_large, path, chunk.base, report)
     if summary.first_offset is None:
         summary.first_offset = first_offset
     last = int(batches.last_offset.max())

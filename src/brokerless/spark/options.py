@@ -102,7 +102,8 @@ class Options:
     committed: bool = False
     mode: Mode = "FAILFAST"
     corrupt_column: str = "_corrupt_record"
-    limit: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_LIMIT
+    """What one batch may inflate to."""
     include: tuple[str, ...] = ()
     storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
     push_filters: bool | None = None
@@ -119,8 +120,8 @@ _NAMES = (
     "startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
     "maxPartitionBytes", "includeHeaders", "includeControl", "checksums", "mode", "columnNameOfCorruptRecord",
-    "maxInflatedBytes", "include", "storageOptions", "pushFilters", "maxOffsetsPerTrigger", "minOffsetsPerTrigger",
-    "maxTriggerDelay",
+    "maxBatchBytes", "maxInflatedBytes", "include", "storageOptions", "pushFilters", "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger", "maxTriggerDelay",
 )  # fmt: skip
 
 
@@ -191,7 +192,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
         == "read_committed",
         mode=cast(Mode, read.choice("mode", MODES, "FAILFAST")),
         corrupt_column=read.text("columnNameOfCorruptRecord") or "_corrupt_record",
-        limit=read.positive("maxInflatedBytes") or DEFAULT_LIMIT,
+        max_batch_bytes=read.positive("maxBatchBytes") or read.positive("maxInflatedBytes") or DEFAULT_LIMIT,
         include=read.states(),
         storage=read.storage(),
         push_filters={"true": True, "false": False}.get(read.choice("pushFilters", ("auto", "true", "false"), "auto")),

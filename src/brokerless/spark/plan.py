@@ -145,7 +145,7 @@ def _range(partition: Partition, options: Options) -> Range | None:
         first = max(first or 0, begin)
     last: int | None = None
     if (timestamp := timestamp_of(end, partition)) is not None:
-        last = partition.offset_for_timestamp(timestamp)
+        last = partition.offset_for_timestamp(timestamp, max_batch_bytes=options.max_batch_bytes)
     elif end.offsets is not None:
         last = end.offsets[name_of(partition)]
         last = None if last == LATEST else _there(last, begin, partition, options)
@@ -159,7 +159,7 @@ def timestamp_of(limit: Limit, partition: Partition) -> int | None:
 
 def first_since(partition: Partition, timestamp: int, options: Options) -> int | None:
     """The first offset at or after the starting timestamp (ms); None where there is none and the user accepts that."""
-    first = partition.offset_for_timestamp(timestamp)
+    first = partition.offset_for_timestamp(timestamp, max_batch_bytes=options.max_batch_bytes)
     if first is None and not options.latest_without_match:
         raise UsageError(
             f"no record of {partition.topic}-{partition.partition} is at or after the starting timestamp "

@@ -85,7 +85,7 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         headers="headers" in names,
         control=options.control and not options.committed,
         transactions=split.transactions,
-        limit=options.limit,
+        limit=options.max_batch_bytes,
         span=split.span,
     )
     try:
@@ -154,7 +154,7 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
             from brokerless.format.batches import checksums_match
 
             valid = checksums_match(chunk.buffer, chunk.batches)
-        yield from chunk_batches(chunk, source, schema, valid, options.limit)
+        yield from chunk_batches(chunk, source, schema, valid, report, options.max_batch_bytes)
 
 
 def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., Iterator[Chunk]]) -> Iterator[Chunk]:
@@ -192,5 +192,5 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
         segment, file = same, open_file(same.log.path, storage)
     with file:
         source = Source(file.path, split.topic, split.partition)
-        row = segment_row(segment, source, summarize(file, _graded(split, report)))
+        row = segment_row(segment, source, summarize(file, _graded(split, report), options.max_batch_bytes))
     yield pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

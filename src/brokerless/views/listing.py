@@ -30,11 +30,15 @@ def rows(
     on_damage: OnDamage,
     on_unreadable: OnUnreadable,
     done: Done = ignore,
+    *,
+    max_batch_bytes: int | None = None,
 ) -> list[Row]:
     """A row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is read."""
 
     def segment_rows(partition: Partition) -> Iterator[Row]:
-        for row in partition.segment_rows(on_damage=on_damage, on_unreadable=on_unreadable):
+        for row in partition.segment_rows(
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage, on_unreadable=on_unreadable
+        ):
             done(row["sizeInBytes"])
             yield row
 

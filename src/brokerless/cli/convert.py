@@ -11,7 +11,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.views.table import count_of, format_bytes, format_number, table
+from brokerless.views.table import count_of, format_bytes, format_number, segments_changed, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert import Conversion, Result
@@ -24,7 +24,8 @@ a broker can serve.
 
 Offsets, timestamps, keys and values never change, and topic IDs, leader epochs, log start and end offsets stay. What an
 older format cannot carry (headers, transactions, ...) is left out, counted and told. Without --batch-size, batches keep
-their boundaries and their headers; what is as asked for already is copied.
+their boundaries and their headers; what is as asked for already is copied. Segments begin where they began, unless
+--segment-bytes is given or they would be larger than a segment can be; where that changes, it is said.
 
 Kafka's own topics (__consumer_offsets and the like) are copied as they are, unless they are named with --topic; KRaft's
 own log (__cluster_metadata) always is. Of a whole log directory, meta.properties comes along at the end, so that a
@@ -58,7 +59,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--level", type=int, metavar="N", help=help_of_level)
     help_of_size = "pack records into batches as a producer with this batch.size does (batches stay as they are)"
     add("--batch-size", type=size_or_0, metavar="SIZE", help=help_of_size)
-    add_segment_bytes(parser)
+    add_segment_bytes(parser, kept=True)
     levels = ("read_uncommitted", "read_committed")
     add("--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided "
         "transactions")  # fmt: skip
@@ -78,7 +79,7 @@ def run(options: Namespace) -> int:
         raise UsageError("there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes")
     magic = None if options.format is None else _FORMATS.index(options.format)
     target = Target(magic, options.codec, options.level, options.batch_size)
-    config = log_config(options)
+    config = None if options.segment_bytes is None else log_config(options)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     conversion = Conversion(target, config, options.isolation, limit, options.dry_run)
     output = Output()
@@ -99,6 +100,8 @@ def run(options: Namespace) -> int:
             spark = options.spark
             for result in convert(tasks, output.damage, done, spark=spark, say=output.say, manifest=manifest):
                 results.append(result)
+                if result.has_other_segments:
+                    output.say(segments_changed(result.task.name, result.task.base_offsets, result.base_offsets))
                 if options.json:
                     output.objects([result.as_dict()])
     if not options.json and finished and not tasks:

@@ -125,9 +125,11 @@ def add_severity(parser: ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="only the summary; with --json only the exit code")
 
 
-def add_segment_bytes(parser: ArgumentParser) -> None:
-    """The option of those commands that write logs."""
-    parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes (1GiB)")
+def add_segment_bytes(parser: ArgumentParser, *, kept: bool = False) -> None:
+    """The option of those commands that write logs. ``kept``: without it, segments begin where those of the source
+    do."""
+    default = "segments begin where those of the source do" if kept else "1GiB"
+    parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help=f"segment.bytes ({default})")
 
 
 def log_config(options: Namespace) -> LogConfig:

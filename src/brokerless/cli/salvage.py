@@ -8,7 +8,7 @@ from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_sp
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
 from brokerless.errors import UsageError
-from brokerless.views.table import count_of, format_bytes
+from brokerless.views.table import count_of, format_bytes, segments_changed
 
 if TYPE_CHECKING:
     from brokerless.jobs.salvage import Result
@@ -19,7 +19,8 @@ What is sound of damaged partitions, as clean partitions of a new log directory 
 and what is lost: which offsets, how many bytes, from when to when, and why.
 
 Every batch is taken that is whole, has the right checksum and decodes, also behind damage. Offsets never change, and
-what is missing stays a hole. What is there twice is taken once. Nothing is written to what is read.
+what is missing stays a hole. What is there twice is taken once. Segments begin where they began, unless --segment-bytes
+is given or nothing is left of one; where that changes, it is said. Nothing is written to what is read.
 
 With --as parquet, the records that a consumer would get become Parquet files, as brokerless export writes them:
 DIRECTORY/topic=NAME/*.parquet.
@@ -46,7 +47,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--carve", action="store_true", help="the paths are files of unknown content, such as images of disks")
     add("--as", dest="form", choices=("segments", "parquet"), default="segments", help="what is written: a log that a "
         "broker can serve (segments), or Parquet files")  # fmt: skip
-    add_segment_bytes(parser)
+    add_segment_bytes(parser, kept=True)
     add("--partial", action="store_true", help="of batches whose checksum is right, but which break off inside, take "
         "the records before (v2)")  # fmt: skip
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be lost")
@@ -74,7 +75,7 @@ def run(options: Namespace) -> int:
     def is_chosen(partition: PartitionPath) -> bool:
         return partition.path in chosen
 
-    config = log_config(options)
+    config = None if options.segment_bytes is None else log_config(options)
     how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial, parquet)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[Result] = []
@@ -82,6 +83,8 @@ def run(options: Namespace) -> int:
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
         for result in salvage(tasks, output.damage, done, spark=options.spark, say=output.say):
             results.append(result)
+            if result.has_other_segments:
+                output.say(segments_changed(result.task.name, result.live_base_offsets, result.base_offsets))
             if options.json:
                 output.objects([row(result)])
     if any(result.losses for result in results):

@@ -26,7 +26,7 @@ from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import PartitionOutput, output_directory
 from brokerless.log.checkpoints import load_leader_epochs, log_start_offset, noted_offset, was_clean
 from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
-from brokerless.log.config import LogConfig
+from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.copied import copy_partition, files_of
 from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
@@ -46,14 +46,20 @@ LEFT_OUT = LOST | {
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How all partitions are converted. ``isolation``: read_committed leaves out what is aborted or not yet decided.
-    ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done but writing."""
+    """How all partitions are converted. ``config``: None for segments that begin where those of the source do, and are
+    split only where they would be larger than a segment can be. ``isolation``: read_committed leaves out what is
+    aborted or not yet decided. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done but
+    writing."""
 
     target: Target = field(default_factory=Target)
-    config: LogConfig = field(default_factory=LogConfig)
+    config: LogConfig | None = None
     isolation: Isolation = "read_uncommitted"
     limit: int = DEFAULT_LIMIT
     dry_run: bool = False
+
+    @property
+    def log_config(self) -> LogConfig:
+        return UNBOUNDED if self.config is None else self.config
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +91,29 @@ class Task:
         """Bytes to read."""
         return self.source.size
 
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Of the source's segments."""
+        return tuple(segment.base_offset for segment in self.source.segments)
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
     """What became of one partition. ``totals.lost`` is by the names of :data:`LEFT_OUT`. Offsets are those of the log:
-    the first that a reader gets, and the one behind the last. ``damages`` kept it from being written."""
+    the first that a reader gets, and the one behind the last. ``damages`` kept it from being written. ``base_offsets``:
+    of the segments that were written."""
 
     task: Task
     totals: Totals
     start_offset: int
     end_offset: int
     damages: tuple[Finding, ...]
+    base_offsets: tuple[int, ...] = ()
+
+    @property
+    def has_other_segments(self) -> bool:
+        """Whether what was written is divided into segments in another way."""
+        return bool(self.base_offsets) and self.base_offsets != self.task.base_offsets
 
     def as_dict(self) -> dict[str, Any]:
         """As ``convert --json`` writes it."""
@@ -112,6 +130,8 @@ class Result:
             "batchesOut": totals.batches_out,
             "recordsIn": totals.records_in,
             "recordsOut": totals.records_out,
+            "segmentsIn": len(task.base_offsets),
+            "segmentsOut": len(self.base_offsets) if is_written else None,
             "bytesIn": totals.bytes_in,
             "bytesOut": totals.bytes_out,
             "lost": dict(totals.lost),
@@ -219,7 +239,8 @@ def convert(
         for finding in value.findings:
             report(finding)
         task = tasks[index]
-        result = Result(task, value.totals, value.start_offset, value.end_offset, value.damages)
+        base_offsets = () if value.unfinished is None else value.unfinished.base_offsets
+        result = Result(task, value.totals, value.start_offset, value.end_offset, value.damages, base_offsets)
         if value.unfinished is not None and manifest is not None:
             manifest.add(TaskNote(task.name, value.inputs, value.outputs, result.as_dict()))
             commit(task.directory, [value.unfinished])
@@ -261,14 +282,21 @@ def run_task(task: Task, done: Done) -> Value:
     with ExitStack() as stack:
         output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
         how, options = task.conversion, task.storage_options
-        reading = Reading(task.source, how.isolation, findings.append, options, is_hashed=task.notes)
+        reading = Reading(
+            task.source,
+            how.isolation,
+            findings.append,
+            options,
+            is_hashed=task.notes,
+            keeps_segments=how.config is None,
+        )
         converter = Converter(task.conversion.target, task.conversion.limit)
         try:
             for buffer in reading.buffers(converter, done):
                 if output is not None and len(buffer):
                     output.append(buffer)
                 elif len(buffer):
-                    check_sizes(whole_batches(buffer, computed=True), task.conversion.config)
+                    check_sizes(whole_batches(buffer, computed=True), task.conversion.log_config)
                 del buffer  # a huge one is not to stay beside the next
         except (RefusedError, UsageError) as error:
             reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
@@ -317,10 +345,11 @@ def _begin(task: Task) -> PartitionOutput:
         task.directory,
         task.topic,
         task.partition,
-        task.conversion.config,
+        task.conversion.log_config,
         start_offset=_first_offset(task.source),
         topic_id=task.topic_id,
         owner=task.owner,
+        base_offsets=() if task.conversion.config is not None else task.base_offsets[1:],
     )
 
 

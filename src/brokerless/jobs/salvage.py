@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from brokerless.log import names
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import output_directory
 from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
-from brokerless.log.config import LogConfig
+from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.destination import Destination
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.node_files import complete, whole_directories
@@ -41,15 +41,20 @@ from brokerless.log.topic_ids import choose_topic_ids, new_topic_id, topic_id_of
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """How all partitions are salvaged. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done
-    but writing. ``partial``: of v2 batches whose checksum is right, but which break off inside, the records before.
-    ``parquet``: tables are written, as an export writes them, and no log."""
+    """How all partitions are salvaged. ``config``: None for segments that begin where those of the source do, and are
+    split only where they would be larger than a segment can be. ``limit``: bytes that one batch may inflate to.
+    ``dry_run``: everything is done but writing. ``partial``: of v2 batches whose checksum is right, but which break off
+    inside, the records before. ``parquet``: tables are written, as an export writes them, and no log."""
 
-    config: LogConfig = field(default_factory=LogConfig)
+    config: LogConfig | None = None
     limit: int = DEFAULT_LIMIT
     dry_run: bool = False
     partial: bool = False
     parquet: bool = False
+
+    @property
+    def log_config(self) -> LogConfig:
+        return UNBOUNDED if self.config is None else self.config
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,18 @@ class Result:
     """Batches of which only some records were saved."""
     files: tuple[str, ...] = ()
     """The Parquet files, if these were asked for, within the target directory."""
+    base_offsets: tuple[int, ...] = ()
+    """Of the segments that were written."""
+
+    @property
+    def has_other_segments(self) -> bool:
+        """Whether what was written is divided into segments in another way than the live segments were."""
+        return bool(self.base_offsets) and self.base_offsets != self.live_base_offsets
+
+    @property
+    def live_base_offsets(self) -> tuple[int, ...]:
+        """Of the live segments that were read."""
+        return tuple(each.base_offset for each in self.task.paths[0].segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +201,9 @@ def salvage(
         def take(_: int, value: Value) -> Value:
             for finding in value.findings:
                 report(finding)
-            if tables is None or value.unfinished is None or isinstance(value.unfinished, Unfinished):
+            if isinstance(value.unfinished, Unfinished):
+                return replace(value, result=replace(value.result, base_offsets=value.unfinished.base_offsets))
+            if tables is None or value.unfinished is None:
                 return value
             files = tables.commit(_table(value.result.task), value.unfinished, value.result.end_offset)
             return replace(value, result=replace(value.result, files=files), unfinished=None)
@@ -210,7 +229,8 @@ def run_task(task: Task, done: Done) -> Value:
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run and not task.source.is_unreadable:
-        contents = Contents(saved, [file.path for file in task.source.files], found.begin, found.start, found.end)
+        paths, base_offsets = [file.path for file in task.source.files], _base_offsets(task, saved)
+        contents = Contents(saved, paths, found.begin, found.start, found.end, base_offsets)
         taken, unfinished = _write(task, contents, told, done)
         regions = found.with_unsaved(saved, taken)
         saved = saved[taken]
@@ -236,13 +256,20 @@ def _write(
 ) -> tuple[NDArray[np.bool_], Unfinished | tuple[Written, ...]]:
     how, options = task.salvage, task.source.storage_options
     if how.parquet:
-        return write_table(_table(task), contents, how.config, report, done, how.limit, options)
-    place = Place(
-        task.directory, task.topic, task.partition, how.config, task.topic_id or new_topic_id(task.topic), task.owner
-    )
+        return write_table(_table(task), contents, how.log_config, report, done, how.limit, options)
+    topic_id = task.topic_id or new_topic_id(task.topic)
+    place = Place(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
     epochs = noted_epochs(task.source, contents.end)
     beside = quorum_files(task.paths[0], options)
     return write_unfinished(place, contents, epochs, report, done, how.limit, options, beside)
+
+
+def _base_offsets(task: Task, saved: NDArray[np.void]) -> list[int]:
+    """Where the source's segments begin that something was saved of, or that are empty."""
+    if task.salvage.config is not None:
+        return []
+    saved_of = set(np.unique(saved["file"]).tolist())
+    return [each.base_offset for at, each in enumerate(task.source.files) if at in saved_of or not each.size]
 
 
 def _table(task: Task) -> Table:

@@ -25,6 +25,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.encode import empty_batch
 from brokerless.log import names
 from brokerless.log.atomic import write_file
+from brokerless.log.boundaries import Boundaries
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
 from brokerless.log.commit import Unfinished, commit, discard
 from brokerless.log.config import LogConfig
@@ -94,10 +95,12 @@ class PartitionOutput:
         owner: str = "",
         has_offsets: bool = True,
         as_piece: bool = False,
+        base_offsets: Iterable[int] = (),
     ) -> None:
         """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
         broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
         ``has_offsets``: of :class:`Unfinished`. ``as_piece``: the partition may be there, and this goes behind its end.
+        ``base_offsets``: where segments begin beside those that ``config`` makes necessary.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
@@ -108,6 +111,7 @@ class PartitionOutput:
         self._epochs: Epochs = ()
         self._has_offsets = has_offsets
         self._is_ours = True
+        self._boundaries = Boundaries(base_offsets)
         with ExitStack() as stack, unwritable(self._to):
             log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
@@ -115,7 +119,7 @@ class PartitionOutput:
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
             self._path = log_directory / unfinished_name(topic, partition, owner)
             contents = begin(self._path, start_offset, topic_id)
-            self._writer = LogWriter(self._path, config, contents, is_bulk=True)
+            self._writer = LogWriter(self._path, config, contents, is_bulk=True, boundaries=self._boundaries)
             self._resources = stack.pop_all()
 
     @property
@@ -143,6 +147,9 @@ class PartitionOutput:
                 noted = [epoch for epoch, start in epochs or self._writer.leader_epochs if start < log_end_offset]
                 epoch = max(noted, default=layouts.NO_PARTITION_LEADER_EPOCH)
                 self._writer.append(empty_batch(log_end_offset - 1, epoch))
+        for offset in self._boundaries.take_all():
+            if offset == self._writer.log_end_offset:  # the last segment was empty
+                self._writer.roll(offset)
         self._writer.delete_records_before(log_start_offset)
         self._epochs = epochs
 

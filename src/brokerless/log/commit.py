@@ -62,6 +62,12 @@ class Unfinished:
         return names.partition_directory(self.topic, self.partition)
 
     @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Of its segments."""
+        found = (names.parse_segment_file(name) for name, _ in self.files)
+        return tuple(sorted(file.offset for file in found if file is not None and file.kind == "log"))
+
+    @property
     def size(self) -> int:
         """Bytes of its logs."""
         return sum(size for name, size in self.files if name.endswith(".log"))

@@ -52,3 +52,7 @@ class LogConfig:
     def deletes(self) -> bool:
         """Whether retention by time and bytes applies."""
         return "delete" in self.cleanup_policy
+
+
+UNBOUNDED = LogConfig(segment_bytes=_MAX_INT32, segment_ms=(1 << 63) - 1)
+"""For a log whose segments are to begin where those of another one do: they end nowhere else unless they have to."""

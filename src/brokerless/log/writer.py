@@ -23,6 +23,7 @@ from brokerless.format.batches import Batches
 from brokerless.log import names
 from brokerless.log.appending import check_next, whole_batches
 from brokerless.log.atomic import sync_directory, write_file
+from brokerless.log.boundaries import Boundaries
 from brokerless.log.checkpoint_writers import leader_epoch_checkpoint
 from brokerless.log.config import LogConfig
 from brokerless.log.epochs import Epochs, assign_batches, truncate_from_end, truncate_from_start
@@ -83,15 +84,17 @@ class LogWriter:
         release: Callable[[bool], None] = lambda is_sound: None,
         *,
         is_bulk: bool = False,
+        boundaries: Boundaries | None = None,
     ) -> None:
         """``write_checkpoints`` gets this partition's lines when they change; ``release`` is called when the log was
         closed, with whether no write failed. ``is_bulk``: this is written as a whole before anybody reads it, so a
-        segment is not synced when the next one begins, but with the next :meth:`flush`, and does not stay in memory."""
+        segment is not synced when the next one begins, but with the next :meth:`flush`, and does not stay in memory.
+        ``boundaries``: where segments begin beside those that ``config`` makes necessary."""
         self._directory = directory
         self._config = config
         self._write_checkpoints = write_checkpoints
         self._release = release
-        self._is_bulk = is_bulk
+        self._is_bulk, self._boundaries = is_bulk, boundaries or Boundaries()
         self._failed = self._closed = False
         self._segments = contents.segments or [contents.active.base_offset]
         self._unsynced: list[Path] = []
@@ -153,9 +156,10 @@ class LogWriter:
             has_producers = bool((batches.producer_id > layouts.NO_PRODUCER_ID).any())
             row = 0
             while row < len(batches):
-                end = self._active.append(buffer, batches, row)
+                until = self._boundaries.row(batches, row, self._segments[-1])
+                end = row if until == row else self._active.append(buffer, batches.take(slice(0, until)), row)
                 if end == row:
-                    self._roll(roll_offset(batches, row))
+                    self._roll(self._boundaries.take() if until == row else roll_offset(batches, row))
                     continue
                 self._log_end_offset = int(batches.last_offset[end - 1]) + 1
                 if has_producers:

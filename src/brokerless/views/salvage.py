@@ -41,6 +41,8 @@ def row(result: Result) -> dict[str, Any]:
         "batches": result.batches,
         "records": result.records,
         "bytes": result.bytes,
+        "segmentsIn": len(result.live_base_offsets),
+        "segmentsOut": len(result.base_offsets) or None,
         "damagedBytes": result.damaged,
         "repeatedBatches": result.repeated,
         "overlappingBatches": result.overlapping,

@@ -37,3 +37,9 @@ def format_number(value: int | None) -> str:
 def count_of(number: int, name: str) -> str:
     """``1 record``, ``1,234 records``."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"
+
+
+def segments_changed(name: str, before: Sequence[int], after: Sequence[int]) -> str:
+    """What is said of a log that was divided into other segments; their base offsets."""
+    counts = f"{count_of(len(before), 'segment')}, now {len(after):,}"
+    return f"{name}: segments begin at other offsets than before: {counts}"

@@ -43,12 +43,14 @@ class Reading:
         storage_options: StorageOptions | None = None,
         *,
         is_hashed: bool = False,
+        keeps_segments: bool = False,
     ) -> None:
-        """``is_hashed``: of a job with a manifest."""
+        """``is_hashed``: of a job with a manifest. ``keeps_segments``: no batch has records of two segments."""
         self.damages: list[Finding] = []
         self.end_offset = max((each.base_offset for each in source.segments), default=0)
         self.path = source.path
         self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
+        self._keeps_segments = keeps_segments
         self._notes: dict[str, FileNote] = {}
         self._transactions: Transactions | None = None
         if isolation == "read_committed":
@@ -76,8 +78,9 @@ class Reading:
                 return
             if hashing is not None:
                 self._notes[each.file.path] = hashing.finish(each.segment.log)
-        for piece in converter.flush():
-            yield piece.buffer
+            if self._keeps_segments:
+                yield from (piece.buffer for piece in converter.flush())
+        yield from (piece.buffer for piece in converter.flush())
 
     def _of_file(
         self, opened: OpenSegment, converter: Converter, hashing: Hashing | None, done: Done

@@ -43,13 +43,15 @@ class Place:
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``paths``. The first
-    segment begins at ``begin``, and the log has ``start <= offset < end``."""
+    segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where segments begin
+    beside those that a config makes necessary."""
 
     batches: NDArray[np.void]
     paths: Sequence[str]
     begin: int
     start: int
     end: int
+    base_offsets: Sequence[int] = ()
 
 
 def write_unfinished(
@@ -74,6 +76,7 @@ def write_unfinished(
         start_offset=contents.begin,
         topic_id=place.topic_id,
         owner=place.owner,
+        base_offsets=contents.base_offsets,
     ) as output:
         taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
         output.set_limits(contents.start, contents.end, epochs)

@@ -251,3 +251,56 @@ def test_bytes_of_unknown_content_are_carved_in_bounded_memory(tmp_path: Path) -
     # Batches have no limit of headers, but rows have one.
     assert of_each(found, "carve-tables", "errors")["bombs"] == ["limit-exceeded"]
     assert_peaks(found, 512)
+
+
+LOADING = """
+import sys
+from brokerless.cli import main
+code = main(["load", sys.argv[1], "--to", sys.argv[2], "--topic", "t", "--spark", "none", "--dry-run", *sys.argv[3:]])
+print(code, open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+"""
+
+
+def load_line(path: Path, start: bytes, piece: bytes, times: int, end: bytes, *options: str) -> tuple[int, int, str]:
+    """Exit code, peak of memory (MiB) and what is said, for ``load`` of a line after a good one."""
+    require(Path("/proc/self/status").exists(), "a system that tells a process's peak of memory")
+    with path.open("wb") as file:
+        file.writelines([b'{"value":"good"}\n{"value":', start, *([piece] * times), end, b"}\n"])
+    command = [sys.executable, "-c", LOADING, str(path), str(path.parent / "to"), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    path.unlink()
+    code, peak = done.stdout.split("\n")[-2].split()
+    return int(code), int(peak) >> 10, done.stderr
+
+
+MEBI = 1 << 20
+HEADERS = b'["",""],' * (MEBI // 8)
+
+
+def test_lines_of_json_take_a_few_times_their_size(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    small = load_line(path, b'"', b"x", 1, b'"')
+    assert small[0] == 0
+    lines = {
+        "text": (b'"', b"x" * MEBI, 60, b'"'),
+        "characters of four bytes": (b'"', "\U0001f600".encode() * (MEBI // 4), 60, b'"'),
+        "base64": (b'{"base64":"', b"AAAA" * (MEBI // 4), 60, b'"}'),
+        "headers": (b'null,"headers":[', HEADERS, 60, b'["",""]]'),
+        "values": (b"[", b"[],0" * (MEBI // 4), 60, b"]"),
+        "an end that is missing": (b'"', b'\\"' * (MEBI // 2), 60, b""),
+        "more than is allowed": (b'"', b"x" * MEBI, 400, b'"'),
+    }
+    found = {name: load_line(path, *line) for name, line in lines.items()}
+    assert {name: peak for name, (_, peak, _) in found.items() if peak >= small[1] + 6 * 60} == {}
+    refused = {name: said for name, (code, _, said) in found.items() if code == 2}
+    assert refused.keys() == {"values", "an end that is missing", "more than is allowed"}
+    assert all(f"{path}, line 2: " in said for said in refused.values())
+    assert "longer than 67108864 bytes" in refused["more than is allowed"]
+    assert "--max-line-bytes" in refused["more than is allowed"]
+
+
+def test_a_higher_limit_lets_longer_lines_pass(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    line = b'"', b"x" * MEBI, 70, b'"'
+    assert load_line(path, *line)[0] == 2
+    assert load_line(path, *line, "--max-line-bytes", "100MiB")[0] == 0

@@ -81,7 +81,7 @@ def test_what_a_terminal_may_obey_is_escaped_and_read_back_at_once() -> None:
 def one_by_one(text: bytes, mode: Any) -> list[dict[str, Any]] | None:
     """The rows of lines that are parsed one by one; None if one of them is refused."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lines, "_LARGEST_AT_ONCE", -1)
+        patch.setattr(json_lines, "_read_at_once", lambda *_: None)
         try:
             (batch,) = read_lines(io.BytesIO(text), "f", mode)
         except UnreadableError:
@@ -189,6 +189,30 @@ def test_lines_of_any_length_and_a_last_one_without_its_end(size: int) -> None:
     values = [row["value"] for batch in read_lines(stream, "f") for row in batch.to_pylist()]
     assert values == [b"x" * size, b"y", b"z" * size]
     assert read() == []
+
+
+@pytest.mark.parametrize("most", [100, 1 << 20, 2_500_000])
+@pytest.mark.parametrize("end", [b"\n", b""])
+@pytest.mark.parametrize("before", [0, 1, 100, 150_000])
+def test_a_line_longer_than_the_limit_is_refused_with_its_number(most: int, end: bytes, before: int) -> None:
+    def lines(size: int) -> io.BytesIO:
+        line = b'{"value":"' + b"x" * (size - len(b'{"value":""}')) + b'"}'
+        assert len(line) == size
+        return io.BytesIO(b'{"value":"short"}\n' * before + line + end)
+
+    batches = list(read_lines(lines(most), "f", max_line_bytes=most))
+    assert sum(batch.num_rows for batch in batches) == before + 1
+    found: list[pa.RecordBatch] = []
+    with pytest.raises(UnreadableError, match=f"^f, line {before + 8}: it is longer than {most} bytes"):
+        found.extend(read_lines(lines(most + 1), "f", lines_before=lambda: 7, max_line_bytes=most))
+
+
+def test_lines_before_one_that_is_too_long_are_read() -> None:
+    batches = read_lines(io.BytesIO(b'{"value":"a"}\n' * 100_000 + b"x" * 200 + b"\n"), "f", max_line_bytes=100)
+    rows: list[int] = []
+    with pytest.raises(UnreadableError, match=r"^f, line 100001: it is longer"):
+        rows.extend(batch.num_rows for batch in batches)
+    assert sum(rows) == 100_000
 
 
 REFUSED = [

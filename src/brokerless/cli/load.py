@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless.cli.output import Output
-from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size_or_0
+from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size, size_or_0
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes, format_number, table
@@ -57,6 +57,9 @@ _FORMATS = ("v0", "v1", "v2")
 _TASK = "load"
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 _BYTES_HELP = "strings of JSON are UTF-8 (auto), or base64, as cat --bytes writes them"
+_MAX_LINE_HELP = (
+    "what one line of JSON may have, as 500MB or 1GiB (64MiB); a longer one is refused, as it would fill the memory"
+)
 
 
 def add_paths(parser: ArgumentParser) -> None:
@@ -89,6 +92,7 @@ def add_options(parser: ArgumentParser) -> None:
         "1970 (now, if no column says it; a null in the column is refused without this)")  # fmt: skip
     add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
     add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
+    add("--max-line-bytes", type=size, metavar="SIZE", help=_MAX_LINE_HELP)
     add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
     add_manifest(parser)
     add_spark(parser)
@@ -121,7 +125,8 @@ def run(options: Namespace) -> int:
         options.timestamp,
         options.topic_id,
     )
-    inputs = Inputs(options.paths, options.bytes, cast("BufferedReader | None", getattr(sys.stdin, "buffer", None)))
+    stdin = cast("BufferedReader | None", getattr(sys.stdin, "buffer", None))
+    inputs = Inputs(options.paths, options.bytes, stdin, options.max_line_bytes)
     with (
         _noted(options, inputs, (placement, settings, config)) as before_commit,
         progress("reading", inputs.size) as done,

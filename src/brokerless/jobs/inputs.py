@@ -53,7 +53,8 @@ class Inputs:
     """Record batches of files, one after the other; :meth:`place` says where a row of them is.
 
     ``paths``: files, or directories of them such as Spark or an export writes, local or URLs; ``-`` is ``stdin`` (JSON
-    Lines). ``done`` is called with the bytes that were read since the last call, about.
+    Lines). ``max_line_bytes``: what a line of JSON may have (64 MiB). ``done`` is called with the bytes that were read
+    since the last call, about.
     """
 
     def __init__(
@@ -61,11 +62,13 @@ class Inputs:
         paths: Sequence[str | Source],
         mode: BytesMode = "auto",
         stdin: io.BufferedReader | None = None,
+        max_line_bytes: int | None = None,
     ) -> None:
         self.done: Done = ignore
         self._sources = put_together(each for path in paths for each in _find(path))
         self._mode: BytesMode = mode
         self._stdin = stdin
+        self._max_line_bytes = max_line_bytes
         self._starts: list[int] = []
         self._begun: list[tuple[Source, bool]] = []
         self._rows = 0
@@ -108,7 +111,9 @@ class Inputs:
                 groups.append([])
             groups[-1].append(each)
             before += _size(each)
-        return [(Inputs(each, self._mode), sum(map(_size, each))) for each in groups]
+        return [
+            (Inputs(each, self._mode, max_line_bytes=self._max_line_bytes), sum(map(_size, each))) for each in groups
+        ]
 
     def refusal(self, error: RowError) -> UnreadableError:
         """The same error, with the place of the row."""
@@ -164,9 +169,10 @@ class Inputs:
             yield batch
 
     def _lines(self, source: Source, stream: Any) -> Iterator[pa.RecordBatch]:
-        from brokerless.jobs.json_lines import read_lines
+        from brokerless.jobs.json_lines import MAX_LINE_BYTES, read_lines
 
-        lines = read_lines(stream, source.name, self._mode, lambda: rows_before(source.name, source.part))
+        most = self._max_line_bytes or MAX_LINE_BYTES
+        lines = read_lines(stream, source.name, self._mode, lambda: rows_before(source.name, source.part), most)
         return self._count(source, lines, is_lines=True)
 
 

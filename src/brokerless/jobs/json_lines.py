@@ -6,7 +6,9 @@ Keys, values and header values are strings, ``{"base64": "..."}`` or null; heade
 from __future__ import annotations
 
 import binascii
+import codecs
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -20,10 +22,15 @@ from brokerless.rows import headers_column
 from brokerless.schemas import RECORDS
 from brokerless.views.jsonl import BytesMode
 
+MAX_LINE_BYTES = 64 << 20
+"""What a line may have, unless the caller says otherwise."""
 _BLOCK = 1 << 20
-_LONGEST = 1 << 30
-"""Bytes of a line; the largest record takes 2 GiB, but then nothing else could be done with its line either."""
-_LARGEST_AT_ONCE = 8 << 20
+_LARGE = 8 << 20
+"""Bytes of a line that is looked at before Python's parser makes an object of each of its values."""
+_MOST_OUTSIDE = 1 << 20
+"""Bytes of a large line that are outside its strings, one for each string included: what is inside is what matters."""
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+"""A string, or what begins as one: always matches to its end, so that time grows with the line only."""
 _SHORTEST_HEADER = len('["",""]')
 _INT64 = (-(2**63), 2**63 - 1)
 _INTEGERS = ("partition", "offset", "timestamp")
@@ -35,32 +42,39 @@ class _LineError(ValueError):
 
 
 def read_lines(
-    stream: BinaryIO, name: str, mode: BytesMode = "auto", lines_before: Callable[[], int] = lambda: 0
+    stream: BinaryIO,
+    name: str,
+    mode: BytesMode = "auto",
+    lines_before: Callable[[], int] = lambda: 0,
+    max_line_bytes: int = MAX_LINE_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a stream of lines, about 1 MiB of text at a time, with the columns that the lines have.
 
     ``mode``: ``base64`` takes every string of a key, value or header value for base64. Lines with a member ``control``
     become rows whose ``isControl`` is true. ``lines_before``: how many lines of the file come before the stream; asked
-    if something is wrong. Raises :class:`UnreadableError` with ``name`` and the line for one that is no record.
+    if something is wrong. ``max_line_bytes``: what one line may have; a large one takes a few times that in memory.
+    Raises :class:`UnreadableError` with ``name`` and the line for one that is no record, or longer than that.
     """
     number = 0
-    for block in _blocks(stream, name):
-        batch = _read_at_once(block, mode)
-        if batch is not None:
-            number += batch.num_rows
-            yield batch
-            continue
-        lines = block.split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        rows: list[dict[str, Any]] = []
-        for at, line in enumerate(lines):
-            try:
-                rows.append(_row(line, mode))
-            except _LineError as error:
-                raise UnreadableError(f"{name}, line {lines_before() + number + at + 1}: {error}") from None
-        number += len(lines)
-        yield _batch(rows)
+    try:
+        for block in _blocks(stream, max_line_bytes):
+            batch = _read_at_once(block, mode)
+            if batch is None:
+                rows: list[dict[str, Any]] = []
+                for line in _lines(block):
+                    rows.append(_row(line, mode))
+                    number += 1
+                    del line
+                batch = _batch(rows)
+                del rows
+            else:
+                number += batch.num_rows
+            del block  # neither a large line nor its batch is to stay beside what the caller makes of it
+            given = [batch]
+            del batch
+            yield given.pop()
+    except _LineError as error:
+        raise UnreadableError(f"{name}, line {lines_before() + number + 1}: {error}") from None
 
 
 def _read_at_once(block: bytes, mode: BytesMode) -> pa.RecordBatch | None:
@@ -68,16 +82,17 @@ def _read_at_once(block: bytes, mode: BytesMode) -> pa.RecordBatch | None:
     slower."""
     from brokerless.jobs import json_lines_kernels as kernels
 
-    if len(block) > _LARGEST_AT_ONCE or not (block.isascii() or _is_utf8(block)):
+    if not (block.isascii() or _is_utf8(block)):
         return None
-    text = block if block.endswith(b"\n") else block + b"\n"
-    rows, size, most_headers = text.count(b"\n"), len(text), len(text) // _SHORTEST_HEADER + 1
+    end = b"" if block.endswith(b"\n") else b"\n"
+    padded = np.frombuffer(b"".join([block, end, bytes(kernels.SLACK)]), np.uint8)
+    size = len(block) + len(end)
+    rows, most_headers = block.count(b"\n") + len(end), size // _SHORTEST_HEADER + 1
     data = np.empty((7, size + kernels.SLACK), np.uint8)
     filled = np.zeros(9, np.int64)
     ends, pair_ends, header_ends = (np.zeros(shape, np.int32) for shape in ((4, rows + 1), (2, most_headers), rows + 1))
     null, numbers = np.zeros((8, rows), np.uint8), np.zeros((3, rows), np.int64)
     pair_null = np.zeros(most_headers, np.uint8)
-    padded = np.frombuffer(text + bytes(kernels.SLACK), np.uint8)
     found = kernels.read_rows(
         padded, size, mode == "base64", data, filled, ends, null, numbers, header_ends, pair_ends, pair_null
     )
@@ -111,32 +126,86 @@ def _read_at_once(block: bytes, mode: BytesMode) -> pa.RecordBatch | None:
 
 
 def _is_utf8(block: bytes) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()  # as a whole, one emoji makes four bytes of every character
+    view = memoryview(block)
     try:
-        block.decode()
+        for at in range(0, len(block), _BLOCK):
+            decoder.decode(view[at : at + _BLOCK], at + _BLOCK >= len(block))
     except UnicodeDecodeError:
         return False
     return True
 
 
-def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Whole lines, some at a time."""
-    rest: list[bytes] = []
-    size = 0
+def _blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
+    """Whole lines, some at a time; one that is longer than what is read at once comes alone."""
+    rest = bytearray()
     while piece := stream.read(_BLOCK):
+        first = piece.find(b"\n") + 1
+        if len(rest) + (first - 1 if first else len(piece)) > max_line_bytes:
+            raise _too_long(max_line_bytes)
+        if len(rest) > _BLOCK and first:
+            rest += piece[:first]
+            yield _taken(rest)
+            piece = piece[first:]
         end = piece.rfind(b"\n") + 1
+        rest += piece[:end]
         if end:
-            yield b"".join([*rest, piece[:end]])
-            rest, size = [], 0
-        rest.append(piece[end:])
-        size += len(piece) - end
-        if size > _LONGEST:
-            raise UnreadableError(f"{name}: a line is longer than {_LONGEST} bytes; are these JSON Lines?")
-    if size:
-        yield b"".join(rest)
+            yield from _short_lines(_taken(rest), max_line_bytes)
+        rest += piece[end:]
+        if len(rest) > max_line_bytes:
+            raise _too_long(max_line_bytes)
+    if rest:
+        yield _taken(rest)
+
+
+def _taken(rest: bytearray) -> bytes:
+    taken = bytes(rest)
+    rest.clear()
+    return taken
+
+
+def _short_lines(block: bytes, max_line_bytes: int) -> Iterator[bytes]:
+    """The block, as far as its lines are no longer than that."""
+    if len(block) > max_line_bytes:
+        ends = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+        long = np.flatnonzero(np.diff(ends, prepend=-1) - 1 > max_line_bytes)
+        if len(long):
+            if long[0]:
+                yield block[: int(ends[long[0] - 1]) + 1]
+            raise _too_long(max_line_bytes)
+    yield block
+
+
+def _too_long(max_line_bytes: int) -> _LineError:
+    return _LineError(
+        f"it is longer than {max_line_bytes} bytes; if it is a record, --max-line-bytes raises this limit"
+    )
+
+
+def _lines(block: bytes) -> Iterator[bytes]:
+    end = len(block) - block.endswith(b"\n")
+    if block.find(b"\n", 0, end) < 0:  # a large one is not copied
+        yield block
+    else:
+        yield from block[:end].split(b"\n")
+
+
+def _check_large(line: bytes) -> None:
+    """Each value may take twenty times its bytes when it is parsed, while of a record only strings are large."""
+    outside = at = 0
+    for string in _STRING.finditer(line):
+        outside += string.start() - at + 1
+        at = string.end()
+        if outside > _MOST_OUTSIDE:
+            break
+    if outside + len(line) - at > _MOST_OUTSIDE:
+        raise _LineError(f"of its {len(line)} bytes, more than {_MOST_OUTSIDE} are outside of strings")
 
 
 def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
     """A line's members as they go into columns."""
+    if len(line) > _LARGE:
+        _check_large(line)
     try:
         members = json.loads(line, object_pairs_hook=_object, parse_constant=_no_constant)
     except _LineError:

@@ -60,6 +60,22 @@ def test_large_values_are_not_put_together() -> None:
     assert pieces == [value, b"\n"]
 
 
+@pytest.mark.parametrize("size", [0, 9 << 20])
+def test_what_a_terminal_may_obey_is_escaped_for_one_and_for_nobody_else(size: int) -> None:
+    parsed = template.parse(r"\x1b[1m%t %k|%s|%h|%R\n")
+    headers = [{"key": "h\u202e", "value": b"\x1b]0;"}]
+    row = record(topic="t\x9b", key=b"\xffk\n", value=b"v\x1b[2J\xc2\x9b" + b"x" * size, headers=headers)
+    batch = batch_of([row], parsed.columns)
+    length = (len(row["value"])).to_bytes(4, "big")
+    raw = b"\x1b[1mt\xc2\x9b \xffk\n|" + row["value"] + b"|h\xe2\x80\xae=\x1b]0;|" + length + b"\n"
+    assert b"".join(template.render(batch, parsed)) == raw
+    shown = "".join(chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in length)
+    shown = shown.replace("\\x09", "\\t").replace("\\x0a", "\\n")
+    expected = r"t\x9b \xffk\n|v\x1b[2J\x9b" + "x" * size + r"|h\u202e=\x1b]0;|" + shown
+    found = b"".join(template.render(batch, parsed, to_terminal=True)).decode()
+    assert found == "\x1b[1m" + expected + "\n"
+
+
 @pytest.mark.parametrize("text", ["%q", "100%", r"\y", "\\", r"\xg0"])
 def test_what_means_nothing_is_refused_with_what_there_is(text: str) -> None:
     with pytest.raises(UsageError, match=r"%t topic"):

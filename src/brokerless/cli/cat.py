@@ -31,7 +31,8 @@ EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
 """
 _TEMPLATE_HELP = (
     r"as kcat: %%t topic, %%p partition, %%o offset, %%T timestamp, %%k key, %%s value, %%h headers, "
-    r"%%K %%S lengths of key and value (-1: null), %%R the value's length as 4 bytes; \n, \t, \x41"
+    r"%%K %%S lengths of key and value (-1: null), %%R the value's length as 4 bytes; \n, \t, \x41. "
+    "Bytes are written as they are, except to a terminal: there, what does not print is escaped"
 )
 _BYTES_HELP = 'in JSON: a string where bytes are UTF-8 and {"base64": ...} where not (auto), or a string of base64'
 _REDACT_HELP = "keys, values and header values only as a length and a hash, equal for equal bytes in one run"
@@ -62,7 +63,7 @@ def run(options: Namespace) -> int:
     if options.bytes == "base64" and not options.json:
         raise UsageError("--bytes base64 is a way to write JSON; give --json as well")
     output = Output()
-    columns, view = _view(options)
+    columns, view = _view(options, output.is_terminal)
     read = _reader(options, columns, output)
     partitions = output.partitions(options)
     with progress("reading", sum(each.paths.size for each in partitions)) as done:
@@ -81,7 +82,7 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _view(options: Namespace) -> tuple[list[str], View]:
+def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
     """Which columns are read, and how their records are shown."""
     import secrets
 
@@ -99,7 +100,9 @@ def _view(options: Namespace) -> tuple[list[str], View]:
 
     if options.format is not None:
         parsed = template.parse(options.format)
-        return parsed.columns or ["offset"], lambda batch: template.render(contents(batch), parsed, batch)
+        return parsed.columns or ["offset"], lambda batch: template.render(
+            contents(batch), parsed, batch, to_terminal=to_terminal
+        )
     if options.json:
         mode = "verbatim" if options.redact else options.bytes
         return [*jsonl.COLUMNS, "isControl"], lambda batch: jsonl.records(contents(batch), mode, said(batch))

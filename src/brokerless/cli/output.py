@@ -23,18 +23,19 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 class Output:
-    """One command's output. ``exit_code`` grows worse as damage and unreadable paths are met."""
+    """One command's output. ``exit_code`` grows worse as damage and unreadable paths are met. ``is_terminal``: whether
+    stdout is one."""
 
     def __init__(self) -> None:
         self.exit_code = CLEAN
         self._stdout = sys.stdout.buffer
-        self._is_terminal = sys.stdout.isatty()
+        self.is_terminal = sys.stdout.isatty()
 
     def write(self, pieces: Iterable[bytes | memoryview]) -> None:
         for piece in pieces:
-            with above_bar(piece, to_terminal=self._is_terminal):
+            with above_bar(piece, to_terminal=self.is_terminal):
                 self._stdout.write(piece)
-                if self._is_terminal:
+                if self.is_terminal:
                     self._stdout.flush()
 
     def line(self, text: str) -> None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.errors import UsageError
+from brokerless.views.text import escaped
 
 HELP = (
     "%t topic, %p partition, %o offset, %T timestamp in ms, %k key, %s value, %h headers as name=value,..., "
@@ -71,8 +72,13 @@ def parse(text: str) -> Template:
     return Template(tuple(parts))
 
 
-def render(batch: pa.RecordBatch, template: Template, original: pa.RecordBatch | None = None) -> Iterator[bytes]:
+def render(
+    batch: pa.RecordBatch, template: Template, original: pa.RecordBatch | None = None, *, to_terminal: bool = False
+) -> Iterator[bytes]:
     """The records of ``batch``, which has the template's columns; nothing is put between them.
+
+    Bytes are written as they are, as kcat does; but ``to_terminal`` what is in records is escaped, as it is in
+    :func:`text.records`: a terminal would obey it. The template's own text is the user's, and is not.
 
     Nulls are written as nothing, and the null value of a header as ``NULL``, as kcat does. ``original``: the records
     before they were redacted, whose lengths ``%K`` and ``%S`` are; ``%R`` is what it takes to read ``%s`` again.
@@ -81,7 +87,13 @@ def render(batch: pa.RecordBatch, template: Template, original: pa.RecordBatch |
         part = batch.slice(start, _ROWS)
         lengths = part if original is None else original.slice(start, _ROWS)
         columns = [_column(lengths if piece in ("K", "S") else part, piece) for piece in template.parts]
-        pieces = chain.from_iterable(zip(*columns, strict=False))
+        if to_terminal:
+            rows = (zip(template.parts, row, strict=True) for row in zip(*columns, strict=False))
+            pieces = chain.from_iterable(
+                (text,) if isinstance(piece, bytes) else escaped(text) for row in rows for piece, text in row
+            )
+        else:
+            pieces = chain.from_iterable(zip(*columns, strict=False))
         if part.nbytes > _LARGE:
             yield from pieces
         else:

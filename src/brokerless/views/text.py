@@ -58,7 +58,8 @@ def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms") -
 
 def _places(batch: pa.RecordBatch) -> list[str]:
     topics, partitions = batch.column("topic").to_pylist(), batch.column("partition").to_pylist()
-    return ["" if topic is None else f"{topic}-{number}\t" for topic, number in zip(topics, partitions, strict=True)]
+    shown = {topic: show(topic) for topic in {*topics} if topic is not None}
+    return ["" if topic is None else f"{shown[topic]}-{at}\t" for topic, at in zip(topics, partitions, strict=True)]
 
 
 def _headers(headers: Sequence[Any]) -> str:
@@ -86,8 +87,13 @@ def _pieces(scalar: Any) -> Iterator[bytes]:
     buffer = scalar.as_buffer() if scalar.is_valid else None
     if buffer is None:
         yield NULL.encode()
-        return
+    else:
+        yield from escaped(memoryview(buffer))
+
+
+def escaped(data: bytes | memoryview) -> Iterator[bytes]:
+    """Text as :func:`escape` gives it, in pieces of limited size."""
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-    for start in range(0, buffer.size, _SLICE):
-        end = min(start + _SLICE, buffer.size)
-        yield show(decoder.decode(buffer.slice(start, end - start), end == buffer.size)).encode()
+    for start in range(0, len(data), _SLICE):
+        end = min(start + _SLICE, len(data))
+        yield show(decoder.decode(data[start:end], end == len(data))).encode()

@@ -36,7 +36,7 @@ _VERSION = 1
 _LIMIT = 32 << 20
 """Bytes of a manifest: some 400,000 partitions, or as many places that are left out."""
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
-_FILE = re.compile(r"partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
+_FILE = re.compile(r"(?:date=[^/]+/)?partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 Offsets = tuple[int, int | None]
@@ -144,7 +144,7 @@ def forget(manifest: Manifest, directory: str, storage_options: StorageOptions |
 def count_files(directory: str, topic: str, storage_options: StorageOptions | None) -> Counter[int]:
     """How many files there are of each partition."""
     names = target.find(topic_directory(directory, topic), storage_options)
-    matches = (_FILE.fullmatch(name.rpartition("/")[2]) for name in names)
+    matches = (_FILE.fullmatch(name) for name in names)
     return Counter(int(match["partition"]) for match in matches if match is not None)
 
 
@@ -156,7 +156,7 @@ def clean(directory: str, manifest: Manifest, partitions: set[int], storage_opti
     if not begun.keys() & partitions:
         return
     for name in target.find(own, storage_options):
-        match = _FILE.fullmatch(name.rpartition("/")[2])
+        match = _FILE.fullmatch(name)  # an object's name may have anything above: not ours
         if match is None or int(match["partition"]) not in partitions:
             continue
         exported = begun.get(int(match["partition"]))

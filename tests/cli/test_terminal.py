@@ -1,0 +1,78 @@
+"""What lies on a disk never tells a terminal anything: whatever is in records and names, each view escapes it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Run
+from tests.cli.terminal import on_terminal
+
+CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+HOSTILE = "".join(f"x{chr(code)}" for code in CONTROLS)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log directory whose records and names have all that a terminal may obey."""
+    from brokerless.cli import main
+
+    # In the name of a directory there are neither all of these at once (255 bytes) nor NUL and the slash.
+    named = "".join(chr(code) for code in CONTROLS if code not in (0, *range(0x88, 0x9B)))
+    path = tmp_path_factory.mktemp("hostile") / named
+    path.mkdir()
+    rows = path / "rows.jsonl"
+    row = {"key": HOSTILE, "value": HOSTILE, "headers": [[HOSTILE, HOSTILE], ["\x9b", None]], "timestamp": 1}
+    rows.write_text(json.dumps(row) + "\n")
+    assert main(["load", str(rows), "--to", str(path / "logs"), "--topic", "orders"]) == 0
+    (path / "logs" / named).mkdir()
+    log = path / "logs/orders-0" / f"{0:020}.log"
+    (path / "logs" / "broken-0").mkdir()
+    (path / "logs" / "broken-0" / log.name).write_bytes(log.read_bytes()[:-9])
+    return path / "logs"
+
+
+COMMANDS: list[list[str]] = [
+    ["cat"],
+    ["cat", "--json"],
+    ["cat", "-f", r"%t %p %o %T %k %s %h %K %S %R\n"],
+    ["cat", "--tail", "1"],
+    ["cat", "--redact"],
+    ["ls"],
+    ["ls", "--segments", "--json"],
+    ["batches"],
+    ["batches", "--json"],
+    ["verify"],
+    ["verify", "--json"],
+    ["audit"],
+    ["audit", "--restart"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_view_tells_a_terminal_anything(data: Path, command: list[str]) -> None:
+    session = on_terminal(*command, data, stdout_too=True, waits=False, delay=600)
+    sent = session.sent.replace("\r\n", "\n")
+    assert "Traceback" not in sent
+    assert not {char for char in sent if ord(char) in CONTROLS} - {"\n", "\t"}
+    if command[0] == "cat" and "--redact" not in command:
+        assert "x\\x9b" in sent or "x\\u009b" in sent
+        assert "x\\u202e" in sent
+        assert "x\\x1b" in sent or "x\\u001b" in sent
+
+
+def test_a_template_writes_bytes_as_they_are_where_there_is_no_terminal(data: Path, run: Run) -> None:
+    assert run("cat", "-f", "%k|%s|%h", data / "orders-0").out.decode() == "|".join(
+        [HOSTILE, HOSTILE, f"{HOSTILE}={HOSTILE},\x9b=NULL"]
+    )
+    session = on_terminal("cat", "-f", "%s", data / "orders-0", stdout_too=False, waits=False, delay=600)
+    assert session.out == HOSTILE.encode()
+
+
+def test_json_gives_the_very_text_that_was_there(data: Path, run: Run) -> None:
+    (line,) = run("cat", "--json", data / "orders-0").out.decode().splitlines()
+    found: dict[str, Any] = json.loads(line)
+    assert (found["key"], found["value"]) == (HOSTILE, HOSTILE)
+    assert found["headers"] == [[HOSTILE, HOSTILE], ["\x9b", None]]

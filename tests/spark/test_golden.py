@@ -45,6 +45,7 @@ def test_records_and_damages_of_all_cases_are_kafkas(spark: SparkSession, case_l
 
 def test_batches_of_all_cases_are_kafkas(spark: SparkSession, case_logs: list[Path]) -> None:
     reader = spark.read.format("brokerless").option("table", "batches").option("mode", "DROPMALFORMED")
+    reader = reader.option("maxBatchBytes", 128 << 20)  # wrapper messages, which are looked into, have up to 100 MB
     rows = by_file(collect(reader.load([str(log) for log in case_logs])))
     for log in case_logs:
         compare_batches(rows.get(str(log), []), of_type(expected_of(log), "batch"))

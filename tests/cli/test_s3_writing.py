@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -185,3 +186,40 @@ def test_storage_options_in_python_are_what_fsspec_takes(
     assert sum(batch.num_rows for batch in there.records(["offset"])) > 0
     with pytest.raises(UnwritableError):
         brokerless.open(data / "txn-1").convert("s3://nobody-has-this/x", codec="gzip")
+
+
+def test_names_in_an_export_lead_nowhere_else(run: Run, data: Path, s3: S3) -> None:  # noqa: F811
+    """Neither a manifest nor the names of objects make an export write, or remove, what is not its own."""
+    fs, target = s3.file_system(), s3.url("attacked/target")
+    root = f"{s3.bucket}/attacked"
+    arguments = ["export", data, "--to", target, "-t", "segments"]
+    assert run(*arguments).exit_code == 0
+    path = f"{root}/target/topic=segments/_brokerless.json"
+    noted = json.loads(fs.cat_file(path))
+    file = f"partition-0-{0:020}.parquet"
+    victims = [
+        f"{root}/victim/topic=segments/{file}",
+        f"{root}/target/topic=other/{file}",
+        f"{root}/target/topic=segments2/{file}",
+        f"{root}/target/topic=segments/inner/{file}",
+        f"{root}/target/topic=segments/inner/date=2024-01-01/{file}",
+    ]
+    for victim in victims:
+        fs.pipe_file(victim, b"precious")
+    every = {"0": {"nextOffset": 0, "until": 1 << 62}}
+    hostile = [
+        {**noted, "topic": "../../victim/topic=segments"},
+        {**noted, "topic": "other", "partitions": every},
+        {**noted, "partitions": {"../0": {"nextOffset": 0}}},
+        {**noted, "partitions": {"0": {"nextOffset": "0"}}},
+        {**noted, "partitions": every},  # as of a killed run: all files of the partition are written again
+    ]
+    for manifest in hostile:
+        before = {each for each in fs.find(root) if "/target/topic=segments/" not in each}
+        fs.pipe_file(path, json.dumps(manifest).encode())
+        result = run(*arguments)
+        assert result.exit_code == (0 if manifest is hostile[-1] else 2), result.err
+        assert "Traceback" not in result.err
+        fs.invalidate_cache()
+        assert {each for each in fs.find(root) if "/target/topic=segments/" not in each} == before
+        assert all(fs.cat_file(victim) == b"precious" for victim in victims)

@@ -61,7 +61,7 @@ def test_batches_and_records_of_a_brokers_directory_are_kafkas(broker: str) -> N
         for log in sorted(directory.glob("*.log")):
             check_batches(log, lines)
         found: list[Finding] = []
-        log = brokerless.open(directory)
+        log = brokerless.open(directory, include="deleted")
         batches = list(log.records(["file", "offset"], control=True, on_damage=found.append))
         rows = to_rows(batches, pa.schema([RECORDS.field("file"), RECORDS.field("offset")]))
         ours = [(Path(row["file"]).name, row["offset"]) for row in rows]
@@ -70,15 +70,42 @@ def test_batches_and_records_of_a_brokers_directory_are_kafkas(broker: str) -> N
 
 
 def test_a_consumer_gets_nothing_before_the_log_start_offset() -> None:
-    """Which the log directory notes when records were deleted; the files have them until their segment goes."""
-    log, alone = (brokerless.open(broker_data("clean") / name) for name in ("head-deleted-0", ""))
-    for each in (log, alone.partition("head-deleted", 0)):
-        offsets = {
-            isolation: pa.Table.from_batches(each.records(["offset"], isolation=isolation))["offset"].to_pylist()
-            for isolation in ("read_uncommitted", "read_committed")
-        }
-        assert offsets["read_uncommitted"][0] == 74
-        assert offsets["read_committed"] == [offset for offset in offsets["read_uncommitted"] if offset >= 105]
+    """Which the log directory records when records were deleted; the files have them until their segment goes."""
+    name = "head-deleted-0"
+
+    def offsets(include: Any, isolation: Any) -> list[list[int]]:
+        one, all_of_it = (brokerless.open(broker_data("clean") / each, include=include) for each in (name, ""))
+        partitions = one.partitions[0], all_of_it.partition("head-deleted", 0)
+        assert [each.start_offset for each in partitions] == ([74, 74] if include else [105, 105])
+        tables = (pa.Table.from_batches(each.records(["offset"], isolation=isolation)) for each in partitions)
+        return [table["offset"].to_pylist() for table in tables]
+
+    for isolation in ("read_uncommitted", "read_committed"):
+        every = offsets("deleted", isolation)
+        assert every[0][0] == every[1][0] == 74
+        assert offsets((), isolation) == [[offset for offset in each if offset >= 105] for each in every]
+    file = min((broker_data("clean") / name).glob("*.log"))
+    assert next(brokerless.open(file).records(["offset"]))["offset"][0].as_py() == 74
+
+
+def test_a_log_that_ends_before_its_log_start_offset_gives_nothing_and_says_so(tmp_path: Path) -> None:
+    """As of a broker, which deletes all of it."""
+    shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nsegments 0 701\n")
+    found: list[Finding] = []
+    assert not list(brokerless.open(tmp_path).records(on_damage=found.append))
+    assert [(each.severity, each.kind, each.offset) for each in found] == [("error", "log-start-beyond-end", 700)]
+    with pytest.raises(DamageError, match="the log ends before its start offset"):
+        list(brokerless.open(tmp_path).records())
+    assert sum(batch.num_rows for batch in brokerless.open(tmp_path, include="deleted").records()) == 700
+
+
+def test_where_the_log_start_offset_cannot_be_known_a_warning_says_so(tmp_path: Path) -> None:
+    shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
+    (tmp_path / "log-start-offset-checkpoint").write_text("garbage\n")
+    found: list[Finding] = []
+    assert sum(batch.num_rows for batch in brokerless.open(tmp_path).records(on_damage=found.append)) == 700
+    assert [(each.severity, each.kind) for each in found] == [("warning", "log-start-unknown")]
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])

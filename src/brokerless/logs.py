@@ -17,7 +17,7 @@ from brokerless.arrow import table_of
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
-from brokerless.log.names import PartitionState
+from brokerless.log.names import Include
 from brokerless.log.storage import StorageOptions
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 
@@ -39,13 +39,15 @@ def ignore(_: int) -> None:
 def open(
     path: str | os.PathLike[str],
     *,
-    include: Collection[PartitionState] = (),
+    include: Collection[Include] | Include = (),
     storage_options: StorageOptions | None = None,
 ) -> Log:
     """Opens a log directory, a partition's directory, or a single log file (a segment, or a KRaft snapshot).
 
     ``path``: local, or a URL that fsspec knows (``s3://...``). ``include``: also read partitions that are ``"future"``,
-    ``"delete"`` or ``"stray"``. Nothing is read yet but names.
+    ``"delete"`` or ``"stray"``; with ``"deleted"``, records before the log start offset, as far as files still hold
+    them (all reads begin at that offset otherwise; a lone file gives all that it has). Nothing is read yet but names
+    and where logs begin.
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
     """
@@ -94,20 +96,19 @@ class Partition:
 
         ``columns``: those to give, in that order; all by default. ``start_offset <= offset < end_offset`` and
         ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
-        gives what a consumer gets: without aborted transactions, everything from the first open one on, control
-        records, and what is before the log start offset that the log directory notes after records were deleted.
-        Otherwise all that the files have is given, and with ``control`` control records as well.
-        ``max_batch_bytes``: what one batch may inflate to (32 MiB).
+        gives what such a consumer gets: without aborted transactions, everything from the first open one on,
+        and control records. Otherwise all from the log start offset on is given, and with ``control`` control records
+        as well. ``max_batch_bytes``: what one batch may inflate to (32 MiB).
 
         ``on_damage`` is called with each :class:`Finding` after what could be read before it was given, and reading
         goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
         that were read, or passed over, since the last call.
         """
         from brokerless.format.compression import DEFAULT_LIMIT
-        from brokerless.log.checkpoints import log_start_offset
         from brokerless.log.partition import Reading, read_partition, transactions_of
         from brokerless.log.ranges import Range
         from brokerless.log.read_progress import ReadProgress
+        from brokerless.log.seek import from_reported_start
         from brokerless.tables import project, record_batches
 
         if isolation not in ("read_uncommitted", "read_committed"):
@@ -118,10 +119,9 @@ class Partition:
         report = on_damage or raise_errors
         pending: dict[tuple[str, int | None], Finding] = {}
         wanted = Range(start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
+        wanted = wanted.narrow(from_reported_start(self.paths, report, self.storage_options))
         transactions = None
         if committed:
-            first = log_start_offset(self.paths, self.storage_options)
-            wanted = wanted if first == self.start_offset else wanted.narrow(Range(first))
             transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
         reading = Reading(
             range=wanted,
@@ -153,13 +153,16 @@ class Partition:
         on_damage: OnDamage | None = None,
         done: Done = ignore,
     ) -> Iterator[pa.RecordBatch]:
-        """The batches (v0 and v1: messages and wrapper messages), in file order (schema :data:`schemas.BATCHES`).
+        """The batches (v0 and v1: messages and wrapper messages), in file order (schema :data:`schemas.BATCHES`),
+        of all segments: also of
+        those before the log start offset, as this is what files hold.
 
         Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is asked for. A
         batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
         for it; without ``on_damage``, only a broken chain of batches, and a wrapper message that inflates past
         ``max_batch_bytes``, is raised as :class:`DamageError`. ``max_batch_bytes`` and ``done`` as in :meth:`records`.
         """
+        from brokerless.log.holes import check_following, check_head
         from brokerless.log.live_segments import open_segments
         from brokerless.log.read_progress import ReadProgress
         from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
@@ -169,6 +172,7 @@ class Partition:
         check = "isValid" in schema.names
         progress = ReadProgress(self.paths, done)
         report = on_damage or raise_errors
+        check_head(self.paths, report, self.storage_options)
         for each in open_segments(self.paths, report, storage_options=self.storage_options):
             source = Source(each.file.path, self.topic, self.partition)
             told = report if each.is_last else within_log(report)
@@ -180,11 +184,14 @@ class Partition:
                     for finding in wrong:
                         on_damage(finding)
                 progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
+            check_following(each.partition, each.segment, each.file, report, self.storage_options)
         progress.finish()
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
-        """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`). ``max_batch_bytes``: what
-        a wrapper message may inflate to (32 MiB); its records are counted by looking into it."""
+        """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`). Records are counted from
+        the log start offset on, without control records: as many as :meth:`records` gives; offsets and timestamps are
+        of what is from there on, too. ``max_batch_bytes``: what a wrapper message may inflate to (32 MiB); its records
+        are counted by looking into it."""
         return table_of(list(self.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage)), SEGMENTS)
 
     def segment_rows(
@@ -199,7 +206,9 @@ class Partition:
         ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it, that is
         raised.
         """
+        from brokerless.log.holes import check_following, check_head, is_followed
         from brokerless.log.live_segments import open_segments
+        from brokerless.log.seek import from_reported_start
         from brokerless.log.summary import summarize
         from brokerless.tables import Source, segment_row
 
@@ -216,13 +225,16 @@ class Partition:
             else:
                 report(finding)
 
-        for finding in self.paths.findings:
-            report(finding)
+        start = from_reported_start(self.paths, report, self.storage_options).start_offset or 0
+        check_head(self.paths, report, self.storage_options)
         try:
             for each in open_segments(replace(self.paths, findings=()), tell, storage_options=self.storage_options):
                 source = Source(each.file.path, self.topic, self.partition)
                 try:
-                    row = segment_row(each.segment, source, summarize(each.file, report, max_batch_bytes))
+                    summary = summarize(each.file, report, start, max_batch_bytes)
+                    row = segment_row(each.segment, source, summary)
+                    if not is_followed(each.partition, each.segment, summary.last_offset):
+                        check_following(each.partition, each.segment, each.file, report, self.storage_options)
                 except UnreadableError as error:
                     unreadable(error)
                     continue
@@ -232,12 +244,14 @@ class Partition:
             unreadable(error)
 
     def transactions(self) -> pa.Table:
-        """One row for each transaction, in the order in which they ended (schema :data:`schemas.TRANSACTIONS`)."""
+        """One row for each transaction that did not end before the log start offset, in the order in which they ended
+        (schema :data:`schemas.TRANSACTIONS`)."""
         from brokerless.log.partition import transactions_of
         from brokerless.tables import Source, transactions_table
 
         source = Source(self.path, self.topic, self.partition)
-        return transactions_table(transactions_of(self.paths, self.storage_options), source)
+        found = transactions_of(self.paths, self.storage_options).since(self.start_offset or 0)
+        return transactions_table(found, source)
 
     def verify(self, *, max_batch_bytes: int | None = None) -> Iterator[Finding]:
         """What is wrong or odd: every batch's checksum and structure, and the indexes against the log.
@@ -289,20 +303,30 @@ class Partition:
         )
         return result
 
-    def offset_for_timestamp(self, timestamp: Time, *, max_batch_bytes: int | None = None) -> int | None:
-        """The offset of the first record whose timestamp is at least this (``KafkaConsumer.offsetsForTimes``).
-        ``max_batch_bytes`` as in :meth:`records`."""
+    def offset_for_timestamp(
+        self, timestamp: Time, *, isolation: Isolation = "read_uncommitted", max_batch_bytes: int | None = None
+    ) -> int | None:
+        """The offset of the first record whose timestamp is at least this; None if there is none.
+
+        As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with read_committed only before the
+        last stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1). ``max_batch_bytes`` as in :meth:`records`."""
         from brokerless.log.seek import offset_for_timestamp
 
         at = milliseconds(timestamp)
         assert at is not None
         found = offset_for_timestamp(self.paths, at, self.storage_options, max_batch_bytes)
-        return None if found is None else found[0]
+        if found is None or isolation == "read_uncommitted":
+            return None if found is None else found[0]
+        from brokerless.log.partition import transactions_of
+
+        stable = transactions_of(self.paths, self.storage_options).last_stable_offset
+        return found[0] if stable is None or found[0] < stable else None
 
     @property
     def start_offset(self) -> int | None:
-        """The first segment's base offset; None without a segment."""
-        return self.paths.segments[0].base_offset if self.paths.segments else None
+        """The log start offset: the first segment's base offset, or a later one after records were deleted; None
+        without a segment."""
+        return self.paths.start_offset
 
     @cached_property
     def end_offset(self) -> int | None:

@@ -86,7 +86,8 @@ def test_batches_are_what_kafka_lists(run: Run, name: str) -> None:
 @pytest.mark.parametrize("name", SOURCES)
 def test_records_are_what_kafka_reads(run: Run, name: str) -> None:
     paths, expected = source(name)
-    result = run("cat", "--json", "--bytes", "base64", "--control", *WHATEVER_SIZE, *paths)
+    everything = ("--control", "--include", "deleted", *WHATEVER_SIZE)
+    result = run("cat", "--json", "--bytes", "base64", *everything, *paths)
     given = by_file(result.json)
     broken = errors(expected, "records")
     for path, lines in expected.items():

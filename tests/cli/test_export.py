@@ -41,7 +41,8 @@ def test_json_says_the_same(run: Run, tmp_path: Path) -> None:
     size = row.pop("bytes")
     assert row == {
         "topic": "txn", "partition": 1, "source": str(DATA / "txn-1"), "startOffset": 0, "nextOffset": 200,
-        "endOffset": 202, "records": 96, "leftOut": [], "damages": 0,
+        "endOffset": 202, "records": 96, "leftOut": [], "missing": [], "filled": [],
+        "damages": 0,
         "files": [f"topic=txn/date={date}/partition-1-{offset:020d}.parquet"
                   for date, offset in (("2020-09-13", 0), ("2022-04-17", 94), ("2022-04-15", 102))],
     }  # fmt: skip

@@ -222,9 +222,10 @@ def append(path: Path, data: bytes) -> None:
 
 CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     # kind, severity, partition, change
-    ("offset-gap", "warning", "segments-0", lambda copy: copy.segment(1, None)),
-    ("offset-gap", "warning", "segments-0", lambda copy: copy.logs()[0].write_bytes(b"")),
+    ("missing-segment", "error", "segments-0", lambda copy: copy.segment(1, None)),
+    ("missing-segment", "error", "segments-0", lambda copy: copy.logs()[0].write_bytes(b"")),
     ("offset-gap", "warning", "segments-0", two_at_the_end_emptied),
+    ("offset-gap", "warning", "segments-0", cut_within),
     ("segment-overlap", "error", "segments-0", lambda copy: copy.segment(2, 340)),
     ("offset-order", "warning", "segments-0", lambda copy: copy.batch(2, base_offset=3, keep_checksum=True)),
     ("leader-epoch-order", "warning", "epochs-0", lambda copy: copy.batch(2, partition_leader_epoch=1)),

@@ -65,6 +65,8 @@ def test_every_record_that_kafkas_reader_gives_is_there(rows: list[dict[str, Any
     wanted = [
         line for line in of_type(lines, "record") if line.get("control") is None and line["file"].endswith(".log")
     ]
+    if name == "head-deleted-0":  # DeleteRecords took what was before
+        wanted = [line for line in wanted if line["offset"] >= 105]
     found = [row for row in rows if (row["topic"], row["partition"]) == (topic, int(partition))]
     assert len(found) == len(wanted)
     assert all(map(as_expected, found, wanted))

@@ -38,7 +38,7 @@ def run(
 def records(path: Path) -> dict[int, tuple[Any, ...]]:
     """Key, value, timestamp and headers of a partition's records, control records too, by offset."""
     columns = ["offset", "key", "value", "timestamp", "headers"]
-    (partition,) = brokerless.open(path).partitions
+    (partition,) = brokerless.open(path, include="deleted").partitions
     found: dict[int, tuple[Any, ...]] = {}
     for batch in partition.records(columns, control=True, on_damage=lambda _: None):
         at = batch.column_names.index("timestamp")

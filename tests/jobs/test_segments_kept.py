@@ -21,6 +21,7 @@ from brokerless.jobs.convert import plan as plan_convert
 from brokerless.jobs.on_spark import what_is_missing
 from brokerless.jobs.salvage import Salvage, salvage
 from brokerless.jobs.salvage import plan as plan_salvage
+from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
 
@@ -89,6 +90,8 @@ def test_empty_segments_stay_where_they_are(tmp_path: Path) -> None:
     source = shutil.copytree(CLEAN / MANY, tmp_path / MANY)
     first, second, third, *rest = base_offsets(source)
     (source / f"{second:020d}.log").write_bytes(b"")  # as compaction leaves one
+    topic, _, partition = MANY.rpartition("-")
+    (tmp_path / names.CLEANER_CHECKPOINT).write_text(f"0\n1\n{topic} {partition} {third}\n")
     end = max(rest) + 1_000_000
     (source / f"{end:020d}.log").write_bytes(b"")
     salvaged(source, tmp_path / "salvaged")
@@ -116,7 +119,8 @@ def test_nothing_is_left_of_a_segment(run: Run, tmp_path: Path) -> None:  # noqa
     path = source / f"{second:020d}.log"
     path.write_bytes(np.random.default_rng(1).bytes(path.stat().st_size))
     result = run("salvage", source, "--to", tmp_path / "to")
-    assert base_offsets(tmp_path / "to" / MANY) == [first, *rest]
+    # The next one takes the name of the lost one: what is missing is said once, and not found again in what was saved.
+    assert base_offsets(tmp_path / "to" / MANY) == [first, second, *rest[1:]]
     assert "segments begin at other offsets than before" in result.err
 
 

@@ -48,6 +48,7 @@ SETTINGS = {
     "log.cleaner.dedupe.buffer.size": str(8 << 20),
     "log.cleaner.backoff.ms": "200",
     "log.retention.ms": "-1",
+    "log.flush.start.offset.checkpoint.interval.ms": "500",
 }
 
 

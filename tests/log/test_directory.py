@@ -150,7 +150,7 @@ def test_what_was_not_finished_is_no_deleted_data(data: Path) -> None:
 
 
 def test_a_state_that_does_not_exist_is_a_wrong_argument(data: Path) -> None:
-    with pytest.raises(UsageError, match="'gone'; there are 'future', 'delete' and 'stray'"):
+    with pytest.raises(UsageError, match="'gone'; there are 'future', 'delete', 'stray' and 'deleted'"):
         resolve(str(data), include=["gone"])  # type: ignore[list-item]
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import TopicPartition
 from tests.archive import QUICK
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import CACHE, ivy, java
@@ -47,6 +50,23 @@ def produce(broker: KafkaBroker, topic: str) -> None:
         produce_confluent(broker, topic, records(partition, 110, 40), "snappy")
 
 
+def delete_records(broker: KafkaBroker, topic: str) -> None:
+    """Up to within a batch of a topic whose timestamps go up and down, the first of several segments."""
+    broker.create_topic(topic, 1, internal_segment_bytes=16_384)
+    for first in range(0, 200, 20):
+        times = [TIME + 1000 * number + 400_000 * (number in range(20, 25)) for number in range(first, first + 20)]
+        values = [random.Random(each).randbytes(300) for each in times]
+        made = [Record(b"", value, timestamp=at) for value, at in zip(values, times, strict=True)]
+        produce_confluent(broker, topic, made, "none", transaction="abort" if first % 40 else "none")
+    admin = broker.admin()  # kept alive until its futures are done
+    for done in admin.delete_records([TopicPartition(topic, 0, 33)]).values():
+        done.result(30)
+    checkpoint, give_up = broker.log_dir / "log-start-offset-checkpoint", time.monotonic() + 30
+    while f"{topic} 0 33" not in checkpoint.read_text().splitlines():
+        assert time.monotonic() < give_up
+        time.sleep(0.1)
+
+
 def connector() -> Path:
     """The jar of spark-sql-kafka, fetched if it is not there yet."""
 
@@ -65,6 +85,8 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
     topic = "spark-connector"
     kafka.create_topic(topic, partitions=2)
     produce(kafka, topic)
+    deleted = "deleted-records"
+    delete_records(kafka, deleted)
     starts: list[dict[str, Any]] = [
         {},
         {"startingOffsets": by_partition(topic, 7, -2)},
@@ -111,12 +133,26 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
         {"assign": json.dumps({topic: [1]}), "startingOffsets": json.dumps({topic: {"1": 33}})},
         {"subscribePattern": "spark-conn.*"},
     ]
+    times = [TIME - 1, TIME + 25_500, TIME + 41_000, TIME + 140_000, TIME + 410_000, LATE]
+    read += [
+        {"subscribe": deleted, "startingOffsetsByTimestampStrategy": "latest", **limit, **level}
+        for level in ({}, committed)
+        for limit in (
+            {},
+            *({"startingTimestamp": str(each)} for each in times),
+            *({"endingTimestamp": str(each)} for each in times),
+            *({"endingOffsetsByTimestamp": json.dumps({deleted: {"0": each}})} for each in times[1:3]),
+        )
+    ]
     refused = [
         *({"subscribe": topic, **options} for options in refused),
         {"subscribe": topic, "assign": json.dumps({topic: [1]})},
+        {"subscribe": deleted, "startingOffsets": json.dumps({deleted: {"0": 32}})},
+        {"subscribe": deleted, "startingTimestamp": str(TIME + 410_000)},
     ]
     cases = [*read, *refused]
     streams = [{"subscribe": topic, **options} for options in streams]
+    streams += [{"subscribe": deleted, "startingOffsets": "earliest", **level} for level in ({}, committed)]
     asked = {
         "cases": cases,
         "streams": streams,
@@ -133,7 +169,7 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
     answered = json.loads(done.stdout)
     for options, (theirs, ours) in zip(streams, answered["streams"], strict=True):
         assert ours == theirs, options
-    assert [len(theirs[0]) for theirs, _ in answered["streams"]] == [1, 5, 4]
+    assert [len(theirs[0]) for theirs, _ in answered["streams"]] == [1, 5, 4, 1, 1]
     answers = answered["answers"]
     for options, (theirs, ours) in zip(read, answers[: len(read)], strict=True):
         assert ours == theirs, options

@@ -54,6 +54,7 @@ def test_batches_of_all_cases_are_kafkas(spark: SparkSession, case_logs: list[Pa
 @pytest.mark.parametrize("broker", BROKERS)
 def test_records_and_batches_of_a_brokers_log_directory_are_kafkas(spark: SparkSession, broker: str) -> None:
     reader = spark.read.format("brokerless").option("mode", "PERMISSIVE").option("includeControl", "true")
+    reader = reader.option("include", "deleted")
     data = broker_data(broker)
     records = by_file(collect(reader.schema(RECORDS).load(str(data)).where("_corrupt_record is null")))
     batches = by_file(collect(reader.schema(BATCHES).option("table", "batches").load(str(data))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from pyspark.sql import datasource as spark
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.golden import broker_data, broker_expected, case, json_lines, of_type
 from tests.log.whole_batches import batch as made
 
@@ -88,14 +89,17 @@ def test_offsets_that_are_not_there_fail_unless_losses_are_accepted() -> None:
     late = offsets(DATA, subscribe="segments", endingOffsets=ending(10_000), failOnDataLoss="false")
     assert late == SEGMENTS
     deleted = json.dumps({"head-deleted": {"0": 0}})
-    there = [line["offset"] for line in kafkas("clean", "head-deleted-0")]
+    there = [line["offset"] for line in kafkas("clean", "head-deleted-0") if line["offset"] >= 105]
     assert offsets(DATA, subscribe="head-deleted", startingOffsets=deleted, failOnDataLoss="false") == there
 
 
-def test_a_committed_query_begins_where_records_were_deleted_up_to() -> None:
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_a_query_begins_where_records_were_deleted_up_to(isolation: str) -> None:
     """Files have records from 74 on, and a consumer gets them from 105 on."""
-    wanted = {"subscribe": "head-deleted", "kafka.isolation.level": "read_committed"}
-    there = [line["offset"] for line in kafkas("clean", "head-deleted-0") if line["offset"] >= 105]
+    wanted = {"subscribe": "head-deleted", "kafka.isolation.level": isolation}
+    held = [line["offset"] for line in kafkas("clean", "head-deleted-0")]
+    there = [offset for offset in held if offset >= 105]
+    assert offsets(DATA, **wanted, include="deleted") == held
     before = json.dumps({"head-deleted": {"0": 100}})
     assert offsets(DATA, **wanted) == there
     assert offsets(DATA, **wanted, startingOffsets=before, failOnDataLoss="false") == there
@@ -284,6 +288,49 @@ def test_filters_leave_what_can_pass_them(filters: list[spark.Filter], is_wanted
     for directory in DATA.glob("*-[0-9]"):
         topic, _, partition = directory.name.rpartition("-")
         for each in kafkas("clean", directory.name):
-            if is_wanted(topic, int(partition), each["offset"], each["timestamp"]):
+            is_deleted = topic == "head-deleted" and each["offset"] < 105
+            if not is_deleted and is_wanted(topic, int(partition), each["offset"], each["timestamp"]):
                 wanted[topic, int(partition), each["offset"]] += 1
     assert found == wanted
+
+
+def without_a_segment(to: Path) -> Path:
+    """``segments-0``, of which the segment from 169 to 341 is not there."""
+    shutil.copytree(DATA / "segments-0", to / "segments-0")
+    for path in (to / "segments-0").glob(f"{169:020}.*"):
+        path.unlink()
+    return to
+
+
+@pytest.mark.parametrize("table", ["records", "batches", "segments"])
+@pytest.mark.parametrize("more", [{}, {"maxPartitionBytes": 1000}, {"maxRecordsPerPartition": 13}])
+def test_a_missing_segment_is_damage(table: str, more: dict[str, Any], tmp_path: Path) -> None:
+    data, name = without_a_segment(tmp_path), {"records": "offset", "batches": "baseOffset", "segments": "baseOffset"}
+    plain = StructType([StructField(name[table], LongType())])
+    options = {"table": table, **more}
+    with pytest.raises(DamageError, match="offsets 169 to 341 are missing"):
+        tasks(data, plain, **options)
+    rows = [row for task in tasks(data, plain, mode="DROPMALFORMED", **options) for row in task]
+    corrupt = StructType([*plain.fields, StructField("_corrupt_record", StringType())])
+    permissive = [row for task in tasks(data, corrupt, mode="PERMISSIVE", **options) for row in task]
+    told = [json.loads(row["_corrupt_record"]) for row in permissive if row["_corrupt_record"] is not None]
+    assert [(each["kind"], each["offset"]) for each in told] == [("missing-segment", 169)]
+    assert len(permissive) == len(rows) + 1
+
+
+@pytest.mark.parametrize("more", [{}, {"maxPartitionBytes": 1000}, {"maxRecordsPerPartition": 13}])
+@pytest.mark.parametrize(("start", "end", "is_told"), [(0, 169, False), (0, 170, True), (341, -1, True),
+                                                      (342, -1, False), (200, 300, True)])  # fmt: skip
+def test_what_is_missing_outside_of_a_query_does_not_matter(
+    start: int, end: int, is_told: bool, more: dict[str, Any], tmp_path: Path
+) -> None:
+    data = without_a_segment(tmp_path)
+    limits = {
+        "startingOffsets": json.dumps({"segments": {"0": start}}),
+        "endingOffsets": json.dumps({"segments": {"0": end}}),
+    }
+    if is_told:
+        with pytest.raises(DamageError, match="offsets 169 to 341 are missing"):
+            tasks(data, subscribe="segments", **limits, **more)
+    else:
+        assert tasks(data, subscribe="segments", **limits, **more)

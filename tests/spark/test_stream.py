@@ -76,11 +76,11 @@ def retention(kafka: KafkaBroker) -> Callable[[], None]:
 
     def check() -> None:
         wait(lambda: int(kafka.logs(topic)[0].stem) >= third, "the broker removes segments")
-        with pytest.raises(UnreadableError, match=f"offset 1 comes next, but the log begins at {third} by now"):
+        with pytest.raises(UnreadableError, match=f"offset 1 comes next, but the log begins at {begin} by now"):
             strict.trigger()
         consumed = [each.offset for each in consume(kafka, topic)]
         assert consumed[0] == begin
-        assert [offset for _, _, offset in lenient.trigger()] == [*range(third, begin), *consumed]
+        assert [offset for _, _, offset in lenient.trigger()] == consumed
         options = {"startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
         committed = Query(kafka.log_dir, subscribe=topic, **options)
         assert [offset for _, _, offset in committed.trigger()] == consumed

@@ -11,6 +11,8 @@ from brokerless.printable import show_name
 DESCRIPTION = """\
 Batch headers, in file order. Of formats v0 and v1, every message and wrapper message is a batch.
 
+All batches of the files are listed, also those before the log start offset.
+
 A batch whose checksum is wrong is listed, and counts as damage.
 
 The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.

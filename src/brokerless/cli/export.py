@@ -97,6 +97,8 @@ def _tell_left_out(output: Output, each: ExportedPartition) -> None:
         else:
             offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
             output.say(f"{name}: {offsets} were left out, as they are damaged; later runs do not come back to them")
+    for first, after in each.filled:
+        output.say(f"{name}: offsets {first} to {after - 1} were missing in an earlier run, and are exported now")
     if not each.left_out and each.next_offset < each.end_offset:
         output.say(f"{name}: offsets {each.next_offset} to {each.end_offset - 1} wait for an open transaction to end")
 
@@ -135,5 +137,7 @@ def _as_dict(each: ExportedPartition, dry_run: bool) -> dict[str, Any]:
         "bytes": each.size,
         "files": [] if dry_run else [f"topic={each.topic}/{file.name}" for file in each.files],
         "leftOut": [list(offsets) for offsets in each.left_out],
+        "missing": [[first, after - 1] for first, after in each.missing],
+        "filled": [[first, after - 1] for first, after in each.filled],
         "damages": len(each.findings),
     }

@@ -15,7 +15,7 @@ from brokerless.printable import readable, show_name
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from brokerless.log.names import PartitionState
+    from brokerless.log.names import Include
     from brokerless.logs import Log, Partition
 
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -90,7 +90,7 @@ class Output:
         self.flush()
         return self.exit_code
 
-    def open(self, paths: Iterable[str], include: Collection[PartitionState]) -> Iterator[Log]:
+    def open(self, paths: Iterable[str], include: Collection[Include]) -> Iterator[Log]:
         """Opens each path; one that cannot be opened is told, and the others are read all the same."""
         import brokerless
 

@@ -8,11 +8,10 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from brokerless.log.names import INCLUDE
+
 if TYPE_CHECKING:
     from brokerless.log.config import LogConfig
-
-STATES = ("future", "delete", "stray")
-"""What a partition's directory can be but live, by its name."""
 
 _SIZE = re.compile(r"(\d{1,15}) ?([KMGT]?|[KMGT]I?B|B)", re.IGNORECASE)
 _UNITS = {"": 1, "B": 1} | {
@@ -91,9 +90,9 @@ def _add_paths(parser: ArgumentParser) -> None:
         "--include",
         type=states,
         default=(),
-        metavar="STATES",
-        help="partitions of a log directory that a broker does not serve as well: future, delete, stray, or several "
-        "of them with commas between",
+        metavar="WHAT",
+        help="what a broker does not serve as well: deleted (records before the log start offset that files still "
+        "hold), partitions whose directories are future, delete or stray; or several of them with commas between",
     )
 
 
@@ -198,9 +197,9 @@ def _no_size(text: str) -> NoReturn:
 
 
 def states(text: str) -> tuple[str, ...]:
-    """Names of partitions' states with commas between, as an option's ``type``."""
+    """What is to be included, with commas between, as an option's ``type``."""
     names = tuple(text.split(","))
-    unknown = [name for name in names if name not in STATES]
+    unknown = [name for name in names if name not in INCLUDE]
     if unknown:
-        raise ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(STATES)}")
+        raise ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(INCLUDE)}")
     return names

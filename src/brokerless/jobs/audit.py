@@ -38,7 +38,10 @@ from brokerless.jobs.verify import Seen, check_indexes, check_notes, of_unchange
 from brokerless.log import names
 from brokerless.log.checkpoints import load_leader_epochs, load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
+from brokerless.log.holes import missing_head, missing_offsets, missing_segment
 from brokerless.log.live_segments import open_segments
+from brokerless.log.log_start import UNKNOWN
+from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.summary import Summary, add_chunk
@@ -53,10 +56,10 @@ MOST_OF_A_KIND = 1000
 class PartitionAudit:
     """What is in one partition, and what is to say of it.
 
-    ``summary`` adds up the batches that are as they were written. The log has ``start_offset <= offset <
-    end_offset``. ``batches_by_magic``: how many batches have which format. ``committed``, ``aborted``, ``open``:
-    transactions; of ``transactions_without_data`` there is nothing but the marker. ``left_out``: how many findings of
-    a kind are not in ``findings``, as there are too many.
+    ``summary`` adds up the batches that are as they were written; records count from the log start offset on.
+    The log has ``start_offset <= offset < end_offset``. ``batches_by_magic``: how many batches have which format.
+    ``committed``, ``aborted``, ``open``: transactions; of ``transactions_without_data`` there is nothing but the
+    marker. ``left_out``: how many findings of a kind are not in ``findings``, as there are too many.
     """
 
     topic: str | None
@@ -108,7 +111,7 @@ def audit_partition(
         partition.state,
         len(partition.segments),
         follower.summary,
-        follower.start_offset(lines),
+        follower.start_offset,
         follower.end_offset,
         dict(sorted(follower.magics.items())),
         follower.transactions.committed,
@@ -233,7 +236,7 @@ class _Follower:
     ) -> _Follower:
         return cls(
             partition,
-            Gaps(is_compacted=names.CLEANER_CHECKPOINT in lines),
+            Gaps(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset),
             Timestamps(now_ms),
             Transactions(partition.producer_snapshots, storage_options),
             Summary(partition.size),
@@ -241,7 +244,9 @@ class _Follower:
         )
 
     def watch(self, chunk: Chunk, path: str) -> Iterator[Finding]:
-        add_chunk(self.summary, chunk, path, lambda _: None, self.max_batch_bytes)  # reported by verify_file
+        start = from_log_start(self.partition).start_offset or 0
+        # What is too large is reported by verify_file.
+        add_chunk(self.summary, chunk, path, lambda _: None, start, self.max_batch_bytes)
         magics, counts = np.unique(chunk.batches.magic, return_counts=True)
         self.magics.update(dict(zip(magics.tolist(), counts.tolist(), strict=True)))
         holes = self.gaps.follow(chunk, path)
@@ -254,11 +259,10 @@ class _Follower:
     def is_whole(self) -> bool:
         return not self.gaps.holes and not self.gaps.is_compacted
 
-    def start_offset(self, lines: Lines) -> int:
-        """Where the log begins: what is before that in the first segment is as good as deleted."""
-        first = self.partition.segments[0].base_offset if self.partition.segments else 0
-        noted = lines.get(names.LOG_START_OFFSET_CHECKPOINT, ("", 0))[1]
-        return max(first, noted) if noted <= self.end_offset else first
+    @property
+    def start_offset(self) -> int:
+        """The log start offset; where the log ends before it, a broker serves nothing."""
+        return min(self.partition.start_offset or 0, self.end_offset)
 
     @property
     def end_offset(self) -> int:
@@ -276,7 +280,11 @@ def _findings(
 ) -> Iterator[Finding]:
     is_partition = partition.topic is not None
     yield from check_state(partition)
-    yield from check_names(partition)
+    for finding in check_names(partition):
+        if finding.kind != UNKNOWN:  # which is reported of the log directory
+            yield finding
+    if (missing := missing_head(partition, storage_options)) is not None:
+        yield missing
     last_offset: int | None = None
     unreadable: list[Finding] = []
     told = replace(partition, findings=())
@@ -295,6 +303,9 @@ def _findings(
             if finding.kind != "index-not-trimmed" or finding.severity != "info":  # which is as it should be
                 yield finding
         yield from of_unchanged(segment, follower.transactions.at_segment_end(segment, is_partition), storage_options)
+        if (missing := missing_segment(each.partition, segment, each.file, storage_options)) is not None:
+            follower.gaps.pass_over(missing_offsets(missing))
+            yield missing
     yield from unreadable
     for snapshot in partition.snapshots:
         try:
@@ -310,7 +321,7 @@ def _findings(
     epochs = None if checkpoint is None else load_leader_epochs(checkpoint.path, storage_options)
     yield from follower.epochs.findings(epochs, follower.end_offset, is_partition)
     yield from follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole)
-    yield from check_lines(lines, follower.start_offset(lines), follower.end_offset)
+    yield from check_lines(lines, follower.start_offset, follower.end_offset)
     yield from _formats(partition.path, follower)
 
 

@@ -24,7 +24,7 @@ from brokerless.log import names
 from brokerless.log.appending import check_sizes, whole_batches
 from brokerless.log.assemble import outputs_of_job
 from brokerless.log.bulk import PartitionOutput, output_directory
-from brokerless.log.checkpoints import load_leader_epochs, log_start_offset, noted_offset, was_clean
+from brokerless.log.checkpoints import load_leader_epochs, noted_offset, was_clean
 from brokerless.log.commit import Unfinished, commit, refuse_existing, settle
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.copied import copy_partition, files_of
@@ -33,6 +33,7 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.epochs import Epochs, epochs_of
 from brokerless.log.node_files import complete, whole_directories
 from brokerless.log.offset_checkpoints import Checkpoints
+from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage import Entry, StorageOptions, full_path
 from brokerless.log.topic_ids import choose_topic_ids, topic_id_of
@@ -300,7 +301,7 @@ def run_task(task: Task, done: Done) -> Value:
                 del buffer  # a huge one is not to stay beside the next
         except (RefusedError, UsageError) as error:
             reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
-        start = min(log_start_offset(task.source, task.storage_options), reading.end_offset)
+        start = min(task.source.start_offset or 0, reading.end_offset)
         unfinished, outputs = None, ()
         if output is not None and not reading.damages:
             magic = task.conversion.target.magic
@@ -320,11 +321,7 @@ def _copy_task(task: Task, done: Done) -> Value:
     source, options = task.source, task.storage_options
     reading, totals = Reading(source, "read_uncommitted", findings.append, options), Totals()
     reading.look(totals, done)
-    start, end, damages = (
-        min(log_start_offset(source, options), reading.end_offset),
-        reading.end_offset,
-        reading.damages,
-    )
+    start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or task.conversion.dry_run:
         return Value(totals, start, end, tuple(damages), tuple(findings), None, (), ())
     noted = (noted_offset(source, each, options) for each in _CHECKPOINTS)
@@ -360,7 +357,10 @@ def raise_damage(finding: Finding) -> None:
 
 
 def _first_offset(source: PartitionPath) -> int:
-    return source.segments[0].base_offset if source.segments else 0
+    """Where the new log's first segment begins: with a segment of the source, as the batch that has the log start
+    offset is kept whole."""
+    segments = from_log_start(source).segments(source.segments)
+    return segments[0].base_offset if segments else 0
 
 
 def _epochs(task: Task) -> Epochs:

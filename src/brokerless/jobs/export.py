@@ -67,10 +67,11 @@ def run(task: Task, done: job.Done) -> Result:
         task.end,
         task.export.isolation == "read_committed",
         task.export.limit,
-        task.is_last,
+        task.is_last or task.mark is not None,
         task.is_live,
         task.storage_options,
         done,
+        task.whole,
     )
     output = Files(task.layout)
     try:
@@ -86,7 +87,10 @@ def run(task: Task, done: job.Done) -> Result:
         output.abandon()
         raise
     next_offset, left_out = records.next_offset, tuple(records.left_out)
-    if not task.is_last:  # another segment follows
+    if task.mark is not None:
+        next_offset = task.end if records.is_through else next_offset
+    elif not task.is_last:  # another segment follows
         left_out = tuple((first, task.end - 1 if last is None else last) for first, last in left_out)
         next_offset = task.end
-    return Result(written, next_offset, tuple(records.findings), left_out)
+    findings, missing = (*records.findings, *task.findings), (*task.missing, *records.missing)
+    return Result(written, next_offset, findings, left_out, missing=missing)

@@ -8,7 +8,7 @@ offsets never change, and what is missing stays a hole. Nothing is written to wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 
@@ -113,8 +113,9 @@ class Result:
 
     @property
     def has_other_segments(self) -> bool:
-        """Whether what was written is divided into segments in another way than the live segments were."""
-        return bool(self.base_offsets) and self.base_offsets != self.live_base_offsets
+        """Whether what was written is divided into segments in another way than the live segments were; where offsets
+        are lost between two, the second one begins earlier."""
+        return bool(self.base_offsets) and len(self.base_offsets) != len(self.live_base_offsets)
 
     @property
     def live_base_offsets(self) -> tuple[int, ...]:
@@ -229,7 +230,8 @@ def run_task(task: Task, done: Done) -> Value:
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run and not task.source.is_unreadable:
-        paths, base_offsets = [file.path for file in task.source.files], _base_offsets(task, saved)
+        paths = [file.path for file in task.source.files]
+        base_offsets = _base_offsets(task, saved, found.losses(saved, regions))
         contents = Contents(saved, paths, found.begin, found.start, found.end, base_offsets)
         taken, unfinished = _write(task, contents, told, done)
         regions = found.with_unsaved(saved, taken)
@@ -264,12 +266,20 @@ def _write(
     return write_unfinished(place, contents, epochs, report, done, how.limit, options, beside)
 
 
-def _base_offsets(task: Task, saved: NDArray[np.void]) -> list[int]:
-    """Where the source's segments begin that something was saved of, or that are empty."""
+def _base_offsets(task: Task, saved: NDArray[np.void], losses: Iterable[Loss]) -> list[int]:
+    """Where segments begin: where the source's do that something was saved of, or that are empty. One that follows what
+    is lost begins where that does, as a log with offsets missing between two segments is damaged."""
     if task.salvage.config is not None:
         return []
     saved_of = set(np.unique(saved["file"]).tolist())
-    return [each.base_offset for at, each in enumerate(task.source.files) if at in saved_of or not each.size]
+    begins = {
+        each.last_offset + 1: each.first_offset
+        for each in losses
+        if each.last_offset is not None and each.missing is None
+    }
+    files = task.source.files
+    saved_files = [begins.get(each.base_offset, each.base_offset) for at, each in enumerate(files) if at in saved_of]
+    return saved_files + [each.base_offset for each in files if not each.size]
 
 
 def _table(task: Task) -> Table:

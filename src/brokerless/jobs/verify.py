@@ -20,6 +20,7 @@ from brokerless.format.decode import Decoder
 from brokerless.format.search import search
 from brokerless.log.checkpoints import load_leader_epochs, load_partition_metadata, load_producer_snapshot
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
+from brokerless.log.holes import missing_head, missing_segment
 from brokerless.log.index_checks import (
     SegmentBatches,
     check_offset_index,
@@ -31,6 +32,7 @@ from brokerless.log.live_segments import OpenSegment, is_unchanged, open_segment
 from brokerless.log.order import not_above
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.ranges import Range
+from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, scan
 from brokerless.log.storage import File, StorageOptions, exists
 from brokerless.log.transactions import Transaction
@@ -48,7 +50,7 @@ def verify_partition(
     A log that cannot be opened is a finding, unless it is the very path that was asked for: then it raises
     :class:`UnreadableError`.
     """
-    yield from check_names(partition)
+    yield from check_directory(partition, storage_options)
     seen = Seen(0)
     has_transactions = False
     for segment in partition.segments:
@@ -56,6 +58,14 @@ def verify_partition(
         yield from verify_segment(partition, segment, seen, limit, storage_options)
         has_transactions = has_transactions or seen.has_transactions
     yield from verify_rest(partition, has_transactions, storage_options)
+
+
+def check_directory(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Iterator[Finding]:
+    """What names tell of a partition's directory, and whether it has its first segments and its log start offset."""
+    yield from check_names(partition)
+    for finding in (missing_head(partition, storage_options), log_start_after_end(partition, storage_options)):
+        if finding is not None:
+            yield finding
 
 
 def verify_segment(
@@ -75,6 +85,8 @@ def verify_segment(
         yield from verify_file(each.file, seen, limit, done, each.start)
         if not each.start:
             yield from check_indexes(each, seen, storage_options)
+        if (missing := missing_segment(each.partition, each.segment, each.file, storage_options)) is not None:
+            yield missing
     yield from unreadable
 
 

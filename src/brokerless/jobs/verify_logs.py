@@ -14,8 +14,8 @@ from itertools import islice
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.job import NONE, Done, Say, Spark, ignore, in_order, run, started
-from brokerless.jobs.verify import Seen, verify_rest, verify_segment
-from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
+from brokerless.jobs.verify import Seen, check_directory, verify_rest, verify_segment
+from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage import StorageOptions
 
 MOST = 1000
@@ -92,7 +92,7 @@ def verify(
             for partition in partitions:
                 own = list(islice(values, len(partition.segments))) if late else []
                 if not late:
-                    yield from check_names(partition)
+                    yield from check_directory(partition, storage_options)
                     own = yield from _findings(islice(values, len(partition.segments)))
                 if late or _has_transactions(partition, own):
                     late.append((partition, own, _has_transactions(partition, own)))
@@ -102,7 +102,7 @@ def verify(
         found = in_order(run(verify_rest_task, rests, spark=place, processes=processes))
         for number, (partition, own, has_transactions) in enumerate(late):
             if number:
-                yield from check_names(partition)
+                yield from check_directory(partition, storage_options)
                 yield from _findings(own)
             yield from next(found) if has_transactions else verify_rest(partition, False, storage_options)
 

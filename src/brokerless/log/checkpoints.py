@@ -156,16 +156,6 @@ def load_offset_checkpoint(path: str, storage_options: StorageOptions | None = N
     return OffsetCheckpoint(path, offsets, findings)
 
 
-def log_start_offset(partition: PartitionPath, storage_options: StorageOptions | None = None) -> int:
-    """The first offset that a consumer gets: that of the first segment, or a later one that the checkpoint of the log
-    directory has, after records were deleted (KIP-107). 0 without a segment.
-
-    Raises :class:`UnreadableError` if the checkpoint cannot be read.
-    """
-    first = partition.segments[0].base_offset if partition.segments else 0
-    return max(first, noted_offset(partition, names.LOG_START_OFFSET_CHECKPOINT, storage_options) or 0)
-
-
 def noted_offset(partition: PartitionPath, name: str, storage_options: StorageOptions | None = None) -> int | None:
     """What a checkpoint of the log directory that a partition is in notes of it, if anything.
 

@@ -13,7 +13,8 @@ from typing import Literal
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.names import PartitionState, SegmentFile, SegmentFileKind
+from brokerless.log.log_start import LogStarts
+from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
 from brokerless.log.storage import (
     Entry,
     StorageOptions,
@@ -63,7 +64,9 @@ class PartitionPath:
 
     ``segments`` are sorted by base offset; ``snapshots`` are KRaft snapshots, which can be read as logs of their own;
     ``producer_snapshots`` are all of them, also those that belong to no segment (Kafka writes one at a clean shutdown).
-    ``leftovers`` have a suffix such as ``.deleted``, or are an index without its log.
+    ``leftovers`` have a suffix such as ``.deleted``, or are an index without its log. ``log_start_offset`` is what the
+    checkpoint of the log directory records after records were deleted (KIP-107): what is before it is not part of the
+    log. 0 where there is no such line, and where deleted records are included.
     """
 
     topic: str | None
@@ -79,6 +82,13 @@ class PartitionPath:
     leftovers: tuple[Entry, ...] = ()
     foreign: tuple[Entry, ...] = ()
     findings: tuple[Finding, ...] = ()
+    log_start_offset: int = 0
+
+    @property
+    def start_offset(self) -> int | None:
+        """The first offset that readers get: where the first segment begins, or later after records were deleted; None
+        without a segment."""
+        return max(self.segments[0].base_offset, self.log_start_offset) if self.segments else None
 
     @property
     def size(self) -> int:
@@ -108,20 +118,23 @@ class LogDirectory:
 
 def resolve(
     path: str,
-    include: Collection[PartitionState] = (),
+    include: Collection[Include] | Include = (),
     storage_options: StorageOptions | None = None,
 ) -> LogDirectory:
     """What there is to read in a path.
 
     ``include`` names states whose partitions are to be read as well as the live ones: ``"future"``, ``"delete"``,
-    ``"stray"``. A directory in such a state that is the path itself needs no asking.
+    ``"stray"``. A directory in such a state that is the path itself needs no asking. ``"deleted"``: also the records
+    before the log start offset, as far as segments still hold them.
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log, and UsageError for an
     unknown state.
     """
-    unknown = sorted(set(include) - {"live", "future", "delete", "stray"})
+    include = {include} if isinstance(include, str) else set(include)
+    unknown = sorted(include - {"live", *INCLUDE})
     if unknown:
-        raise UsageError(f"include: there is no state {unknown[0]!r}; there are 'future', 'delete' and 'stray'")
+        there = ", ".join(map(repr, INCLUDE[:-1]))
+        raise UsageError(f"include: there is no {unknown[0]!r}; there are {there} and {INCLUDE[-1]!r}")
     if not is_directory(path, storage_options):
         return LogDirectory(path, "file", (_lone_file(path, storage_options),))
 
@@ -133,7 +146,7 @@ def resolve(
 
 
 def _resolve_directory(
-    path: str, include: Collection[PartitionState], storage_options: StorageOptions | None
+    path: str, include: Collection[str], storage_options: StorageOptions | None
 ) -> LogDirectory | None:
     """None if a commit ended meanwhile, so that what was seen may be half of it."""
     entries = list_directory(path, storage_options)
@@ -146,7 +159,8 @@ def _resolve_directory(
         if own.segments or own.snapshots or own.leftovers:
             above = parent_directory(path)
             hidden = {} if above is None else _uncommitted(above, (), storage_options)
-            return LogDirectory(path, "partition", (_hide(own, hidden or {}),))
+            log_starts = LogStarts("deleted" in include, {}, storage_options)
+            return LogDirectory(path, "partition", (log_starts.set(_hide(own, hidden or {})),))
     found = {entry.name: _subdirectory(entry, storage_options) for entry in subdirectories}
     kafka = {name: partition for name, partition in found.items() if not _is_foreign(partition)}
     if files or kafka:  # a partition whose disk is not there, say
@@ -156,7 +170,8 @@ def _resolve_directory(
     hidden = _uncommitted(path, entries, storage_options)
     if hidden is None:
         return None
-    partitions = sorted((_hide(each, hidden) for each in kafka.values()), key=_order)
+    log_starts = LogStarts("deleted" in include, files, storage_options)
+    partitions = sorted((log_starts.set(_hide(each, hidden)) for each in kafka.values()), key=_order)
     asked = {"live", *include}
     new = {name for name, base_offset in hidden.items() if base_offset < 0}
     to_read: list[PartitionPath] = []
@@ -223,6 +238,19 @@ def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
         leftovers=tuple(sorted(leftovers, key=lambda entry: entry.name)),
         foreign=tuple(foreign),
     )
+
+
+def deleted_segments(partition: PartitionPath) -> PartitionPath:
+    """The segments of a partition that wait for their deletion (``.log.deleted``), as a partition of its own."""
+    found = [(names.parse_segment_file(entry.name), entry) for entry in partition.leftovers]
+    segments = sorted(
+        (SegmentPaths(file.offset, entry) for file, entry in found if file and (file.kind, file.state) == _DELETED_LOG),
+        key=lambda each: each.base_offset,
+    )
+    return PartitionPath(partition.topic, partition.partition, partition.path, segments=tuple(segments))
+
+
+_DELETED_LOG = ("log", "deleted")
 
 
 def _settled(path: str, entries: list[Entry], storage_options: StorageOptions | None) -> list[Entry]:

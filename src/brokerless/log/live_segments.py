@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from brokerless.errors import Finding, UnreadableError
@@ -36,9 +36,10 @@ class ReplacedError(UnreadableError):
 
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
-    """A segment with its log. ``start`` (bytes): batches before it were in segments that came before this one.
-    ``is_last``: whether the log ends in it."""
+    """A segment with its log. ``partition``: as it was listed when the segment was opened. ``start`` (bytes): batches
+    before it were in segments that came before this one. ``is_last``: whether the log ends in it."""
 
+    partition: PartitionPath
     segment: SegmentPaths
     file: File
     is_last: bool
@@ -88,7 +89,8 @@ def open_segments(
             report(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
         else:
             with file:
-                yield OpenSegment(segment, file, is_last, _start(file, segment, next_offset, storage_options))
+                start = _start(file, segment, next_offset, storage_options)
+                yield OpenSegment(partition, segment, file, is_last, start)
         tries = 0
         del segments[0]
 
@@ -148,7 +150,7 @@ def list_again(
     for finding in found[0].findings:
         if finding not in partition.findings:
             report(finding)
-    return found[0]
+    return replace(found[0], log_start_offset=partition.log_start_offset)
 
 
 def with_current_listing(

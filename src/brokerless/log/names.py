@@ -18,6 +18,10 @@ PartitionState = Literal["live", "future", "delete", "stray"]
 """``live``; ``future`` (a replica that moves to this log directory), ``delete`` (waits for its deletion), ``stray``
 (left over from a replica that the cluster no longer has here)."""
 
+Include = Literal["future", "delete", "stray", "deleted"]
+INCLUDE: tuple[Include, ...] = ("future", "delete", "stray", "deleted")
+"""What is read only if it is asked for: partitions in these states, and records that were deleted."""
+
 SegmentFileKind = Literal[
     "log", "offset-index", "time-index", "transaction-index", "producer-snapshot", "kraft-snapshot"
 ]

@@ -17,6 +17,7 @@ from brokerless.format.batches import Batches
 from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.format.decode import Damage, Decoded, Decoder
 from brokerless.log.directory import PartitionPath
+from brokerless.log.holes import check_following, check_head
 from brokerless.log.live_segments import open_segments
 from brokerless.log.order import all_misplaced
 from brokerless.log.ranges import EVERYTHING, Range, Span
@@ -58,11 +59,14 @@ def read_partition(
     partition: PartitionPath, reading: Reading, report: Report, storage_options: StorageOptions | None = None
 ) -> Iterator[Piece]:
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
+    wanted = stable_range(reading)
+    check_head(partition, report, storage_options, wanted)
     for each in open_segments(partition, report, reading.range, storage_options):
         start = each.start
         if reading.range.start_offset is not None:
             start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset, storage_options))
         yield from read_file(each.file, reading, report if each.is_last else within_log(report), start)
+        check_following(each.partition, each.segment, each.file, report, storage_options, wanted)
 
 
 def read_file(file: File, reading: Reading, report: Report, start: int = 0, end: int | None = None) -> Iterator[Piece]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from brokerless.format.batches import Batches
 from brokerless.format.columns import Columns
-from brokerless.log.directory import SegmentPaths
+from brokerless.log.directory import PartitionPath, SegmentPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,12 @@ class Range:
 
 
 EVERYTHING = Range()
+
+
+def from_log_start(partition: PartitionPath) -> Range:
+    """What readers get of a partition: all from the log start offset on, where the first segment begins before it."""
+    first = partition.segments[0].base_offset if partition.segments else 0
+    return Range(partition.log_start_offset) if partition.log_start_offset > first else EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

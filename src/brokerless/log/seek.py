@@ -10,13 +10,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.format.batches import Stop, checksums_match, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.indexes import load_offset_index, load_time_index
 from brokerless.log.live_segments import open_segments
+from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import WINDOW, Report, ignore, scan_headers
-from brokerless.log.storage import File, StorageOptions
+from brokerless.log.storage import File, StorageOptions, open_file
 
 _LARGEST = 1 << 20
 """Bytes of a batch that is read for whether it is a true one."""
@@ -88,6 +90,40 @@ def last_offset(
     return last
 
 
+def log_start_after_end(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
+    """That a log ends before its log start offset, if it does: then a broker deletes all of it, and serves nothing
+    (``LogLoader.load``, 4.1.1). Looks at the last segment only."""
+    if not partition.segments or partition.log_start_offset <= partition.segments[-1].base_offset:
+        return None
+    last = partition.segments[-1]
+    try:
+        with open_file(last.log.path, storage_options) as file:
+            offset = last_offset(file, last, storage_options)
+    except UnreadableError:  # which is reported where it is read
+        return None
+    if offset is None:  # all was deleted
+        return None
+    end = offset + 1
+    if partition.log_start_offset <= end:
+        return None
+    text = (
+        "the log ends before its start offset: a broker deletes all of it at its next start, and nothing is read "
+        "(deleted records can be included)"
+    )
+    expected, found = f"at least {partition.log_start_offset}, the log start offset", f"{end}, where the log ends"
+    return Finding("error", "log-start-beyond-end", last.log.path, None, end, text, expected, found)
+
+
+def from_reported_start(
+    partition: PartitionPath, report: Report, storage_options: StorageOptions | None = None
+) -> Range:
+    """What readers get: all from the log start offset on. A log that ends before that is reported."""
+    finding = log_start_after_end(partition, storage_options)
+    if finding is not None:
+        report(finding)
+    return from_log_start(partition)
+
+
 def _step(file: File) -> int:
     """How far to look at once where the place is near: of a remote file, a window is fetched in any case."""
     return 1 << 16 if file.is_local else WINDOW
@@ -115,17 +151,35 @@ def offset_for_timestamp(
     storage_options: StorageOptions | None = None,
     max_batch_bytes: int | None = None,
 ) -> tuple[int, int] | None:
-    """The first record whose timestamp (ms) is at least ``timestamp``, as (offset, timestamp); None if there is none.
+    """The first record from the log start offset on whose timestamp (ms) is at least ``timestamp``, as (offset,
+    timestamp); None if there is none.
 
-    As ``KafkaConsumer.offsetsForTimes``; found through the time index where there is a sound one, and the largest
-    timestamps of batch headers. ``max_batch_bytes``: what one batch may inflate to.
+    As ``KafkaConsumer.offsetsForTimes``; found through the time index where there is a valid one, and the largest
+    timestamps of batch headers. Where the first segment that has such a timestamp has it only before the log start
+    offset, a broker finds nothing, and looks into no later segment (``UnifiedLog.searchOffsetInLocalLog``, 4.1.1).
+    ``max_batch_bytes``: what one batch may inflate to.
     """
-    for each in open_segments(partition, ignore, storage_options=storage_options):
-        start = max(each.start, _start_for_timestamp(each.file, each.segment, timestamp, storage_options))
-        found = _first_since(each.file, start, timestamp, max_batch_bytes)
+    first = partition.start_offset or 0
+    for each in open_segments(partition, ignore, from_log_start(partition), storage_options):
+        segment, file = each.segment, each.file
+        start = max(each.start, _start_for_timestamp(file, segment, timestamp, storage_options))
+        if segment.base_offset < first:
+            start = max(start, position_of_offset(file, segment, first, storage_options))
+        found = _first_since(file, start, timestamp, first, max_batch_bytes)
         if found is not None:
             return found
+        if segment.base_offset < first and _has_timestamp(file, timestamp):
+            return None
     return None
+
+
+def _has_timestamp(file: File, timestamp: int) -> bool:
+    """Whether a valid batch of a segment has a timestamp (ms) that is as late."""
+    for chunk in scan_headers(file, ignore):
+        for late in chunk.take(chunk.batches.max_timestamp >= timestamp).load(ignore):
+            if checksums_match(late.buffer, late.batches).any():
+                return True
+    return False
 
 
 def _start_for_timestamp(
@@ -150,19 +204,24 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
     return None
 
 
-def _first_since(file: File, start: int, timestamp: int, max_batch_bytes: int | None) -> tuple[int, int] | None:
+def _first_since(
+    file: File, start: int, timestamp: int, first_offset: int, max_batch_bytes: int | None
+) -> tuple[int, int] | None:
     from brokerless.format.decode import DEFAULT_LIMIT, Decoder
 
     decoder = Decoder(keys=False, values=False, headers=False, limit=max_batch_bytes or DEFAULT_LIMIT)
     for chunk in scan_headers(file, ignore, start):
-        for late in chunk.take(chunk.batches.max_timestamp >= timestamp).load(ignore):
+        batches = chunk.batches
+        is_late = (batches.max_timestamp >= timestamp) & (batches.last_offset >= first_offset)
+        for late in chunk.take(is_late).load(ignore):
             for row in range(len(late.batches)):
                 one = late.batches.take(slice(row, row + 1))
                 if not checksums_match(late.buffer, one)[0]:
                     continue
                 decoded = [*decoder.decode(late.buffer, one), decoder.flush()]
                 for columns in (each.columns for each in decoded if each is not None):
-                    rows = np.flatnonzero(columns.timestamp[: columns.rows] >= timestamp)
+                    is_since = columns.timestamp[: columns.rows] >= timestamp
+                    rows = np.flatnonzero(is_since & (columns.offset[: columns.rows] >= first_offset))
                     if len(rows):
                         return int(columns.offset[rows[0]]), int(columns.timestamp[rows[0]])
     return None

@@ -8,7 +8,7 @@ Sources: KIP-98; ``ProducerStateManager`` and the consumer's ``CompletedFetch`` 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -67,6 +67,10 @@ class Transactions:
         """The offset before which all is decided: the last stable offset, or else where the log ended, if known."""
         stable = self.last_stable_offset
         return self.end_offset if stable is None else stable
+
+    def since(self, offset: int) -> Transactions:
+        """Without those that ended before ``offset``."""
+        return replace(self, ended=[each for each in self.ended if each.last_offset >= offset])
 
     def aborted(self, batches: Batches) -> NDArray[np.bool_]:
         """Which batches are data of an aborted transaction: bool, shape ``(n,)``."""

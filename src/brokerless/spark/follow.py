@@ -29,7 +29,7 @@ from brokerless.log.tail import Tail, look, look_committed
 from brokerless.logs import Partition
 from brokerless.spark.find import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
-from brokerless.spark.plan import begin_of, compact, first_since, tasks_of, teller, timestamp_of
+from brokerless.spark.plan import compact, first_since, tasks_of, teller, timestamp_of
 from brokerless.spark.positions import Positions
 from brokerless.spark.splits import Split, cut, first_batch, split_bytes
 
@@ -143,7 +143,7 @@ class Follower:
         return any(base > next(iter(now)) for base in before if base not in now)
 
     def _initial(self, each: TopicPartition, partition: Partition) -> int:
-        start, first = self.options.start, begin_of(partition, self.options)
+        start, first = self.options.start, partition.start_offset or 0
         wanted = LATEST
         if (timestamp := timestamp_of(start, partition)) is not None:
             since = first_since(partition, timestamp, self.options)
@@ -181,7 +181,7 @@ class Follower:
         ends: dict[TopicPartition, int] = {}
         begins = dict(start)
         for each, partition in partitions.items():
-            begin = start[each] if each in start else begin_of(partition, self.options)
+            begin = start.get(each, partition.start_offset or 0)
             try:
                 tail = self._look(each, partition, begin, committed)
             except UnreadableError as error:
@@ -232,7 +232,7 @@ class Follower:
     def _begin(self, each: TopicPartition, partition: Partition, start: Positions) -> int:
         """Where reading begins: at the position, or where the log begins by now."""
         is_new = each not in start
-        first = begin_of(partition, self.options) if is_new else partition.segment_paths[0].base_offset
+        first = partition.start_offset or 0
         begin = start.get(each, 0)
         if is_new and first:
             self._lose(f"{_text(each)}: it is new, but begins at offset {first}; what was before was not read")

@@ -16,7 +16,7 @@ from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
 from brokerless.format.compression import DEFAULT_LIMIT
-from brokerless.log.names import is_internal
+from brokerless.log.names import INCLUDE, is_internal
 from brokerless.log.storage import full_path
 
 Table = Literal["records", "batches", "segments", "transactions"]
@@ -25,7 +25,6 @@ TopicPartition = tuple[str, int]
 
 TABLES = ("records", "batches", "segments", "transactions")
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
-STATES = ("future", "delete", "stray")
 SPLIT_BYTES = 128 << 20
 _DELAY = 15 * 60_000
 LATEST, EARLIEST = -1, -2
@@ -313,8 +312,8 @@ class _Reader:
     def states(self) -> tuple[str, ...]:
         states = tuple(each.strip().lower() for each in (self.text("include") or "").split(",") if each.strip())
         for state in states:
-            if state not in STATES:
-                raise UsageError(f"option include: {state!r} is none of {', '.join(STATES)}")
+            if state not in INCLUDE:
+                raise UsageError(f"option include: {state!r} is none of {', '.join(INCLUDE)}")
         return states
 
     def storage(self) -> Mapping[str, Any]:

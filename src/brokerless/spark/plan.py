@@ -7,6 +7,7 @@ in a process of its own, so what imports kernels is imported only where a plan n
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
-from brokerless.log.checkpoints import log_start_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.holes import check_head
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
-from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.logs import Partition
+from brokerless.log.ranges import EVERYTHING, Range, from_log_start
+from brokerless.log.seek import log_start_after_end
+from brokerless.logs import Isolation, Partition
 from brokerless.spark.find import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.splits import Split, Task, cut, split_bytes, task_rounds
@@ -59,6 +61,8 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     told: list[Split] = []
     chosen: list[Partition] = []
     for each in (partition for partition in found if pushed.have(partition) or is_unknown(partition)):
+        if (finding := log_start_after_end(each.paths, each.storage_options)) is not None:
+            teller(each, options, told)(finding)
         left = _leave_out_unreadable(each, options, teller(each, options, told))
         if left.segment_paths or not (each.segment_paths or each.paths.findings):
             chosen.append(left)
@@ -68,9 +72,10 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
         ranges = [(each, _range(each, options)) for each in chosen]
         pairs = [(each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None]
         size = split_bytes(options, sum(segment.size for each, _ in pairs for segment in each.segment_paths))
+        listed = {each.path: each.paths for each in found}
         splits: list[Split] = []
         for each, own in pairs:
-            found_splits, told_here = _current_splits(each, own, options, pushed, size)
+            found_splits, told_here = _current_splits(each, own, options, pushed, size, listed[each.path])
             splits += found_splits
             told += told_here
     if pushed.files is not None:
@@ -141,11 +146,13 @@ def _range(partition: Partition, options: Options) -> Range | None:
     elif start.offsets is not None:
         first = start.offsets[name_of(partition)]
         first = None if first == EARLIEST else _there(first, begin, partition, options)
-    if begin != (partition.start_offset or 0):
-        first = max(first or 0, begin)
+    if options.table == "records" and not (log := from_log_start(partition.paths)).is_everything:
+        first = max(first or 0, log.start_offset or 0)
     last: int | None = None
     if (timestamp := timestamp_of(end, partition)) is not None:
-        last = partition.offset_for_timestamp(timestamp, max_batch_bytes=options.max_batch_bytes)
+        last = partition.offset_for_timestamp(
+            timestamp, isolation=isolation_of(options), max_batch_bytes=options.max_batch_bytes
+        )
     elif end.offsets is not None:
         last = end.offsets[name_of(partition)]
         last = None if last == LATEST else _there(last, begin, partition, options)
@@ -159,7 +166,9 @@ def timestamp_of(limit: Limit, partition: Partition) -> int | None:
 
 def first_since(partition: Partition, timestamp: int, options: Options) -> int | None:
     """The first offset at or after the starting timestamp (ms); None where there is none and the user accepts that."""
-    first = partition.offset_for_timestamp(timestamp, max_batch_bytes=options.max_batch_bytes)
+    first = partition.offset_for_timestamp(
+        timestamp, isolation=isolation_of(options), max_batch_bytes=options.max_batch_bytes
+    )
     if first is None and not options.latest_without_match:
         raise UsageError(
             f"no record of {partition.topic}-{partition.partition} is at or after the starting timestamp "
@@ -169,10 +178,15 @@ def first_since(partition: Partition, timestamp: int, options: Options) -> int |
 
 
 def begin_of(partition: Partition, options: Options) -> int:
-    """The first offset that there is for a query: for one of committed records, that which a consumer would get."""
-    if options.committed and options.table == "records":
-        return log_start_offset(partition.paths, partition.storage_options)
-    return partition.start_offset or 0
+    """The first offset that there is for a query: that of files, or for records the log start offset."""
+    if options.table == "records" or not partition.segment_paths:
+        return partition.start_offset or 0
+    return partition.segment_paths[0].base_offset
+
+
+def isolation_of(options: Options) -> Isolation:
+    """The isolation level of a query."""
+    return "read_committed" if options.committed else "read_uncommitted"
 
 
 def _there(offset: int, begin: int, partition: Partition, options: Options) -> int:
@@ -196,13 +210,15 @@ def _whole(partition: Partition) -> Split:
 
 
 def _current_splits(
-    partition: Partition, wanted: Range, options: Options, pushed: Pushed, size: int
+    partition: Partition, wanted: Range, options: Options, pushed: Pushed, size: int, listed: PartitionPath
 ) -> tuple[list[Split], list[Split]]:
-    """The splits of a partition, and those for what planning met, which a broker may change while it is planned."""
+    """The splits of a partition, and those for what planning met, which a broker may change while it is planned.
+    ``listed``: as for :func:`_splits`."""
 
     def work(paths: PartitionPath) -> tuple[list[Split], list[Split]]:
         now, told = Partition(paths, partition.storage_options), list[Split]()
-        return list(_splits(now, wanted, options, pushed, size, teller(now, options, told))), told
+        whole = listed if paths is partition.paths else paths
+        return list(_splits(now, wanted, options, pushed, size, teller(now, options, told), whole)), told
 
     return with_current_listing(partition.paths, work, partition.storage_options)
 
@@ -214,7 +230,9 @@ def _splits(
     pushed: Pushed,
     size: int,
     tell: Callable[[Finding], None],
+    listed: PartitionPath,
 ) -> Iterator[Split]:
+    """``listed``: the partition with those segments, too, that cannot be opened and are not missing, therefore."""
     storage = partition.storage_options
     transactions: Transactions | None = None
     found: list[Finding] = []
@@ -227,6 +245,7 @@ def _splits(
             tell(finding)
     segments = partition.segment_paths
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
+    check_head(listed, tell, storage, wanted)
     for segment in wanted.segments(segments):
         if pushed.files is not None and segment.log.path not in pushed.files:
             continue
@@ -241,15 +260,28 @@ def _splits(
             cost=segment.size,
             findings=tuple(each for each in found if each.file == segment.log.path),
             is_followed=after is not None,
+            start_offset=from_log_start(partition.paths).start_offset or 0,
+            following=None if pushed.files is not None else _with_next(listed, segment),
             directory=partition.path,
             offsets=Range(segment.base_offset, after),
         )
         if options.table == "segments":
             yield whole
         elif segment.log.size is None or segment.log.size > size or options.max_records is not None:
-            yield from cut(whole, size, options.max_records, storage)
-        elif segment.log.size:
+            reaches_end = False
+            for one in cut(whole, size, options.max_records, storage):
+                reaches_end = reaches_end or (one.end is None and one.following is not None)
+                yield one
+            if not reaches_end and whole.following is not None:  # nothing of it but what follows its last batch
+                yield replace(whole, start=segment.size, cost=0)
+        elif segment.log.size or whole.following is not None:
             yield whole
+
+
+def _with_next(paths: PartitionPath, segment: SegmentPaths) -> PartitionPath | None:
+    """The partition with a segment and the one after it alone; None for the last one."""
+    at = bisect_right(paths.segments, segment.base_offset, key=lambda each: each.base_offset)
+    return None if at == len(paths.segments) else replace(paths, segments=paths.segments[at - 1 : at + 1])
 
 
 def compact(transactions: Transactions, start: int, end: int | None) -> Transactions:

@@ -67,6 +67,7 @@ def _table(split: Split, options: Options, columns: Columns, report: Report) -> 
 
             assert split.paths is not None
             transactions = transactions_of(split.paths, options.storage or None, report)
+            transactions = transactions.since(split.paths.start_offset or 0)
             table = transactions_table(transactions, Source(split.paths.path, split.topic, split.partition))
             yield from table.select(columns.of_table).combine_chunks().to_batches()
 
@@ -102,6 +103,7 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
             start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
         pieces = read_file(file, reading, _graded(split, report), start, split.end)
         yield from record_batches(pieces, split.topic, split.partition, schema)
+        _check_following(split, file, report, storage)
 
 
 def _open_planned(split: Split, storage: StorageOptions | None) -> File:
@@ -169,6 +171,15 @@ def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., 
         return
     with file:
         yield from scan(file, _graded(split, report), split.start, split.end)
+        _check_following(split, file, report, storage)
+
+
+def _check_following(split: Split, file: File, report: Report, storage: StorageOptions | None) -> None:
+    """Reports what is missing after the last part of a segment."""
+    from brokerless.log.holes import check_following
+
+    if split.following is not None and split.segment is not None and split.end is None:
+        check_following(split.following, split.segment, file, report, storage, split.bounds)
 
 
 def _ends_in(batches: Batches, offsets: Range) -> NDArray[np.bool_]:
@@ -192,5 +203,7 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
         segment, file = same, open_file(same.log.path, storage)
     with file:
         source = Source(file.path, split.topic, split.partition)
-        row = segment_row(segment, source, summarize(file, _graded(split, report), options.max_batch_bytes))
+        summary = summarize(file, _graded(split, report), split.start_offset, options.max_batch_bytes)
+        row = segment_row(segment, source, summary)
+        _check_following(split, file, report, storage)
     yield pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

@@ -36,7 +36,9 @@ class Split:
     ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here. ``findings`` are
     what planning met: without a segment or paths they are to be told; with them, they were told elsewhere.
     ``span``: which batches all of these are parts of, if those outside of it are damage. ``is_followed``: whether the
-    log goes on in another segment, so that one that ends within a batch is damaged.
+    log goes on in another segment, so that one that ends within a batch is damaged. ``start_offset``: where the log
+    begins, if that is within the segment, or 0. ``following``: the partition with this segment and the next one, where
+    what may be missing between them is looked for.
 
     A broker may replace the file before it is read. ``segment.log`` and ``first`` (base offset and checksum of the
     batch at ``start``, where that is not 0) tell whether it is still the one that was planned; if not, ``offsets``
@@ -55,6 +57,8 @@ class Split:
     findings: tuple[Finding, ...] = ()
     span: Span | None = None
     is_followed: bool = False
+    start_offset: int = 0
+    following: PartitionPath | None = None
     directory: str = ""
     offsets: Range = EVERYTHING
     first: tuple[int, int] | None = None
@@ -205,7 +209,7 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
         else:
             step = max(most, -(-(last + 1 - first) // _MOST_PIECES))
             for begin in range(first, last + 1, step):
-                yield replace(piece, bounds=part.bounds.narrow(Range(begin, begin + step)))
+                yield replace(piece, bounds=part.bounds.narrow(Range(begin, begin + step)), following=None)
         row = after
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
+from brokerless.log.directory import deleted_segments
 from brokerless.logs import Done, OnDamage, OnUnreadable, Partition, ignore
 from brokerless.printable import show_name
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
@@ -21,6 +22,7 @@ _COLUMNS = {
     "partition": ("partition", "segments", "records", "size", "offsets", "from", "to", "format", "codecs"),
     "topic": ("topic", "partitions", "records", "size", "from", "to", "format", "codecs"),
 }
+_DELETED = "deleted"
 _RIGHT = ("partitions", "segments", "batches", "records", "size")
 
 
@@ -31,9 +33,11 @@ def rows(
     on_unreadable: OnUnreadable,
     done: Done = ignore,
     *,
+    deleted: bool = False,
     max_batch_bytes: int | None = None,
 ) -> list[Row]:
-    """A row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is read."""
+    """A row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is read.
+    ``deleted``: also of segments that wait for their deletion, apart."""
 
     def segment_rows(partition: Partition) -> Iterator[Row]:
         for row in partition.segment_rows(
@@ -42,16 +46,23 @@ def rows(
             done(row["sizeInBytes"])
             yield row
 
-    by_partition = [(each, list(segment_rows(each))) for each in partitions]
+    by_partition: list[tuple[Partition, str, list[Row]]] = []
+    for each in partitions:
+        by_partition.append((each, each.paths.state, list(segment_rows(each))))
+        waiting = Partition(deleted_segments(each.paths), each.storage_options)
+        if deleted and waiting.segment_paths:
+            by_partition.append((waiting, _DELETED, list(segment_rows(waiting))))
     if by == "segment":
-        return [row for _, segments in by_partition for row in segments]
-    partition_rows = [_partition(partition, segments) for partition, segments in by_partition]
+        return [row for _, _, segments in by_partition for row in segments]
+    partition_rows = [_partition(*each) for each in by_partition]
     if by == "partition":
         return partition_rows
-    topics: dict[str | None, list[Row]] = {}
+    topics: dict[tuple[str | None, bool], list[Row]] = {}
     for row in partition_rows:
-        topics.setdefault(row["topic"], []).append(row)
-    return [_topic(topic, of_topic) for topic, of_topic in topics.items()]
+        topics.setdefault((row["topic"], row["state"] == _DELETED), []).append(row)
+    return [
+        _topic(topic, of_topic) | ({"state": _DELETED} if gone else {}) for (topic, gone), of_topic in topics.items()
+    ]
 
 
 def lines(rows: Sequence[Row], by: By) -> Iterator[str]:
@@ -64,10 +75,11 @@ def lines(rows: Sequence[Row], by: By) -> Iterator[str]:
 def _cells(row: Row, by: By) -> dict[str, str]:
     first, last = row.get("firstOffset"), row.get("lastOffset")
     partition = f"{row['topic']}-{row.get('partition')}" if row["topic"] is not None else row.get("path") or NOTHING
+    state = f" ({row['state']})" if row.get("state", "live") != "live" else ""
     return {
         "file": show_name(row.get("file", "")),
-        "partition": show_name(partition) + (f" ({row['state']})" if row.get("state", "live") != "live" else ""),
-        "topic": row["topic"] or NOTHING,
+        "partition": show_name(partition) + state,
+        "topic": (row["topic"] or NOTHING) + state,
         "partitions": format_number(row.get("partitions") if by == "topic" else None),
         "segments": format_number(row.get("segments")),
         "batches": format_number(row["batches"]),
@@ -84,10 +96,10 @@ def _times(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     return starts, ends
 
 
-def _partition(partition: Partition, segments: Sequence[Row]) -> Row:
+def _partition(partition: Partition, state: str, segments: Sequence[Row]) -> Row:
     """A partition's row from those of its segments."""
     named = {"topic": partition.topic, "partition": partition.partition, "path": partition.path}
-    return named | {"state": partition.paths.state, "segments": len(segments)} | _sums(segments) | _offsets(segments)
+    return named | {"state": state, "segments": len(segments)} | _sums(segments) | _offsets(segments)
 
 
 def _topic(topic: str | None, partitions: Sequence[Row]) -> Row:

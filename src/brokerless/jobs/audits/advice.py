@@ -35,6 +35,7 @@ ADVICE = {
     "unreadable-directory": "check permissions and the disk",
     "offset-order": _REPLACE + "read it into a new partition (brokerless convert)",
     "offset-gap": "look for these offsets on another replica; in a compacted topic they may be gone rightly",
+    "missing-segment": _REPLACE + "go on with what is there",
     "segment-overlap": _REPLACE + "read it into a new partition (brokerless convert)",
     "leader-epoch-order": _REPLACE + "compare it with what was produced",
     "sequence-gap": _PRODUCER,

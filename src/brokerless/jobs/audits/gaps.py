@@ -24,9 +24,11 @@ _MOST = 1000
 @dataclass(slots=True)
 class Gaps:
     """Follows a partition's sound batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
-    whether there is a sign of compaction so far, or one is known beforehand."""
+    whether there is a sign of compaction so far, or one is known beforehand. Only what is missing after
+    ``log_start_offset`` is reported."""
 
     is_compacted: bool = False
+    log_start_offset: int = 0
     holes: int = 0
     next_offset: int | None = None
     _found: list[Finding] = field(default_factory=list[Finding])
@@ -41,16 +43,23 @@ class Gaps:
         # A wrapper message does not say where it begins.
         missing = np.where(batches.is_wrapper, 0, np.maximum(firsts - before, 0))
         self.is_compacted = self.is_compacted or shows_compaction(batches)
-        for row in np.flatnonzero(missing)[: _MOST - len(self._found)].tolist():
+        # Before the log start offset, nothing is missing.
+        is_missing = (missing > 0) & (firsts > self.log_start_offset)
+        for row in np.flatnonzero(is_missing)[: _MOST - len(self._found)].tolist():
             text = "offsets are missing before this batch, and nothing says that compaction took them"
             position, offset = int(chunk.positions[row]), int(firsts[row])
-            expected = f"offset {before[row]}"
+            expected = f"offset {max(int(before[row]), self.log_start_offset)}"
             self._found.append(
                 Finding("warning", "offset-gap", path, position, offset, text, expected, f"offset {offset}")
             )
         sums = self.holes + np.cumsum(missing)
         self.holes = int(sums[-1])
         return sums
+
+    def pass_over(self, missing: range) -> None:
+        """Counts offsets that are reported as a missing segment."""
+        self.holes += len(missing)
+        self.next_offset = missing.stop
 
     def findings(self, last: SegmentPaths | None) -> Iterator[Finding]:
         """What is missing, when all was followed; ``last`` is the last segment."""

@@ -14,8 +14,11 @@ from brokerless.format.convert import Converter, Totals
 from brokerless.jobs.job import Done
 from brokerless.jobs.manifest import FileNote, Hashing, note_file
 from brokerless.log.directory import PartitionPath
+from brokerless.log.holes import check_following, check_head
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.ranges import EVERYTHING, from_log_start
+from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Report, check_checksums, scan
 from brokerless.log.storage import Entry, StorageOptions
 from brokerless.log.transactions import Transactions
@@ -52,6 +55,7 @@ class Reading:
         self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
         self._keeps_segments = keeps_segments
         self._notes: dict[str, FileNote] = {}
+        self._first = EVERYTHING
         self._transactions: Transactions | None = None
         if isolation == "read_committed":
             self._transactions = transactions_of(source, storage_options)
@@ -71,9 +75,13 @@ class Reading:
 
     def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
         source, options = self._source, self._options
-        for each in open_segments(source, self.tell, storage_options=options):
+        self._first = from_log_start(source)
+        if not self._begins():
+            return
+        for each in open_segments(source, self.tell, self._first, options):
             hashing = Hashing(each.file) if self._is_hashed else None
             yield from self._of_file(each, converter, hashing, done)
+            check_following(each.partition, each.segment, each.file, self.tell, options, self._first)
             if self.damages:
                 return
             if hashing is not None:
@@ -81,6 +89,15 @@ class Reading:
             if self._keeps_segments:
                 yield from (piece.buffer for piece in converter.flush())
         yield from (piece.buffer for piece in converter.flush())
+
+    def _begins(self) -> bool:
+        """Whether the log reaches its log start offset; first segments that are missing are reported."""
+        finding = log_start_after_end(self._source, self._options)
+        if finding is not None:
+            self.tell(finding)
+            return False
+        check_head(self._source, self.tell, self._options)
+        return True
 
     def _of_file(
         self, opened: OpenSegment, converter: Converter, hashing: Hashing | None, done: Done
@@ -94,7 +111,7 @@ class Reading:
                 return
             self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
             chosen = self._chosen(chunk.batches, converter.totals)
-            for piece in converter.convert(chunk.buffer, chosen, chunk.base):
+            for piece in converter.convert(chunk.buffer, chosen, chunk.base) if len(chosen) else ():
                 for damage in piece.damages:
                     self.tell(damage_finding(file.path, damage))
                 if self.damages:
@@ -104,7 +121,10 @@ class Reading:
             done(int(chunk.batches.sizes.sum()))
 
     def _chosen(self, batches: Batches, totals: Totals) -> Batches:
-        """Without what read_committed leaves out, which is added to what went in."""
+        """From the one on that has the log start offset; without what read_committed leaves out, which is added to what
+        went in."""
+        if not self._first.is_everything:
+            batches = batches.take(self._first.batches(batches))
         if self._transactions is None:
             return batches
         aborted = self._transactions.aborted(batches)
@@ -124,6 +144,8 @@ class Reading:
 
     def look(self, totals: Totals, done: Done) -> None:
         """Reads all of it, without giving anything, and counts what is there."""
+        if not self._begins():
+            return
         for opened in open_segments(self._source, self.tell, storage_options=self._options):
             file = opened.file
             for chunk in scan(file, self.tell, opened.start):
@@ -134,6 +156,7 @@ class Reading:
                 totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
                 totals.bytes_in += int(batches.sizes.sum())
                 done(int(batches.sizes.sum()))
+            check_following(opened.partition, opened.segment, file, self.tell, self._options)
         totals.batches_out, totals.records_out = totals.batches_in, totals.records_in
         totals.bytes_out = totals.bytes_in
 

@@ -85,12 +85,12 @@ class Files:
         """``batch``: columns of :data:`SCHEMA`, in the order of offsets. Raises :class:`UnwritableError`."""
         for day, part in _by_day(batch) if self._layout.by_date else ((0, batch),):
             for piece in _bounded(part, self._row_group):
+                if day in self._waiting and self._waiting[day].size + piece.nbytes > self._row_group:
+                    self._write(day)
                 waiting = self._waiting.setdefault(day, _Waiting())
                 waiting.batches.append(piece)
                 waiting.size += piece.nbytes
                 self._size += piece.nbytes
-                if waiting.size >= self._row_group:
-                    self._write(day)
         while self._size > _WAITING:
             self._write(max(self._waiting, key=lambda day: self._waiting[day].size))
 

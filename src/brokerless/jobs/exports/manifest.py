@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.exports import target
+from brokerless.jobs.exports.missing import Span
 from brokerless.log import storage
 from brokerless.log.own_files import read_own
 from brokerless.log.storage import StorageOptions
@@ -47,12 +48,17 @@ Offsets = tuple[int, int | None]
 class Exported:
     """How far one partition was exported: up to ``next_offset``, without it. ``until``: a run that began there, and of
     which no end is known, may have left files that begin before ``until``. ``left_out``: what was damaged. ``files``:
-    how many there are, None where that was not noted."""
+    how many there are, None where that was not noted.
+
+    ``missing``: offsets before ``next_offset`` that the log did not have, and that another run takes if they are there
+    by then. ``filling``: those of them that a run was taking of which no end is known."""
 
     next_offset: int
     until: int | None = None
     left_out: tuple[Offsets, ...] = ()
     files: int | None = None
+    missing: tuple[Span, ...] = ()
+    filling: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +158,7 @@ def clean(directory: str, manifest: Manifest, partitions: set[int], storage_opti
     """Takes away what an interrupted run left of some partitions: it will be written again."""
     own = topic_directory(directory, manifest.topic)
     target.remove_unfinished(own)
-    begun = {number: each for number, each in manifest.partitions.items() if each.until is not None}
+    begun = {number: each for number, each in manifest.partitions.items() if each.until is not None or each.filling}
     if not begun.keys() & partitions:
         return
     for name in target.find(own, storage_options):
@@ -160,7 +166,10 @@ def clean(directory: str, manifest: Manifest, partitions: set[int], storage_opti
         if match is None or int(match["partition"]) not in partitions:
             continue
         exported = begun.get(int(match["partition"]))
-        if exported is not None and exported.next_offset <= int(match["offset"]) < (exported.until or 0):
+        if exported is None:
+            continue
+        spans = [(exported.next_offset, exported.until or 0), *exported.filling]
+        if any(first <= int(match["offset"]) < after for first, after in spans):
             target.remove(own, name, storage_options)
 
 
@@ -181,13 +190,22 @@ def _exported(value: Mapping[str, Any]) -> Exported:
     next_offset = as_integer(member(value, "nextOffset"), "nextOffset")
     until = optional(value.get("until"), "until", as_integer)
     left_out = as_list(value.get("leftOut", []), "leftOut", _offsets)
-    return Exported(next_offset, until, left_out, optional(value.get("files"), "files", as_integer))
+    files = optional(value.get("files"), "files", as_integer)
+    missing, filling = (as_list(value.get(name, []), name, _span) for name in ("missing", "filling"))
+    return Exported(next_offset, until, left_out, files, missing, filling)
 
 
 def _offsets(value: Any, name: str) -> Offsets:
     if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise WrongJsonError(f"{name} is no pair of offsets")
     return as_integer(value[0], name), optional(value[1], name, as_integer)
+
+
+def _span(value: Any, name: str) -> Span:
+    first, last = _offsets(value, name)
+    if last is None or last < first:
+        raise WrongJsonError(f"{name} is no pair of offsets, the first not above the last")
+    return first, last + 1
 
 
 def _as_dict(exported: Exported) -> dict[str, Any]:
@@ -198,4 +216,7 @@ def _as_dict(exported: Exported) -> dict[str, Any]:
         value["leftOut"] = [list(each) for each in exported.left_out]
     if exported.files is not None:
         value["files"] = exported.files
+    for name, spans in (("missing", exported.missing), ("filling", exported.filling)):
+        if spans:
+            value[name] = [[first, after - 1] for first, after in spans]
     return value

@@ -14,12 +14,16 @@ from brokerless.format.compression import DEFAULT_LIMIT
 from brokerless.jobs.exports import manifest, target
 from brokerless.jobs.exports.files import CODECS, Layout
 from brokerless.jobs.exports.manifest import Exported, Isolation, Manifest
+from brokerless.jobs.exports.missing import Span, merge, present
 from brokerless.log import names, storage
 from brokerless.log.bulk import output_directory
-from brokerless.log.checkpoints import log_start_offset
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.holes import missing_offsets, missing_segment
+from brokerless.log.live_segments import open_segments
 from brokerless.log.lock import is_locked
-from brokerless.log.seek import position_of_offset
+from brokerless.log.ranges import Range
+from brokerless.log.seek import log_start_after_end, position_of_offset
+from brokerless.log.segment import ignore
 from brokerless.log.storage import StorageOptions, open_file
 from brokerless.log.topic_ids import topic_id_of
 
@@ -46,7 +50,11 @@ class Export:
 @dataclass(frozen=True, slots=True)
 class Task:
     """The offsets ``[start, end)`` of a partition, of which ``source`` has the segments. ``is_live``: a broker runs on
-    the log, which may end within a batch."""
+    the log, which may end within a batch.
+
+    ``missing``: offsets that are not in the log, and ``findings`` about them. ``mark``: where the last run ended, if
+    this task takes offsets before it that were missing then. ``whole``: all of the partition, where its transactions
+    decide."""
 
     source: PartitionPath
     topic: str
@@ -59,6 +67,10 @@ class Task:
     export: Export
     layout: Layout
     storage_options: StorageOptions | None = None
+    missing: tuple[Span, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    mark: int | None = None
+    whole: PartitionPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +214,10 @@ def _tasks(
     if not source.segments:
         findings.extend(source.findings)
         return
-    first = source.segments[0].base_offset
-    if export.isolation == "read_committed":
-        try:
-            first = log_start_offset(source, storage_options)
-        except UnreadableError as error:
-            findings.append(_unreadable(source, error))
-            return
+    first = source.start_offset or 0
+    if (finding := log_start_after_end(source, storage_options)) is not None:
+        findings.append(finding)
+        return
     start = first if exported is None else max(first, exported.next_offset)
     if exported is not None and first > exported.next_offset:
         text = "the log begins behind what was exported so far: what is between was deleted before it was exported"
@@ -224,19 +233,74 @@ def _tasks(
         findings.append(
             Finding("error", "log-end-before-export", source.path, None, end, text, f"offset {start}", f"{end}")
         )
-    if end <= start:
-        return
     directory = None if export.dry_run else manifest.topic_directory(to, topic)
     layout = Layout(directory, partition, export.by_date, export.codec, export.file_bytes, to_storage_options)
     make = partial(
         Task, topic=topic, partition=partition, export=export, layout=layout, storage_options=storage_options
     )
+    filled, lacking = _fills(source, exported, end, storage_options)
+    findings.extend(lacking)
+    fills = [
+        make(
+            replace(source, segments=(own := Range(*span).segments(source.segments)), findings=()),
+            start=span[0],
+            end=span[1],
+            is_last=False,
+            is_live=False,
+            size=sum(segment.size for segment in own),
+            mark=0 if exported is None else exported.next_offset,
+            whole=source,
+        )
+        for span in filled
+    ]
+    if end <= start:
+        yield from (replace(each, is_last=each is fills[-1]) for each in fills)
+        return
+    yield from fills
     is_live = not storage.is_remote(source.path) and is_locked(Path(storage.local(source.path)).resolve().parent)
     pieces = list(_pieces(source, start, end, _TASK_BYTES if export.isolation == "read_uncommitted" else None))
     for number, (piece, begin, stop) in enumerate(pieces):
         size = sum(segment.size for segment in piece.segments) - _skipped(piece, begin, storage_options)
         is_last = number == len(pieces) - 1
-        yield make(piece, start=begin, end=stop, is_last=is_last, is_live=is_live and is_last, size=size)
+        missing = [] if number or exported is None else [(exported.next_offset, first)]
+        told = [] if is_last else _missing_after(source, piece.segments[-1], storage_options)
+        missing += [(each.start, each.stop) for each in map(missing_offsets, told)]
+        yield make(
+            piece,
+            start=begin,
+            end=stop,
+            is_last=is_last,
+            is_live=is_live and is_last,
+            size=size,
+            missing=tuple(merge(missing)),
+            findings=tuple(told),
+        )
+
+
+def _fills(
+    source: PartitionPath, exported: Exported | None, end: int, storage_options: StorageOptions | None
+) -> tuple[list[Span], list[Finding]]:
+    """What was missing in earlier runs and is there now, and findings about what is missing still."""
+    filled: list[Span] = []
+    findings: list[Finding] = []
+    if exported is None:
+        return filled, findings
+    for first, after in exported.missing:
+        found, lacking = present(source, (first, min(after, exported.next_offset)), end, storage_options)
+        filled += found
+        findings += [each for each in lacking if each not in findings]
+    return filled, findings
+
+
+def _missing_after(
+    source: PartitionPath, segment: SegmentPaths, storage_options: StorageOptions | None
+) -> list[Finding]:
+    """What is missing between the segments of two tasks; within one, it is found as they are read."""
+    after = next((each.base_offset for each in source.segments if each.base_offset > segment.base_offset), None)
+    for each in open_segments(source, ignore, Range(segment.base_offset, after), storage_options):
+        finding = missing_segment(each.partition, each.segment, each.file, storage_options)
+        return [] if finding is None else [finding]
+    return []
 
 
 def _unreadable(source: PartitionPath, error: UnreadableError) -> Finding:

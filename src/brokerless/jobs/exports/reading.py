@@ -15,15 +15,17 @@ from brokerless.errors import Finding
 from brokerless.format.batches import Batches, read_headers
 from brokerless.jobs.exports.files import SCHEMA
 from brokerless.jobs.exports.manifest import Offsets
+from brokerless.jobs.exports.missing import Span
 from brokerless.log.directory import PartitionPath
-from brokerless.log.live_segments import open_segments
+from brokerless.log.holes import MISSING, missing_offsets, missing_segment
+from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.order import misplaced, not_above
 from brokerless.log.partition import Piece, Reading, read_partition
-from brokerless.log.ranges import Range
+from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import SHRUNK, Chunk, ignore, scan, scan_headers
 from brokerless.log.storage import StorageOptions, open_file
-from brokerless.log.transactions import Transactions, find_transactions
+from brokerless.log.transactions import Transactions, follow
 from brokerless.tables import record_batches
 
 if TYPE_CHECKING:
@@ -50,7 +52,14 @@ class Records:
 
     ``next_offset``: behind the last sound batch, where the next run goes on. ``left_out``: the offsets of what was
     damaged, as far as the batches around it tell them (in a compacted log, some of them were not there before).
+    ``missing``: what is between segments and not there. ``whole``: all of the partition, where the range lies before
+    the end of another run, and so all of its transactions decide.
     """
+
+    @property
+    def is_through(self) -> bool:
+        """Whether all of the range was passed."""
+        return self._stable >= self.end and all(last is not None for _, last in self.left_out)
 
     source: PartitionPath
     start: int
@@ -61,13 +70,15 @@ class Records:
     is_live: bool
     storage_options: StorageOptions | None
     done: Callable[[int], object]
+    whole: PartitionPath | None = None
     next_offset: int = field(init=False)
     findings: list[Finding] = field(init=False, default_factory=list[Finding])
     left_out: list[Offsets] = field(init=False, default_factory=list[Offsets])
+    missing: list[Span] = field(init=False, default_factory=list[Span])
 
     def __post_init__(self) -> None:
         self.next_offset = self.start
-        self._stable = self.end
+        self._stable = self._decided = self.end
         self._is_broken = False
         self._highest = -1
         self._ahead: list[tuple[Place, int, int]] = []
@@ -83,9 +94,9 @@ class Records:
         if self.committed:
             transactions = self._transactions(pending)
             stable = transactions.last_stable_offset
-            self._stable = self.end if stable is None else min(self.end, stable)
+            self._stable = self._stable if stable is None else min(self._stable, stable)
         reading = Reading(
-            Range(self.start, self.end), transactions=transactions, limit=self.limit, watch=self._watch
+            Range(self.start, self._decided), transactions=transactions, limit=self.limit, watch=self._watch
         )  # fmt: skip
 
         def tell(finding: Finding) -> None:
@@ -140,6 +151,10 @@ class Records:
         if is_cut and self.is_live and finding.severity != "error":
             return  # where the log ends, a broker may be about to write the rest
         self.findings.append(finding)
+        if finding.kind == MISSING:
+            missing = missing_offsets(finding)
+            self.missing.append((max(missing.start, self.start), missing.stop))
+            return
         if finding.kind in NOT_PASSED:
             raise NotReadableError
         if (finding.file, finding.position) in self._wrong:
@@ -243,18 +258,32 @@ class Records:
             self.left_out.append((self.next_offset, last))
 
     def _transactions(self, pending: dict[Place, Finding]) -> Transactions:
-        """Those of the range alone. What begins before it was decided when the last run ended there, and what ends
-        behind it is open, whatever a broker has written meanwhile."""
+        """Those of the range alone: what begins before it was decided when the last run ended there, and what ends
+        behind it is open, whatever a broker has written meanwhile. Or those of all the partition.
 
-        def chunks() -> Iterator[tuple[str, Chunk]]:
-            for each in open_segments(self.source, ignore, Range(self.start, self.end), self.storage_options):
-                start = position_of_offset(each.file, each.segment, self.start, self.storage_options)
-                for chunk in scan(each.file, ignore, max(start, each.start)):
-                    rows = (chunk.batches.last_offset >= self.start) & (chunk.batches.entry_offset < self.end)
-                    if rows.any():
-                        yield each.file.path, chunk.take(rows)
+        What is open where a segment is missing is not decided, as the marker may be missing, and a later one may be of
+        another transaction: reading ends before it, until the segment is there."""
+        limits = Range(self.start, self.end) if self.whole is None else EVERYTHING
+        source, transactions = self.whole or self.source, Transactions()
 
         def note(finding: Finding) -> None:
             pending[finding.file, finding.position] = finding
 
-        return find_transactions(chunks(), note)
+        for each in open_segments(source, ignore, limits, self.storage_options):
+            follow(transactions, self._chunks(each, limits), note)
+            missing = missing_segment(each.partition, each.segment, each.file, self.storage_options)
+            if missing is not None and (undecided := transactions.last_stable_offset) is not None:
+                self._stable = self._decided = min(self.end, undecided)
+                if undecided <= missing_offsets(missing).start < self.end:
+                    self.findings.append(missing)  # where reading does not come
+                break
+        return transactions
+
+    def _chunks(self, each: OpenSegment, limits: Range) -> Iterator[tuple[str, Chunk]]:
+        start = each.start
+        if limits.start_offset is not None:
+            start = max(start, position_of_offset(each.file, each.segment, limits.start_offset, self.storage_options))
+        for chunk in scan(each.file, ignore, start):
+            rows = limits.batches(chunk.batches)
+            if rows.any():
+                yield each.file.path, chunk.take(rows)

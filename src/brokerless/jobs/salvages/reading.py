@@ -150,7 +150,7 @@ def noted_epochs(files: Files, end: int) -> Epochs:
 
 
 def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator[Source]:
-    states = {"swap", "deleted"} if "delete" in include else {"swap"}
+    states = {"swap", "deleted"} if {"delete", "deleted"} & set(include) else {"swap"}
     for each in paths:
         for segment in each.segments:
             index = None if segment.offset_index is None else segment.offset_index.path

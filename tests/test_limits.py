@@ -31,22 +31,22 @@ def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
 
-def measure(how, path, most):
+def measure(how, path):
     with open("/proc/self/clear_refs", "w") as refs:
         refs.write("5")
     log, told = brokerless.open(path), []
     if how == "records":
-        rows = sum(batch.num_rows for batch in log.records(control=True, max_batch_bytes=most, on_damage=told.append))
+        rows = sum(batch.num_rows for batch in log.records(control=True, on_damage=told.append))
     elif how == "batches":
-        rows = sum(batch.num_rows for batch in log.batches(max_batch_bytes=most, on_damage=told.append))
+        rows = sum(batch.num_rows for batch in log.batches(on_damage=told.append))
     elif how == "segments":
-        rows = log.segments(max_batch_bytes=most, on_damage=told.append).num_rows
+        rows = log.segments(on_damage=told.append).num_rows
     elif how == "transactions":
         rows = log.transactions().num_rows
     elif how.startswith("carve"):
         rows = carved(path, told, how == "carve-tables")
     else:
-        told.extend(log.verify(max_batch_bytes=most))
+        told.extend(log.verify())
         rows = 0
     kinds = [finding.kind for finding in told if finding.severity == "error"]
     print(json.dumps({"path": path, "how": how, "rows": rows, "errors": kinds, "peak": peak()}), flush=True)
@@ -60,9 +60,9 @@ def carved(path, told, parquet):
         carving = Carving(path, output_directory(to), LogConfig(), parquet=parquet)
         return sum(each.records for each in carve([carving], told.append))
 
-for path in sys.argv[3:]:
+for path in sys.argv[2:]:
     for how in sys.argv[1].split(","):
-        measure(how, path, int(sys.argv[2]) or None)
+        measure(how, path)
 """
 
 
@@ -70,14 +70,14 @@ WAYS = ("records", "batches,segments,transactions", "verify")
 Measured = dict[tuple[str, str], dict[str, Any]]
 
 
-def measure(paths: Iterable[Path], ways: Iterable[str] = WAYS, max_batch_bytes: int = 0) -> Measured:
+def measure(paths: Iterable[Path], ways: Iterable[str] = WAYS) -> Measured:
     """What was read of each file, by its directory's name and how; and the peak of resident memory meanwhile (MiB).
-    Each way is a process of its own. ``max_batch_bytes``: 0 for the default."""
+    Each way is a process of its own."""
     require(Path("/proc/self/clear_refs").exists(), "a system that tells a process's peak of memory")
     found: Measured = {}
     names = [str(path) for path in paths]
     for how in ways:
-        command = [sys.executable, "-c", CHILD, how, str(max_batch_bytes), *names]
+        command = [sys.executable, "-c", CHILD, how, *names]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
         assert done.returncode == 0, done.stdout + done.stderr
         lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -138,10 +138,10 @@ def bombs() -> dict[str, bytes]:
         "a count of 2^31 - 1": write_batch(SMALLEST * 3, count=2**31 - 1),
         "a count of 2^31 - 1, zstd": write_batch(COMPRESS["zstd"](SMALLEST * 3), attributes=4, count=2**31 - 1),
         "38 million records": write_batch(zstd_of(SMALLEST * 1000, 38_000), attributes=4, count=38_000_000),
-        "4 million records": write_batch(zstd_of(SMALLEST * 1000, 4_000), attributes=4, count=4_000_000),
+        "9 million records": write_batch(zstd_of(SMALLEST * 1000, 9_000), attributes=4, count=9_000_000),
         "3 Mi headers": write_batch(COMPRESS["zstd"](record_of_headers(3)), attributes=4),
-        "15 Mi headers": write_batch(COMPRESS["zstd"](record_of_headers(15)), attributes=4),
-        "900,000 messages in a wrapper": wrapper(1, message * 900_000),
+        "40 Mi headers": write_batch(COMPRESS["zstd"](record_of_headers(40)), attributes=4),
+        "2 million messages in a wrapper": wrapper(1, message * 2_000_000),
         "6 million messages in a wrapper": wrapper(1, message * 6_000_000),
     }
 
@@ -168,9 +168,9 @@ def test_bombs_take_less_than_512_mib(tmp_path: Path) -> None:
         "64 GiB behind a record": 2,
         "a count of 2^31 - 1": 4,
         "a count of 2^31 - 1, zstd": 4,
-        "4 million records": 4_000_001,
+        "9 million records": 9_000_001,
         "3 Mi headers": 2,
-        "900,000 messages in a wrapper": 900_001,
+        "2 million messages in a wrapper": 2_000_001,
     }
     errors = of_each(found, "records", "errors")
     assert {name: kinds for name, kinds in errors.items() if kinds} == {
@@ -179,19 +179,19 @@ def test_bombs_take_less_than_512_mib(tmp_path: Path) -> None:
         "a count of 2^31 - 1": ["record-invalid"],
         "a count of 2^31 - 1, zstd": ["record-invalid"],
         "38 million records": ["limit-exceeded"],
-        "15 Mi headers": ["limit-exceeded"],
+        "40 Mi headers": ["limit-exceeded"],
         "6 million messages in a wrapper": ["limit-exceeded"],
     }
     # Verifying keeps no headers, so that many of them are no matter.
     verified = of_each(found, "verify", "errors")
-    assert verified == {**errors, "15 Mi headers": []}
+    assert verified == {**errors, "40 Mi headers": []}
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_one_huge_record_after_another_is_read_in_bounded_memory(codec: str, tmp_path: Path) -> None:
     record = write_record(b"key", np.random.default_rng(1).bytes(1000) * (64 << 10))
     batch = write_batch(COMPRESS[codec](record), attributes=list(COMPRESS).index(codec))
-    found = measure([write(tmp_path / "huge", batch * 3)], ["records", "verify"], 128 << 20)
+    found = measure([write(tmp_path / "huge", batch * 3)], ["records", "verify"])
     assert of_each(found, "records", "rows") == {"huge": 3}
     assert_peaks(found, 512)
 
@@ -247,7 +247,7 @@ def test_bytes_of_unknown_content_are_carved_in_bounded_memory(tmp_path: Path) -
     finally:
         paths[0].unlink()
     for how in ways:
-        assert of_each(found, how, "rows") == {**dict.fromkeys(contents, 1), "bombs": 900_003}
+        assert of_each(found, how, "rows") == {**dict.fromkeys(contents, 1), "bombs": 2_000_003}
     # Batches have no limit of headers, but rows have one.
     assert of_each(found, "carve-tables", "errors")["bombs"] == ["limit-exceeded"]
     assert_peaks(found, 512)

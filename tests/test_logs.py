@@ -33,7 +33,7 @@ def to_rows(batches: list[pa.RecordBatch], schema: pa.Schema) -> list[dict[str, 
 
 
 def check_batches(log: Path, expected: list[dict[str, Any]]) -> None:
-    rows = to_rows(list(brokerless.open(log).batches(max_batch_bytes=1 << 27, on_damage=lambda _: None)), BATCHES)
+    rows = to_rows(list(brokerless.open(log).batches(on_damage=lambda _: None)), BATCHES)
     wanted = list(of_type(expected, "batch", log.name))
     assert len(rows) == len(wanted)
     for row, want in zip(rows, wanted, strict=True):

@@ -98,7 +98,7 @@ class Partition:
         ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
         gives what such a consumer gets: without aborted transactions, everything from the first open one on,
         and control records. Otherwise all from the log start offset on is given, and with ``control`` control records
-        as well. ``max_batch_bytes``: what one batch may inflate to (32 MiB).
+        as well. ``max_batch_bytes``: what one batch may inflate to (128 MiB).
 
         ``on_damage`` is called with each :class:`Finding` after what could be read before it was given, and reading
         goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
@@ -190,7 +190,7 @@ class Partition:
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
         """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`). Records are counted from
         the log start offset on, without control records: as many as :meth:`records` gives; offsets and timestamps are
-        of what is from there on, too. ``max_batch_bytes``: what a wrapper message may inflate to (32 MiB); its records
+        of what is from there on, too. ``max_batch_bytes``: what a wrapper message may inflate to (128 MiB); its records
         are counted by looking into it."""
         return table_of(list(self.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage)), SEGMENTS)
 

@@ -39,7 +39,6 @@ def expected_of_broker(broker: str) -> tuple[list[Path], Expected]:
 
 
 SOURCES = [*CATEGORIES, *BROKERS]
-WHATEVER_SIZE = ("--max-batch-bytes", "128MiB")
 """Kafka reads golden batches of up to 100 MB."""
 
 
@@ -70,7 +69,7 @@ def by_file(lines: list[Line]) -> dict[str, list[Line]]:
 @pytest.mark.parametrize("name", SOURCES)
 def test_batches_are_what_kafka_lists(run: Run, name: str) -> None:
     paths, expected = source(name)
-    result = run("batches", "--json", *WHATEVER_SIZE, *paths)
+    result = run("batches", "--json", *paths)
     listed = by_file(result.json)
     for path, lines in expected.items():
         topic, partition = topic_and_partition(path)
@@ -86,7 +85,7 @@ def test_batches_are_what_kafka_lists(run: Run, name: str) -> None:
 @pytest.mark.parametrize("name", SOURCES)
 def test_records_are_what_kafka_reads(run: Run, name: str) -> None:
     paths, expected = source(name)
-    everything = ("--control", "--include", "deleted", *WHATEVER_SIZE)
+    everything = ("--control", "--include", "deleted")
     result = run("cat", "--json", "--bytes", "base64", *everything, *paths)
     given = by_file(result.json)
     broken = errors(expected, "records")

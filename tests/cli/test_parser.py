@@ -71,12 +71,21 @@ def test_batches_of_internal_topics_have_the_same_limit(run: Run, what: list[str
     assert "--max-batch-bytes raises it" in result.err
 
 
-def test_the_limit_is_32_mib_by_default(run: Run, tmp_path: Path) -> None:
+def test_the_limit_is_128_mib_and_32_mib_after_eight_large_batches(run: Run, tmp_path: Path) -> None:
     log = tmp_path / f"{0:020}.log"
-    log.write_bytes(write_batch(COMPRESS["zstd"](write_record(None, bytes(33 << 20))), attributes=4))
-    result = run("verify", log)
-    assert (result.exit_code, "past the limit of 33554432 bytes" in result.out.decode()) == (1, True)
-    assert run("verify", "--max-batch-bytes", "34MiB", log).exit_code == 0
+    large = COMPRESS["zstd"](write_record(None, bytes(33 << 20)))
+    log.write_bytes(b"".join(write_batch(large, base_offset=offset, attributes=4) for offset in range(8)))
+    assert run("verify", log).exit_code == 0
+    with log.open("ab") as file:
+        file.write(write_batch(large, base_offset=8, attributes=4))
+        file.write(write_batch(COMPRESS["zstd"](write_record(None, bytes(31 << 20))), base_offset=9, attributes=4))
+    result = run("verify", "--json", log)
+    (finding,) = result.json
+    assert (result.exit_code, finding["kind"], finding["offset"]) == (1, "limit-exceeded", 8)
+    assert "past the limit of 33554432 bytes, after 8 batches that did" in finding["message"]
+    assert run("verify", "--max-batch-bytes", "140MiB", log).exit_code == 0
+    log.write_bytes(write_batch(COMPRESS["zstd"](write_record(None, bytes(129 << 20))), attributes=4))
+    assert "past the limit of 134217728 bytes; --max-batch-bytes raises it" in run("verify", log).out.decode()
 
 
 @pytest.fixture

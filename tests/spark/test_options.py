@@ -35,7 +35,7 @@ def test_paths_come_from_load_with_one_or_many() -> None:
 
 
 def test_what_a_batch_may_inflate_to_goes_by_its_former_name_as_well() -> None:
-    assert parse().max_batch_bytes == 32 << 20
+    assert parse().max_batch_bytes == 128 << 20
     assert parse(maxBatchBytes="100").max_batch_bytes == parse(maxInflatedBytes="100").max_batch_bytes == 100
     assert parse(maxBatchBytes="100", maxInflatedBytes="200").max_batch_bytes == 100
 

@@ -108,8 +108,8 @@ def add_max_batch_bytes(parser: ArgumentParser) -> None:
         "--max-batch-bytes",
         type=size,
         metavar="SIZE",
-        help="what one batch may inflate to, as 500MB or 1GiB (32MiB); a larger one is damage, so that a small file "
-        "cannot fill the memory",
+        help="what one batch may inflate to, as 500MB or 1GiB (128MiB; a quarter of it after eight such batches); a "
+        "larger one is damage, so that a small file cannot fill the memory, or keep a processor busy",
     )
 
 

@@ -34,8 +34,11 @@ from brokerless.format.framings import (
 
 Int64s = NDArray[np.int64]
 
-DEFAULT_LIMIT = 32 << 20
+DEFAULT_LIMIT = 128 << 20
 """What one batch may inflate to, in bytes, unless the caller says otherwise."""
+_MOST_LARGE = 8
+"""How many batches an :class:`Inflater` inflates to more than a quarter of its limit: they are rare, unless somebody
+made them to keep a processor busy."""
 
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
 _decompress_lz4 = cramjam.lz4.decompress_block_into
@@ -99,11 +102,14 @@ class Inflater:
     """Decompresses payloads one after another into one growing buffer that is reused.
 
     ``buffer`` (uint8) holds the results from :meth:`clear` on; a result's place is what :meth:`inflate` returned. One
-    Inflater belongs to one thread.
+    Inflater belongs to one thread. One payload inflates to at most ``limit`` bytes; after eight that inflated to more
+    than a quarter of it, only to a quarter (of the default limit, where ``limit`` is less).
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        self.limit = limit
+        self._limit = limit
+        self._large = max(limit, DEFAULT_LIMIT) // 4
+        self._large_left = _MOST_LARGE
         self.used = 0
         self.buffer: NDArray[np.uint8] = np.empty(1 << 20, dtype=np.uint8)
         self._view = self.buffer.data
@@ -132,7 +138,14 @@ class Inflater:
                 raise CodecError(f"unknown compression type id {codec}")
         except CodecError as caught:
             error = caught
+        if self.used - start > self._large:
+            self._count_large()
         return start, self.used, error
+
+    def _count_large(self) -> None:
+        self._large_left -= 1
+        if not self._large_left:
+            self._limit = min(self._limit, self._large)
 
     def inflate_many(self, payloads: Payloads, first: int, enough: int) -> tuple[Int64s, Int64s, dict[int, CodecError]]:
         """Appends payload ``first`` and those after it until ``enough`` bytes are there; returns where each starts and
@@ -145,13 +158,15 @@ class Inflater:
         while row < total and used < enough:
             room = rooms[row]
             size = -1
-            if plain is not None and 0 < room <= self.limit and used + room <= len(self._view):
+            if plain is not None and 0 < room <= self._limit and used + room <= len(self._view):
                 try:
                     size = plain(view[blocks[row] : block_ends[row]], self._view[used : used + room])
                 except (cramjam.DecompressionError, zstandard.ZstdError, _IsalError):
                     size = -1  # the long way says what is wrong
             if size >= 0:
                 used += size
+                if size > self._large:
+                    self._count_large()
             else:
                 self.used = used
                 payload = view[payloads.starts[row] : payloads.ends[row]]
@@ -200,13 +215,19 @@ class Inflater:
         """The next ``size`` free bytes, within the limit for the payload whose result began at ``start``; near the
         limit fewer, if ``least`` are enough."""
         if least is not None:
-            size = max(least, min(size, start + self.limit - self.used))
+            size = max(least, min(size, start + self._limit - self.used))
         end = self.used + size
-        if end - start > self.limit:
-            raise _past_limit(self.limit)
+        if end - start > self._limit:
+            raise self._past_limit()
         if end > len(self.buffer):
             self._grow(max(end, 2 * len(self.buffer) if end < 32 << 20 else end + (8 << 20)))
         return self._view[self.used : end]
+
+    def _past_limit(self) -> LimitError:
+        after = "" if self._large_left > 0 else f", after {_MOST_LARGE} batches that did"
+        return LimitError(
+            f"the payload inflates past the limit of {self._limit} bytes{after}; --max-batch-bytes raises it"
+        )
 
     def _append(self, data: bytes | memoryview, start: int) -> None:
         self._room(len(data), start)[:] = data
@@ -350,7 +371,3 @@ def _plain_gzip(block: memoryview, room: memoryview) -> int:
         return -1
     room[:] = data
     return len(data)
-
-
-def _past_limit(limit: int) -> LimitError:
-    return LimitError(f"the payload inflates past the limit of {limit} bytes; --max-batch-bytes raises it")

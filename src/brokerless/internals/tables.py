@@ -53,7 +53,7 @@ def state(
     Give the partitions of one broker, or one replica of each: what is in two of them is in the tables twice.
     ``on_damage`` is called with each :class:`Finding`, and reading goes on; without it, the first error is raised as
     :class:`DamageError`. Records of an unknown type or version are warnings, and change nothing. Raises
-    :class:`UsageError` for a table that there is not. ``max_batch_bytes``: what one batch may inflate to (32 MiB).
+    :class:`UsageError` for a table that there is not. ``max_batch_bytes``: what one batch may inflate to (128 MiB).
     """
     unknown = sorted(set(tables) - STATE.keys())
     if unknown:

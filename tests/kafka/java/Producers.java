@@ -5,6 +5,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -84,6 +86,26 @@ public class Producers {
                 new TopicPartition("t", 0), directory.toFile(), 60000, new ProducerStateManagerConfig(DAY, false), Time.SYSTEM);
     }
 
+    /** From 4.2 on it is told the version of transactions; with 2 (KIP-890), a marker's epoch has to be above that of its
+     * transaction, which is for the coordinator to see to. */
+    private static Optional<CompletedTxn> append(ProducerAppendInfo append, RecordBatch batch)
+            throws ReflectiveOperationException {
+        Method method;
+        try {
+            method = ProducerAppendInfo.class.getMethod("append", RecordBatch.class, Optional.class, short.class);
+        } catch (NoSuchMethodException old) {
+            return append.append(batch, Optional.empty());
+        }
+        try {
+            @SuppressWarnings("unchecked")
+            Optional<CompletedTxn> completed = (Optional<CompletedTxn>) method.invoke(append, batch, Optional.empty(), (short) 1);
+            return completed;
+        } catch (InvocationTargetException thrown) {
+            if (thrown.getCause() instanceof RuntimeException cause) throw cause;
+            throw thrown;
+        }
+    }
+
     /** As UnifiedLog does for what a producer or a coordinator sends: all of it or nothing. */
     static void append(ProducerStateManager state, MemoryRecords records, AppendOrigin origin, ObjectNode result)
             throws ReflectiveOperationException {
@@ -106,8 +128,8 @@ public class Producers {
             }
             if (batch.isTransactional() && known.isPresent() && batch.producerEpoch() < known.get().producerEpoch())
                 throw new InvalidProducerEpochException("as UnifiedLog of 4.1 does before it looks at the transaction");
-            appends.computeIfAbsent(batch.producerId(), id -> state.prepareUpdate(id, origin))
-                    .append(batch, Optional.empty()).ifPresent(completed::add);
+            ProducerAppendInfo info = appends.computeIfAbsent(batch.producerId(), id -> state.prepareUpdate(id, origin));
+            append(info, batch).ifPresent(completed::add);
         }
         appends.values().forEach(state::update);
         for (CompletedTxn each : completed) complete(state, each, result);

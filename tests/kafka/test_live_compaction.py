@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 import brokerless
 from brokerless.errors import Finding
 from brokerless.spark.source import BrokerlessSource
-from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
+from tests.cli.conftest import Result, Run, run  # noqa: F401 - a fixture
 from tests.jobs.exports import exported, table
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import consume
@@ -99,6 +99,11 @@ def cat(path: Path, run: Run) -> list[int]:
     return [row["offset"] for row in result.json]
 
 
+def kinds_of(result: Result) -> set[str]:
+    """Of warnings and errors, of which each is a line."""
+    return {row["kind"] for row in result.json if row.get("severity", "info") != "info"}
+
+
 def spark(path: Path, run: Run) -> list[int]:
     reader = BrokerlessSource({"path": str(path), "maxPartitionBytes": "3000"}).reader(
         StructType([StructField("offset", LongType())])
@@ -149,8 +154,10 @@ def test_reads_beside_a_broker_that_replaces_and_deletes(
         exported(path, tmp_path / "exported", found=found)
         assert {each.kind for each in found} <= {"deleted-meanwhile", "missing-offsets"}
         for command in ("verify", "audit", "ls"):
-            result = run(command, path)
-            assert result.exit_code == 0, (command, result.out, result.err)
+            result = run(command, "--json", path)
+            assert result.exit_code <= 1, (command, result.out, result.err)
+            # Files that change places just now; nothing else is to be found.
+            assert result.exit_code == 0 or kinds_of(result) <= {"swap-file", "orphan-index"}, (command, result.out)
     producing()
     exported(path, tmp_path / "exported", found=[])
     consumed = consume(broker, topic)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from brokerless import arrow, clock
 from brokerless.batcher import Batcher, BatchSettings, Cut, Encoded, observe
 from brokerless.errors import UsageError
 from brokerless.format.encode import Ratio
-from brokerless.internals.known_topics import KnownTopics, known_topics
 from brokerless.jobs.encoders import AT_ONCE, Encoders
 from brokerless.jobs.places import Placement, Placer
 from brokerless.log import names
@@ -40,6 +39,9 @@ from brokerless.log.storage import StorageOptions
 from brokerless.log.topic_ids import check_topic_ids, topic_ids_there
 from brokerless.log.writer import Appended, unwritable
 from brokerless.rows import RowError, bounded, normalize
+
+if TYPE_CHECKING:
+    from brokerless.internals.known_topics import KnownTopics
 
 Int64s = NDArray[np.int64]
 
@@ -309,6 +311,8 @@ class Loader:
         if topic not in self._topic_ids:
             self._check_internal(topic)
             if not self._topic_ids:
+                from brokerless.internals.known_topics import known_topics
+
                 self._known = known_topics(self._directory.path, self._directory.storage_options)
             self._check_partitions(topic)
             self._topic_ids[topic] = self._choose_id(topic)

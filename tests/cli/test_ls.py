@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,3 +107,14 @@ def test_what_a_storage_says_in_many_lines_is_told_in_one(run: Run, monkeypatch:
 
 def test_segments_by_topic_are_not_both_possible(run: Run) -> None:
     assert run("ls", "--segments", "--topics", DATA).exit_code == 2
+
+
+@pytest.mark.parametrize("include", ["delete", "deleted"])
+def test_segments_that_wait_for_their_deletion_have_lines_of_their_own(run: Run, include: str, tmp_path: Path) -> None:
+    source = shutil.copytree(broker_data("clean") / "segments-0", tmp_path / "segments-0")
+    first, *rest = sorted(source.glob("*.log"))
+    gone = first.rename(first.with_name(f"{first.name}.deleted"))
+    assert [row["state"] for row in run("ls", "--json", source).json] == ["live"]
+    rows = run("ls", "--json", "--include", include, source).json
+    assert [(row["state"], row["segments"]) for row in rows] == [("live", len(rest)), ("deleted", 1)]
+    assert rows[1]["sizeInBytes"] == gone.stat().st_size

@@ -13,8 +13,8 @@ What there is: a line for each partition, with its records, bytes, offsets, time
 
 Only batch headers are read, so gigabytes take a moment. Records are counted as the headers declare them, without
 control records, and from the log start offset on: as many as brokerless cat gives. Segments, batches and bytes are
-those of the files. With --include deleted, records that were deleted count as well, and segments that wait for their
-deletion (*.deleted) have lines of their own.
+those of the files. With --include deleted, records that were deleted count as well. With it, and with --include delete,
+segments that wait for their deletion (*.deleted) have lines of their own.
 
 The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
 """
@@ -49,7 +49,7 @@ def run(options: Namespace) -> int:
                 output.damage,
                 output.unreadable_within,
                 done,
-                deleted="deleted" in options.include,
+                deleted=not {"delete", "deleted"}.isdisjoint(options.include),
                 max_batch_bytes=options.max_batch_bytes,
             )
             if options.json:

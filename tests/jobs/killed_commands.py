@@ -12,20 +12,18 @@ import itertools
 import json
 import os
 import shutil
-import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from tests.log.killed_commit import die_before
 
 from brokerless.cli import main
 from brokerless.log import names
 
 JOURNAL = names.COMMIT_JOURNAL
-CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
 EVERY = {"load": 9, "convert": 9, "salvage": 5, "merge": 9, "carve": 9, "tables": 8, "carved-tables": 8}
 """Each so many changes there is a kill: what ends in the same way need not be tried in all commands at all of them."""
 
@@ -56,23 +54,6 @@ def commands(root: Path) -> dict[str, list[Any]]:
 
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
-
-
-def die_before(number: int) -> None:
-    calls = 0
-
-    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **named: Any) -> Any:
-            nonlocal calls
-            if calls == number:
-                os.kill(os.getpid(), signal.SIGKILL)
-            calls += 1
-            return function(*arguments, **named)
-
-        return call
-
-    for name in CHANGES:
-        setattr(os, name, counted(getattr(os, name)))
 
 
 def run(arguments: list[Any], to: Path, kill_at: int | None = None) -> tuple[int, str]:

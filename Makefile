@@ -5,12 +5,13 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 SOURCES := src tests benchmarks demo scripts
-KERNELS := brokerless.format.decode, brokerless.format.encode, brokerless.format.checksum, brokerless.format.candidates, \
-    brokerless.format.frames, brokerless.log.placement, brokerless.format.skim, \
-    brokerless.views.jsonl_kernels, brokerless.log.partitioner, \
-    brokerless.jobs.json_lines_kernels
-WITH_OLDEST := tests/format tests/views tests/test_logs.py $(addprefix tests/spark/test_, $(addsuffix .py, \
-    source plan options golden follow export sink sink_options stream_sink load jobs s3))
+KERNELS := brokerless.format.read.decoder, brokerless.format.write.encoder, brokerless.format.crc.kernels, \
+    brokerless.format.read.batch_candidate_kernels, brokerless.format.read.partial_record_kernels, \
+    brokerless.format.codecs.single_block_kernels, brokerless.log.index.placement_kernels, \
+    brokerless.tables.partitioner, brokerless.interchange.jsonl_reader_kernels, brokerless.interchange.jsonl_writer_kernels
+WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/test_logs.py \
+    $(addprefix tests/spark/test_, $(addsuffix .py, \
+    source plan options golden log_tracker export sink sink_options stream_sink load jobs s3))
 # An environment may forbid Python to write byte code; without it, each start takes twice as long.
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
@@ -42,8 +43,8 @@ BOUNDS := BROKERLESS_CHECK_BOUNDS=1 NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR
 bounds: install  ## All kernels with every access checked: golden files, 10,000 damaged ones, their tests. SEED=2 tries others
 	rm -rf .cache/checked-kernels
 	$(BOUNDS) $(BIN)/python -m tests.bounds 10000 $(or $(SEED),1)
-	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/log/test_partitioner.py \
-	    tests/log/test_placement.py tests/jobs/test_json_lines.py tests/test_mutations.py
+	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/tables/test_partitioner.py \
+	    tests/log/index/test_placement_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py
 
 lint: install  ## Style
 	$(BIN)/ruff check $(SOURCES)

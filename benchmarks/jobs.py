@@ -68,7 +68,7 @@ def linked(directory: Path, size: int, records: int) -> Path:
 
 def verify(source: str, spark: str, records: str) -> int:
     import brokerless
-    from brokerless.jobs.verify_logs import verify
+    from brokerless.jobs.verify.job import verify
 
     partitions = [each.paths for each in brokerless.open(source).partitions]
     findings = list(verify(partitions, spark=place(spark), processes=1))
@@ -81,7 +81,7 @@ def convert(source: str, spark: str, records: str) -> int:
     """Without writing, as disks have no part in it."""
     import brokerless
     from brokerless.format.convert import Target
-    from brokerless.jobs.convert import Conversion, convert, plan
+    from brokerless.jobs.convert.job import Conversion, convert, plan
 
     partitions = [each.paths for each in brokerless.open(source).partitions]
     conversion = Conversion(Target(codec="snappy"), dry_run=True)

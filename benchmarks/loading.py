@@ -137,7 +137,7 @@ def in_memory(path: str) -> Sequence[pa.RecordBatch]:
 
 
 def load_parquet(path: str, directory: str) -> int:
-    from brokerless.jobs.inputs import Inputs
+    from brokerless.interchange.input_files import Inputs
 
     with no_sync():
         return written(Inputs([f"{path}/events.parquet"]), directory)
@@ -189,7 +189,7 @@ def frame(path: str, *, connector: bool = False) -> tuple[DataFrame, int]:
 
 def written(batches: Iterable[pa.RecordBatch], directory: str) -> int:
     """How many records are a new partition."""
-    from brokerless.batcher import BatchSettings
-    from brokerless.jobs.load import Placement, load
+    from brokerless.jobs.load.loader import Placement, load
+    from brokerless.tables.batcher import BatchSettings
 
     return load(batches, directory, Placement(TOPIC, next(numbers)), BatchSettings(batch_size=BATCH_SIZE)).rows

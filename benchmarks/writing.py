@@ -15,7 +15,7 @@ from benchmarks.measure import Workload, python, warm_process
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from brokerless.format.encode import Encoder
+    from brokerless.format.write.encoder import Encoder
 
 BATCH_SIZE = 16 << 10
 
@@ -40,8 +40,8 @@ def build(codec: str, records: int) -> Workload:
 
 def build_batches(codec: str, path: str) -> tuple[int, int]:
     """Cuts Arrow records into batches, and encodes them: how many records, and bytes of batches."""
-    from brokerless.format.encode import cut, headers_of
-    from brokerless.tables import columns_of
+    from brokerless.format.write.encoder import cut, headers_of
+    from brokerless.tables.record_batches import columns_of
 
     records, size = 0, 0
     for batch in records_of(path):
@@ -62,6 +62,6 @@ def records_of(path: str) -> list[pa.RecordBatch]:
 
 @functools.cache
 def encoder(codec: str) -> Encoder:
-    from brokerless.format.encode import Encoder
+    from brokerless.format.write.encoder import Encoder
 
     return Encoder(codec=codec)

@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 
 import brokerless
 from brokerless.errors import BrokerlessError
-from brokerless.format.append import append
-from brokerless.format.appending import AppendConfig
-from brokerless.format.batches import checksums_match, read_headers, walk
-from brokerless.format.compression import Inflater, find_payloads
+from brokerless.format.append.leader import append
+from brokerless.format.append.types import AppendConfig
+from brokerless.format.codecs.framings import CodecError
+from brokerless.format.codecs.inflate import Inflater, find_payloads
 from brokerless.format.convert import Converter, Target
-from brokerless.format.framings import CodecError
 from brokerless.format.kernel import CHECK_BOUNDS
-from brokerless.format.search import find_batch
-from brokerless.jobs.json_lines import read_lines
-from brokerless.log.partitioner import partition_for_key
-from brokerless.views import jsonl
+from brokerless.format.read.batches import checksums_match, read_headers, walk
+from brokerless.format.read.resync import find_batch
+from brokerless.interchange import jsonl_writer
+from brokerless.interchange.jsonl_reader import read_lines
+from brokerless.tables.partitioner import partition_for_key
 from tests.format import twin
 from tests.golden import all_cases
 from tests.test_mutations import NAME, SOURCES, mutated, random_mutation, repaired
@@ -65,7 +65,7 @@ def read(path: Path) -> list[bytes]:
     lines: list[bytes] = []
     for batch in log.records(control=True, on_damage=lambda _: None):
         batch.validate()
-        lines.append(b"".join(bytes(piece) for piece in jsonl.records(batch)))
+        lines.append(b"".join(bytes(piece) for piece in jsonl_writer.records(batch)))
         if batch.num_rows:
             partition_for_key(batch.column("key"), 7)
     return lines

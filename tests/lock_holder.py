@@ -10,7 +10,7 @@ from pathlib import Path
 
 _CODE = """if True:
     import sys
-    from brokerless.log.lock import lock_directory
+    from brokerless.log.storage.directory_lock import lock_directory
     with lock_directory(sys.argv[1], exclusive=True):
         print("locked", flush=True)
         sys.stdin.read()

@@ -11,7 +11,7 @@ from tests import bounds
 OUTSIDE = """
 import numpy as np
 from brokerless.format.kernel import kernel
-from brokerless.format.words import copy_32, copy_bytes, load_u32_be, load_u64, store_u64
+from brokerless.format.intrinsics import copy_32, copy_bytes, load_u32_be, load_u64, store_u64
 
 @kernel("uint8(uint8[::1], int64)")
 def item(array, at):
@@ -76,7 +76,10 @@ def test_no_kernel_leaves_its_arrays() -> None:
 def test_checked_kernels_are_not_mixed_with_others() -> None:
     environment = {name: value for name, value in bounds.checked().items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
-        [sys.executable, "-c", "import brokerless.format.frames"], env=environment, capture_output=True, check=False
+        [sys.executable, "-c", "import brokerless.format.codecs.single_block_kernels"],
+        env=environment,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 1
     assert b"NUMBA_CACHE_DIR" in done.stderr

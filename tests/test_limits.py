@@ -52,8 +52,8 @@ def measure(how, path):
     print(json.dumps({"path": path, "how": how, "rows": rows, "errors": kinds, "peak": peak()}), flush=True)
 
 def carved(path, told, parquet):
-    from brokerless.jobs.salvages.carve import Carving, carve
-    from brokerless.log.bulk import output_directory
+    from brokerless.jobs.salvage.carve import Carving, carve
+    from brokerless.log.commit.partition_writer import output_directory
     from brokerless.log.config import LogConfig
 
     with tempfile.TemporaryDirectory() as to:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs import manifest
-from brokerless.jobs.exports import manifest as exports
-from brokerless.jobs.salvages import tables
-from brokerless.log import journal, names
-from brokerless.log.bulk import unfinished_name
-from brokerless.log.destination import Destination
+from brokerless.jobs.export import state as exports
+from brokerless.jobs.salvage import tables
+from brokerless.log import names
+from brokerless.log.commit import journal
+from brokerless.log.commit.partition_writer import unfinished_name
+from brokerless.log.storage.destination import Destination
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.printable import readable
+from brokerless.text import readable
 
 Column = Any
 """A ``pa.Array``, of whose types the published stubs know little."""

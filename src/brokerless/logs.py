@@ -18,13 +18,13 @@ from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
-from brokerless.log.storage import StorageOptions
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 
 if TYPE_CHECKING:
-    from brokerless.jobs.convert import Result
-    from brokerless.jobs.export import ExportedPartition
-    from brokerless.jobs.job import Spark
+    from brokerless.jobs.convert.job import Result
+    from brokerless.jobs.export.job import ExportedPartition
+    from brokerless.jobs.run.job import Spark
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
@@ -104,12 +104,12 @@ class Partition:
         goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
         that were read, or passed over, since the last call.
         """
-        from brokerless.format.compression import DEFAULT_LIMIT
+        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.log.partition import Reading, read_partition, transactions_of
         from brokerless.log.ranges import Range
         from brokerless.log.read_progress import ReadProgress
         from brokerless.log.seek import from_reported_start
-        from brokerless.tables import project, record_batches
+        from brokerless.tables.record_batches import project, record_batches
 
         if isolation not in ("read_uncommitted", "read_committed"):
             raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
@@ -162,11 +162,11 @@ class Partition:
         for it; without ``on_damage``, only a broken chain of batches, and a wrapper message that inflates past
         ``max_batch_bytes``, is raised as :class:`DamageError`. ``max_batch_bytes`` and ``done`` as in :meth:`records`.
         """
-        from brokerless.log.holes import check_following, check_head
         from brokerless.log.live_segments import open_segments
+        from brokerless.log.offset_gaps import check_following, check_head
         from brokerless.log.read_progress import ReadProgress
         from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
-        from brokerless.tables import Source, chunk_batches, project
+        from brokerless.tables.record_batches import Source, chunk_batches, project
 
         schema = project(BATCHES, columns)
         check = "isValid" in schema.names
@@ -206,11 +206,11 @@ class Partition:
         ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it, that is
         raised.
         """
-        from brokerless.log.holes import check_following, check_head, is_followed
         from brokerless.log.live_segments import open_segments
+        from brokerless.log.offset_gaps import check_following, check_head, is_followed
         from brokerless.log.seek import from_reported_start
-        from brokerless.log.summary import summarize
-        from brokerless.tables import Source, segment_row
+        from brokerless.log.segment_summary import summarize
+        from brokerless.tables.record_batches import Source, segment_row
 
         report = on_damage or raise_errors
 
@@ -247,7 +247,7 @@ class Partition:
         """One row for each transaction that did not end before the log start offset, in the order in which they ended
         (schema :data:`schemas.TRANSACTIONS`)."""
         from brokerless.log.partition import transactions_of
-        from brokerless.tables import Source, transactions_table
+        from brokerless.tables.record_batches import Source, transactions_table
 
         source = Source(self.path, self.topic, self.partition)
         found = transactions_of(self.paths, self.storage_options).since(self.start_offset or 0)
@@ -258,8 +258,8 @@ class Partition:
 
         The first finding of severity ``error`` is where Kafka's own reader first throws.
         """
-        from brokerless.format.compression import DEFAULT_LIMIT
-        from brokerless.jobs.verify import verify_partition
+        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+        from brokerless.jobs.verify.segment import verify_partition
 
         return verify_partition(self.paths, self.storage_options, max_batch_bytes or DEFAULT_LIMIT)
 
@@ -276,7 +276,7 @@ class Partition:
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
     ) -> Result:
-        """Writes the partition anew, as part of the log directory ``to``; see :mod:`brokerless.jobs.convert`.
+        """Writes the partition anew, as part of the log directory ``to``; see :mod:`brokerless.jobs.convert.job`.
         ``storage_options`` are those of ``to``, where it is a URL.
 
         ``format``: 0, 1 or 2; ``codec``, ``level`` and ``batch_size`` as Kafka's ``compression.type``,
@@ -434,9 +434,9 @@ class Log:
 
         ``spark``: as for :meth:`verify`.
         """
-        from brokerless.format.compression import DEFAULT_LIMIT
+        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.format.convert import Target
-        from brokerless.jobs.convert import Conversion, convert, plan, raise_damage
+        from brokerless.jobs.convert.job import Conversion, convert, plan, raise_damage
 
         limit = max_batch_bytes or DEFAULT_LIMIT
         conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation, limit=limit)
@@ -456,12 +456,12 @@ class Log:
         spark: Spark = "none",
     ) -> list[ExportedPartition]:
         """Writes what is new of all partitions as Parquet files to ``to``, a directory or URL; gives those that have
-        something new. See :mod:`brokerless.jobs.export`; ``storage_options`` are those of ``to``, ``spark`` as for
+        something new. See :mod:`brokerless.jobs.export.job`; ``storage_options`` are those of ``to``, ``spark`` as for
         :meth:`verify`. What is damaged is left out and told; without ``on_damage``, the first error is raised as
         :class:`DamageError`.
         """
-        from brokerless.format.compression import DEFAULT_LIMIT
-        from brokerless.jobs.export import Export, export, plan
+        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+        from brokerless.jobs.export.job import Export, export, plan
 
         limit = max_batch_bytes or DEFAULT_LIMIT
         partitions, settings = self.directory.partitions, Export(by_date, isolation, codec, limit=limit)
@@ -471,8 +471,8 @@ class Log:
     def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Iterator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) on
         which it is done, or a master for which one is started."""
-        from brokerless.format.compression import DEFAULT_LIMIT
-        from brokerless.jobs.verify_logs import verify
+        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+        from brokerless.jobs.verify.job import verify
 
         limit = max_batch_bytes or DEFAULT_LIMIT
         for finding in verify(self.directory.partitions, limit, self.storage_options, spark=spark, processes=1):

@@ -9,20 +9,20 @@ Records -> batches: :class:`Builder` one by one; :func:`columns_of`, :func:`cut`
 from __future__ import annotations
 
 from brokerless.errors import RefusedError, UnwritableError
-from brokerless.format.append import append
-from brokerless.format.appending import AppendConfig, Appended, Refusal
-from brokerless.format.builder import Builder, Facts
+from brokerless.format.append.leader import append
+from brokerless.format.append.types import AppendConfig, Appended, Refusal
 from brokerless.format.control import transaction_marker
 from brokerless.format.convert import down_convert
-from brokerless.format.encode import Encoder, Ratio, cut, headers_of
-from brokerless.jobs.load import load
-from brokerless.log.bulk import PartitionOutput
+from brokerless.format.write.builder import Builder, Facts
+from brokerless.format.write.encoder import Encoder, Ratio, cut, headers_of
+from brokerless.jobs.load.loader import load
+from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
-from brokerless.log.leader import append_as_leader
-from brokerless.log.opening import open_log
-from brokerless.log.producer_checks import Duplicate
-from brokerless.log.writer import LogWriter
-from brokerless.tables import columns_of
+from brokerless.log.producer.checks import Duplicate
+from brokerless.log.write.leader_append import append_as_leader
+from brokerless.log.write.loader import open_log
+from brokerless.log.write.log_writer import LogWriter
+from brokerless.tables.record_batches import columns_of
 
 __all__ = [
     "AppendConfig",

@@ -100,7 +100,7 @@ from brokerless.cli import main
 
 class Interrupt:
     def find_spec(self, name, *_):
-        if name == "brokerless.format.decode":
+        if name == "brokerless.format.read.decoder":
             signal.raise_signal(signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupt())

@@ -18,9 +18,9 @@ from tests.cli.conftest import Run
 from tests.golden import broker_data
 
 from brokerless.errors import UnwritableError
-from brokerless.jobs import convert
+from brokerless.jobs.convert import job as convert_job
 from brokerless.jobs.manifest import Manifest
-from brokerless.log.commit import Unfinished, commit
+from brokerless.log.commit.commit import Unfinished, commit
 
 NAMES = ("codec-gzip-0", "edges-0", "segments-0", "txn-0")
 
@@ -62,7 +62,7 @@ def stop_after(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
         left[0] -= 1
         commit(directory, unfinished)
 
-    monkeypatch.setattr(convert, "commit", fail)
+    monkeypatch.setattr(convert_job, "commit", fail)
 
 
 def test_sha256sum_finds_all_files_as_they_are_noted(run: Run, arguments: Sequence[str | Path], tmp_path: Path) -> None:

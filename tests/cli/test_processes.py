@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data
 
-from brokerless.jobs import job
+from brokerless.jobs.run import job
 
 
 def files(directory: Path) -> dict[str, bytes]:

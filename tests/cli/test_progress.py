@@ -15,7 +15,7 @@ from tests.cli.terminal import on_terminal
 from tests.golden import broker_data, case
 from tests.require import require
 
-from brokerless.jobs.on_spark import what_is_missing
+from brokerless.jobs.run.on_spark import what_is_missing
 
 BAR = re.compile(r"[━╸╺]")
 FACTS = re.compile(r"\d[\d.]* \w+ of \d[\d.]* \w+  \d[\d.]* \w+/s  (\d+:\d\d left|\d+:\d\d)")

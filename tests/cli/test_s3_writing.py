@@ -141,7 +141,7 @@ def test_a_kill_leaves_all_or_nothing_and_the_next_run_makes_it_good(
     change: str, number: int, is_decided: bool, run: Run, s3: S3, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
-    """Every single call is in tests/log/test_destination.py."""
+    """Every single call is in tests/log/storage/test_destination.py."""
     target = s3.url(f"killed/{change}{number}")
     command = ["load", rows(tmp_path / "rows.jsonl", 40), "-t", "both", "--partitions", "2", "--timestamp", 1]
     run(*command, "--to", tmp_path / "out")

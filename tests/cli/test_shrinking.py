@@ -17,7 +17,7 @@ from tests.golden import case
 
 import brokerless
 from brokerless.errors import DamageError, Finding
-from brokerless.log import files
+from brokerless.log.storage import files
 
 CHILD = """
 import json, sys

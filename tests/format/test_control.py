@@ -29,7 +29,7 @@ from brokerless.format.control import (
     kraft_controls,
     transaction_marker,
 )
-from brokerless.format.encode import Encoder
+from brokerless.format.write.encoder import Encoder
 
 STRUCTURES = {
     LEADER_CHANGE: messages.LEADER_CHANGE,

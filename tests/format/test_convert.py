@@ -12,19 +12,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.format.test_decode import rows
+from tests.format.read.test_decoder import rows
 from tests.golden import Case, broker_data, broker_expected, cases, json_lines, of_type
 from tests.kafka.jars import NEWEST, OLD_FORMATS
 from tests.kafka.oracle import read_logs
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.batches import checksums_match, read_headers, walk
 from brokerless.format.convert import LOST, Converted, Converter, DownConverted, Target, Totals, down_convert
-from brokerless.format.decode import Decoder
-from brokerless.format.encode import Encoder, headers_of
+from brokerless.format.read.batches import checksums_match, read_headers, walk
+from brokerless.format.read.decoder import Decoder
+from brokerless.format.write.encoder import Encoder, headers_of
 from brokerless.schemas import RECORDS
-from brokerless.tables import columns_of
+from brokerless.tables.record_batches import columns_of
 
 
 def buffer_of(data: bytes) -> np.ndarray:

@@ -14,9 +14,9 @@ import numpy as np
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.util import calc_crc32c
 
-from brokerless.format.batches import read_headers, walk
 from brokerless.format.columns import Columns
-from brokerless.format.decode import Damage, Decoder
+from brokerless.format.read.batches import read_headers, walk
+from brokerless.format.read.decoder import Damage, Decoder
 
 INT32, INT64 = 1 << 32, 1 << 64
 

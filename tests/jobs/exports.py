@@ -9,7 +9,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from brokerless.errors import Finding
-from brokerless.jobs.export import Export, ExportedPartition, export, plan
+from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
 
 

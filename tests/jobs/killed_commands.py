@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from tests.log.killed_commit import die_before
 
 from brokerless.cli import main
+from brokerless.jobs.salvage.tables import RUN
 from brokerless.log import names
 
 JOURNAL = names.COMMIT_JOURNAL
@@ -113,7 +114,9 @@ def try_all(name: str, arguments: list[Any], root: Path, seen: Counter[str]) -> 
         if is_all_or_nothing and JOURNAL not in left and left & partitions not in (set(), partitions):
             print(f"{name}, killed at {number}: there is {sorted(left & partitions)}")
         again, text = run(arguments, to)
-        if again == 2 and "exists already" in text and (left & partitions == partitions or JOURNAL in left):
+        is_there = "exists already" in text and (left & partitions == partitions or JOURNAL in left)
+        are_tables_there = not is_all_or_nothing and "is in it already" in text and RUN not in left
+        if again == 2 and (is_there or are_tables_there):
             seen[f"{name}-done"] += 1
         elif again == 2 and "nothing is left to do" in text and JOURNAL in left:
             seen[f"{name}-completed"] += 1

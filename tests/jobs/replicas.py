@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.log.whole_batches import batch
 
-from brokerless.log.bulk import PartitionOutput
+from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
+from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
-from brokerless.log.epochs import Epochs, assign, truncate_from_end
 
 TOPIC_ID = "P4KqAlm-RcmdL3bLO8vOmg"
 

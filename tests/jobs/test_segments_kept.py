@@ -13,14 +13,12 @@ from tests.cli.conftest import (
     run,  # noqa: F401
 )
 from tests.golden import broker_data
-from tests.require import require
 
 from brokerless.format.convert import Target
-from brokerless.jobs.convert import Conversion, convert
-from brokerless.jobs.convert import plan as plan_convert
-from brokerless.jobs.on_spark import what_is_missing
-from brokerless.jobs.salvage import Salvage, salvage
-from brokerless.jobs.salvage import plan as plan_salvage
+from brokerless.jobs.convert.job import Conversion, convert
+from brokerless.jobs.convert.job import plan as plan_convert
+from brokerless.jobs.salvage.job import Salvage, salvage
+from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
@@ -37,13 +35,13 @@ def partitions(directory: Path) -> dict[str, list[int]]:
     return {path.name: base_offsets(path) for path in directory.iterdir() if list(path.glob("*.log"))}
 
 
-def salvaged(source: Path, to: Path, how: Salvage | None = None, spark: str = "none") -> list[Any]:
-    return list(salvage(plan_salvage([resolve(str(source))], to, how or Salvage()), lambda _: None, spark=spark))
+def salvaged(source: Path, to: Path, how: Salvage | None = None) -> list[Any]:
+    return list(salvage(plan_salvage([resolve(str(source))], to, how or Salvage()), lambda _: None))
 
 
-def converted(source: Path, to: Path, how: Conversion, spark: str = "none") -> list[Any]:
+def converted(source: Path, to: Path, how: Conversion) -> list[Any]:
     found = resolve(str(source)).partitions
-    return list(convert(plan_convert(found, [str(source)], to, how), lambda _: None, spark=spark))
+    return list(convert(plan_convert(found, [str(source)], to, how), lambda _: None))
 
 
 def test_the_source_has_what_is_to_be_kept() -> None:
@@ -75,15 +73,6 @@ def test_convert_keeps_where_segments_begin(target: Target, tmp_path: Path) -> N
     assert {each.task.name: base_offsets(tmp_path / each.task.name) for each in written} == {
         each.task.name: expected[each.task.name] for each in written
     }
-
-
-def test_so_it_is_on_spark(tmp_path: Path) -> None:
-    missing = what_is_missing()
-    require(missing is None, missing or "")
-    salvaged(CLEAN / MANY, tmp_path / "salvaged", spark="local[1]")
-    converted(CLEAN / MANY, tmp_path / "converted", Conversion(Target(codec="zstd")), spark="local[1]")
-    for name in ("salvaged", "converted"):
-        assert base_offsets(tmp_path / name / MANY) == base_offsets(CLEAN / MANY)
 
 
 def test_empty_segments_stay_where_they_are(tmp_path: Path) -> None:

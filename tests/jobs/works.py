@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.errors import UsageError
-from brokerless.jobs import job
-from brokerless.jobs.job import run
+from brokerless.jobs.run import job
+from brokerless.jobs.run.job import run
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from brokerless.log.checkpoint_writers import meta_properties, random_id
+from brokerless.log.checkpoint.writers import meta_properties, random_id
 from tests.kafka.broker import READY_WITHIN, KafkaBroker, free_ports
 from tests.kafka.jars import check, command, run
 

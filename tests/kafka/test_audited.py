@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from brokerless.errors import Finding
-from brokerless.jobs.audit import audit_directory, audit_partition
-from brokerless.jobs.audits.notes import load_notes
+from brokerless.jobs.audit.job import audit_directory, audit_partition
+from brokerless.jobs.directory_state import load_notes
 from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker
 

@@ -18,11 +18,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 import brokerless
 from brokerless.cli import main
 from brokerless.internals.records import TRANSACTION_STATE
-from brokerless.jobs.audits.notes import load_notes
-from brokerless.jobs.restart import DirectoryRestart, Restart, plan_directories, plan_restart
+from brokerless.jobs.directory_state import load_notes
+from brokerless.jobs.restart.job import DirectoryRestart, Restart, plan_directories, plan_restart
 from brokerless.log import names
 from brokerless.log.directory import resolve
-from brokerless.log.opening import open_log
+from brokerless.log.write.loader import open_log
 from tests.format.twin import write_batch, write_record
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records

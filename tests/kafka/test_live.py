@@ -19,8 +19,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 import brokerless
 from brokerless import Finding
-from brokerless.jobs.audit import audit_directory, audit_partition
-from brokerless.jobs.audits.notes import load_notes
+from brokerless.jobs.audit.job import audit_directory, audit_partition
+from brokerless.jobs.directory_state import load_notes
 from brokerless.log.directory import resolve
 from brokerless.schemas import BATCHES, RECORDS, TIMESTAMP_TYPES
 from tests.golden import of_type

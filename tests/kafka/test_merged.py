@@ -18,7 +18,7 @@ import pytest
 
 import brokerless
 from brokerless.errors import Finding
-from brokerless.jobs.merge import Merge, Result, merge, plan
+from brokerless.jobs.merge.job import Merge, Result, merge, plan
 from brokerless.log.directory import resolve
 from tests.kafka.cluster import Cluster
 from tests.kafka.diverged import LAST, REPLICAS, TOPIC, diverge

@@ -21,9 +21,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 import brokerless
-from brokerless.jobs.audits.notes import load_notes
-from brokerless.jobs.restart import Lost, Restart, plan_restart
-from brokerless.jobs.salvage import Result, Salvage, plan, salvage
+from brokerless.jobs.directory_state import load_notes
+from brokerless.jobs.restart.job import Lost, Restart, plan_restart
+from brokerless.jobs.salvage.job import Result, Salvage, plan, salvage
 from brokerless.log import names
 from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker

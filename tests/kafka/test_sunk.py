@@ -13,13 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import brokerless
-from brokerless.batcher import BatchSettings
-from brokerless.jobs import inputs
-from brokerless.jobs.inputs import Inputs
-from brokerless.jobs.load_files import load_files
-from brokerless.jobs.places import Placement
+from brokerless.interchange import input_files
+from brokerless.interchange.input_files import Inputs
+from brokerless.jobs.load.job import load_files
+from brokerless.jobs.load.routing import Placement
 from brokerless.log.config import LogConfig
-from brokerless.spark import arrange
+from brokerless.spark import row_order
+from brokerless.tables.batcher import BatchSettings
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracle import run_dump
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
@@ -41,7 +41,7 @@ def write(session: SparkSession, directory: Path, first: int, topic: str = "sunk
         "array(struct('number' as key, cast(cast(id as string) as binary) as value)) as headers",
     )
     options = {"topic": topic, "compression.type": "lz4", "segment.bytes": 20_000}
-    arrange(df, PARTITIONS).write.format("brokerless").mode("append").options(**options).save(str(directory))
+    row_order(df, PARTITIONS).write.format("brokerless").mode("append").options(**options).save(str(directory))
 
 
 def check(broker: KafkaBroker, numbers: list[int]) -> list[int]:
@@ -80,7 +80,7 @@ def load_parts(session: SparkSession, broker: KafkaBroker, monkeypatch: pytest.M
     files = {each: broker.directory / f"records.{each}" for each in FORMATS}
     pq.write_table(pa.Table.from_pylist([{"topic": "parquet", **row} for row in rows]), files["parquet"], 300)
     files["jsonl"].write_text("".join(json.dumps({"topic": "jsonl", **row}) + "\n" for row in rows))
-    monkeypatch.setattr(inputs, "_PART", 10_000)
+    monkeypatch.setattr(input_files, "_PART", 10_000)
     for path in files.values():
         assert len(Inputs([str(path)]).split(100)) > 3
         shutil.rmtree(broker.log_dir / f"{path.suffix[1:]}-0")

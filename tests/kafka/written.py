@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.builder import Builder, Facts
 from brokerless.format.control import transaction_marker
-from brokerless.format.encode import Encoder
+from brokerless.format.write.builder import Builder, Facts
+from brokerless.format.write.encoder import Encoder
 from tests.kafka.producers import CODECS, Consumed
 
 START = 1_700_000_000_000

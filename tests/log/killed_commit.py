@@ -20,12 +20,12 @@ from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.log import names
-from brokerless.log.bulk import PartitionOutput
-from brokerless.log.commit import Unfinished, commit_held, settle
+from brokerless.log.commit.commit import Unfinished, commit_held, settle
+from brokerless.log.commit.journal import committing, last_batch
+from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
-from brokerless.log.journal import committing, last_batch
-from brokerless.log.lock import lock_directory
-from brokerless.log.opening import open_log
+from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.write.loader import open_log
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 QUERY = ("a-query", 7)

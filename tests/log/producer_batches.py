@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.batches import Batches, read_headers, walk
+from brokerless.format.read.batches import Batches, read_headers, walk
 
 COMMIT, ABORT = 1, 0
 

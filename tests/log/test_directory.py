@@ -10,7 +10,7 @@ import pytest
 from tests.golden import BROKERS, broker_data, case, cases
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.log.bulk import unfinished_name
+from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.directory import check_names, resolve
 
 DELETE = "txn-1.0a1b2c3d4e5f60718293a4b5c6d7e8f9-delete"

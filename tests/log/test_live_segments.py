@@ -15,9 +15,10 @@ from tests.log.cleaner import EVERY, SIZE, clean, delete, left, write_log, write
 
 import brokerless
 from brokerless.errors import Finding
-from brokerless.jobs.audit import audit_partition
-from brokerless.log import directory, live_segments, storage
+from brokerless.jobs.audit.job import audit_partition
+from brokerless.log import directory, live_segments
 from brokerless.log.directory import resolve
+from brokerless.log.storage import paths
 
 Change = Callable[[Path], None]
 CHANGES: dict[str, list[Change]] = {
@@ -94,11 +95,11 @@ def force(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int, list[Change]]
     def set_up(path: Path, at: int, changes: list[Change]) -> None:
         waiting, opened = list(changes), set[str]()
 
-        def open_file(name: str, *more: Any) -> storage.File:
+        def open_file(name: str, *more: Any) -> paths.File:
             opened.add(name)
             if waiting and len(opened) > at + len(changes) - len(waiting) and name.startswith(str(path)):
                 waiting.pop(0)(path)
-            return storage.open_file(name, *more)
+            return paths.open_file(name, *more)
 
         monkeypatch.setattr(live_segments, "open_file", open_file)
 

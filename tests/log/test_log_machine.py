@@ -15,9 +15,9 @@ from tests.log.whole_batches import batch, batches
 import brokerless
 from brokerless.errors import Finding
 from brokerless.log.config import LogConfig
-from brokerless.log.holes import MISSING
-from brokerless.log.opening import open_log
-from brokerless.log.writer import LogWriter
+from brokerless.log.offset_gaps import MISSING
+from brokerless.log.write.loader import open_log
+from brokerless.log.write.log_writer import LogWriter
 
 FRACTIONS = st.floats(0, 1)
 DAMAGES = st.sampled_from(["nothing", "cut", "flipped", "garbage", "zeros"])

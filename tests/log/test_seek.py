@@ -16,7 +16,7 @@ from brokerless.log.directory import SegmentPaths
 from brokerless.log.partition import ignore
 from brokerless.log.seek import is_batch_up_to, last_indexed, last_offset, position_of_offset, split
 from brokerless.log.segment import scan
-from brokerless.log.storage import open_file
+from brokerless.log.storage.paths import open_file
 
 SPECIALS = ["specials/segment-v0", "specials/segment-v1", "specials/segment-v2"]
 KINDS = (

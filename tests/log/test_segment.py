@@ -14,10 +14,11 @@ from tests.format import twin
 from tests.golden import all_cases, case, cases, of_type
 
 from brokerless.errors import Finding
-from brokerless.format.batches import checksums_match
-from brokerless.log import headers, segment
+from brokerless.format.read.batches import checksums_match
+from brokerless.log import segment
 from brokerless.log.segment import Chunk, scan, scan_headers
-from brokerless.log.storage import open_file
+from brokerless.log.storage import header_reader
+from brokerless.log.storage.paths import open_file
 
 LIMIT = 100_000
 SMALL = [
@@ -84,8 +85,8 @@ def test_any_window_gives_the_same(window: int, memory: str, monkeypatch: pytest
 
 def test_headers_alone_are_found_and_end_as_whole_batches(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segment, "HEADERS_FROM", 0)  # so that no file is too small for being read by its headers
-    monkeypatch.setattr(headers, "_TRIAL", 200)
-    monkeypatch.setattr(headers, "_LEAST_WINDOW", 1)
+    monkeypatch.setattr(header_reader, "_TRIAL", 200)
+    monkeypatch.setattr(header_reader, "_LEAST_WINDOW", 1)
     for log in SMALL:
         for path in (str(log), upload(log, memory)):
             assert scanned(path, step=700, by=scan_headers) == scanned(str(log)), log
@@ -198,7 +199,7 @@ def test_a_file_that_is_cut_and_written_again_between_two_windows_has_shrunk(
     path = tmp_path / f"{0:020}.log"
     small = twin.write_batch(twin.write_record(b"k", b"v"))
     path.write_bytes(30_000 * small)
-    for module in (segment, headers):
+    for module in (segment, header_reader):
         walk = module.walk
 
         def cut_before(*arguments: Any, walk: Any = walk, **keywords: Any) -> Any:
@@ -210,7 +211,7 @@ def test_a_file_that_is_cut_and_written_again_between_two_windows_has_shrunk(
     with open_file(str(path)) as file:
         chunks = by(file, found.append, step=1 << 17)
         next(chunks)
-        monkeypatch.setattr(headers.time, "perf_counter", lambda: 1.0)
+        monkeypatch.setattr(header_reader.time, "perf_counter", lambda: 1.0)
         os.truncate(path, 1000 * len(small))
         assert sum(len(chunk.batches) for chunk in chunks) < 30_000
     assert [each.kind for each in found] == ["file-shrunk"]

@@ -12,7 +12,7 @@ from tests.golden import broker_data, broker_expected, json_lines, of_type
 
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.seek import end_position, first_position
-from brokerless.log.storage import open_file
+from brokerless.log.storage.paths import open_file
 from brokerless.log.tail import Tail, look, look_committed
 
 DATA = broker_data("clean")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.checksum import crc32c_ranges
+from brokerless.format.crc.kernels import crc32c_ranges
 
 
 def zigzag(value: int) -> bytes:

@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 
 import brokerless
 from brokerless.format.convert import Target
-from brokerless.jobs import convert
-from brokerless.jobs.job import Done
+from brokerless.jobs.convert import job as convert_job
+from brokerless.jobs.run.job import Done
 
-_as_it_is = convert.run_task
+_as_it_is = convert_job.run_task
 
 
-def wait_in_the_middle(task: convert.Task, done: Done) -> convert.Value:
+def wait_in_the_middle(task: convert_job.Task, done: Done) -> convert_job.Value:
     """Converts a partition, but waits when a part of it was read, until a file is there."""
     directory = task.directory.local.parent
 
@@ -39,9 +39,9 @@ def main(master: str, source: str, to: str) -> None:
     read = sorted(list(row) for row in rows)
     partitions = [each.paths for each in brokerless.open(source).partitions]
     findings = [str(each) for each in brokerless.open(source).verify(spark=session)]
-    convert.run_task = wait_in_the_middle
-    tasks = convert.plan(partitions, [source], to, convert.Conversion(Target(codec="zstd")))
-    converted = [each.as_dict() for each in convert.convert(tasks, print, spark=session)]
+    convert_job.run_task = wait_in_the_middle
+    tasks = convert_job.plan(partitions, [source], to, convert_job.Conversion(Target(codec="zstd")))
+    converted = [each.as_dict() for each in convert_job.convert(tasks, print, spark=session)]
     print(json.dumps({"read": read, "findings": findings, "converted": converted}))
     session.stop()
 

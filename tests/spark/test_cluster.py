@@ -17,7 +17,7 @@ from tests.spark.cluster import ROOT, Cluster
 
 import brokerless
 from brokerless.format.convert import Target
-from brokerless.jobs.convert import Conversion, convert, plan
+from brokerless.jobs.convert.job import Conversion, convert, plan
 
 pytestmark = pytest.mark.timeout(900)
 NAMES = ("busy-0", "busy-1", "busy-small-0", "busy-txn-0", "busy-gzip-0")

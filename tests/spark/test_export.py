@@ -11,8 +11,8 @@ from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 from tests.golden import broker_data
 
-from brokerless.jobs.export import Export, ExportedPartition, export, plan
-from brokerless.jobs.exports import plan as planning
+from brokerless.jobs.export import plan as planning
+from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
 
 PATHS = [str(broker_data("clean") / name) for name in ("segments-0", "txn-1", "codec-lz4-2", "append-time-0")]

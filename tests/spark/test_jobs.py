@@ -29,12 +29,12 @@ from tests.jobs.works import (
 
 import brokerless
 from brokerless.errors import JobError, UsageError
-from brokerless.jobs.job import in_order, run
-from brokerless.jobs.merge import Merge, merge
-from brokerless.jobs.merge import plan as plan_merge
-from brokerless.jobs.on_spark import with_tries
-from brokerless.jobs.salvage import Salvage, salvage
-from brokerless.jobs.salvage import plan as plan_salvage
+from brokerless.jobs.merge.job import Merge, merge
+from brokerless.jobs.merge.job import plan as plan_merge
+from brokerless.jobs.run.job import in_order, run
+from brokerless.jobs.run.on_spark import with_tries
+from brokerless.jobs.salvage.job import Salvage, salvage
+from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log import names
 from brokerless.log.directory import resolve
 from brokerless.views.merge import row as merge_row
@@ -136,6 +136,16 @@ def test_python_verifies_and_converts_on_a_session(spark: SparkSession, tmp_path
     assert there.totals == here.totals
     for path in (tmp_path / "here" / "edges-0").iterdir():
         assert path.read_bytes() == (tmp_path / "there" / "edges-0" / path.name).read_bytes()
+
+
+def test_segments_begin_where_they_did_also_on_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    source = broker_data("clean") / "segments-0"
+    here = [path.name for path in sorted(source.glob("*.log"))]
+    plan = plan_salvage([resolve(str(source))], tmp_path / "salvaged", Salvage())
+    list(salvage(plan, print, spark=spark))
+    list(brokerless.open(source).convert(tmp_path / "converted", codec="zstd", spark=spark))
+    for to in ("salvaged", "converted"):
+        assert [path.name for path in sorted((tmp_path / to / source.name).glob("*.log"))] == here
 
 
 def test_partitions_are_salvaged_and_merged_on_a_session(spark: SparkSession, tmp_path: Path) -> None:

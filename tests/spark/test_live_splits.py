@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.log.cleaner import EVERY, clean, delete, left, write_log, write_segment
-from tests.spark.test_follow import Query
+from tests.spark.test_log_tracker import Query
 
 from brokerless.errors import UnreadableError
-from brokerless.log import live_segments, storage
+from brokerless.log import live_segments
+from brokerless.log.storage import paths
 from brokerless.spark.source import BrokerlessSource
 
 OFFSET = StructType([StructField("offset", LongType())])
@@ -105,12 +106,12 @@ def test_a_stream_reads_on_where_files_are_replaced_while_it_looks_plans_and_rea
     query = Query(path.parent, {"t": {"0": 5}}, **options)
     opened = 0
 
-    def open_file(*arguments: Any) -> storage.File:
+    def open_file(*arguments: Any) -> paths.File:
         nonlocal opened
         opened += 1
         if opened == at + 1:
             change(path)
-        return storage.open_file(*arguments)
+        return paths.open_file(*arguments)
 
     monkeypatch.setattr(live_segments, "open_file", open_file)
     query.trigger()

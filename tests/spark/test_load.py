@@ -14,15 +14,15 @@ from pyspark.sql import SparkSession
 from tests.golden import broker_data
 
 import brokerless
-from brokerless.batcher import BatchSettings
 from brokerless.cli import main
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.jobs import inputs
-from brokerless.jobs.inputs import Inputs
-from brokerless.jobs.load import Loaded
-from brokerless.jobs.load_files import load_files
-from brokerless.jobs.places import Placement
+from brokerless.interchange import input_files
+from brokerless.interchange.input_files import Inputs
+from brokerless.jobs.load.job import load_files
+from brokerless.jobs.load.loader import Loaded
+from brokerless.jobs.load.routing import Placement
 from brokerless.log.names import COMMIT_LOCK
+from brokerless.tables.batcher import BatchSettings
 
 TOPICS = ["segments", "edges", "codec-lz4"]
 COLUMNS = ["topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers"]
@@ -123,7 +123,7 @@ def test_files_are_loaded_on_spark_as_in_one_process(
     files = record_files(tmp_path / "in", **columns)
     settings = BatchSettings(codec, message_format=magic)
     done: list[int] = []
-    monkeypatch.setattr(inputs, "_PART", 40_000)
+    monkeypatch.setattr(input_files, "_PART", 40_000)
     parts = Inputs(files).split(1000)
     assert len(parts) > 2 * len(files)
     assert sum(size for _, size in parts) == sum(Path(each).stat().st_size for each in files)
@@ -184,7 +184,7 @@ def test_what_is_refused_on_spark_is_refused_as_in_one_process(
 def test_what_is_refused_in_a_part_of_a_file_has_its_place_in_the_file(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inputs, "_PART", 1000)
+    monkeypatch.setattr(input_files, "_PART", 1000)
     times = [-9 if number == 777 else number for number in range(1000)]
     lines = _rows(tmp_path / "lines.jsonl", [{"value": "a", "timestamp": time} for time in times])
     words = _rows(tmp_path / "words.jsonl", [{"value": "a"}] * 500)

@@ -18,7 +18,7 @@ from tests.golden import broker_data, broker_expected, case, json_lines, of_type
 from tests.log.whole_batches import batch as made
 
 from brokerless.errors import BrokerlessError, DamageError, UnreadableError, UsageError
-from brokerless.jobs.spark_worker import keep_what_is_loaded
+from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.spark.columns import choose_columns, default_schema
 from brokerless.spark.options import parse_options
 from brokerless.spark.plan import tasks_of

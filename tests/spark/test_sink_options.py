@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from brokerless.batcher import BatchSettings
 from brokerless.errors import UsageError
-from brokerless.jobs.places import Placement
+from brokerless.jobs.load.routing import Placement
 from brokerless.log.config import LogConfig
-from brokerless.log.destination import Destination
+from brokerless.log.storage.destination import Destination
 from brokerless.spark.sink_options import SinkOptions, parse_sink_options
+from brokerless.tables.batcher import BatchSettings
 
 
 def test_names_are_kafkas_in_any_case() -> None:

@@ -21,16 +21,16 @@ from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
 from tests.spark import stream_job
 from tests.spark.limits import at_most, needs_limits
-from tests.spark.test_follow import Query
+from tests.spark.test_log_tracker import Query
 
 from brokerless.errors import UnreadableError
-from brokerless.jobs.load import load
-from brokerless.jobs.places import Placement
-from brokerless.log import commit as committing
-from brokerless.log.assemble import commit_pieces
-from brokerless.log.destination import Destination
-from brokerless.log.journal import Journal, write_journal
+from brokerless.jobs.load.loader import load
+from brokerless.jobs.load.routing import Placement
+from brokerless.log.commit import commit as committing
+from brokerless.log.commit.job_commit import commit_pieces
+from brokerless.log.commit.journal import Journal, write_journal
 from brokerless.log.names import COMMIT_JOURNAL
+from brokerless.log.storage.destination import Destination
 from brokerless.spark.sink import write_rows
 from brokerless.spark.sink_options import parse_sink_options
 

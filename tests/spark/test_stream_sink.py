@@ -12,8 +12,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 import brokerless
 from brokerless.log import names
-from brokerless.log.bulk import PartitionOutput
-from brokerless.log.journal import last_batch
+from brokerless.log.commit.journal import last_batch
+from brokerless.log.commit.partition_writer import PartitionOutput
 
 
 def start(spark: SparkSession, root: Path, mode: str = "append", **options: Any) -> StreamingQuery:

@@ -4,7 +4,8 @@ import json
 
 from tests.views.rows import batch_of, record
 
-from brokerless.views import jsonl, text
+from brokerless.interchange import jsonl_writer
+from brokerless.views import text
 from brokerless.views.redaction import as_json, as_text, redact
 
 ROWS = [
@@ -16,7 +17,9 @@ ROWS = [
 
 def redacted_lines(key: bytes, start: int = 0) -> list[dict[str, object]]:
     redacted = redact(batch_of(ROWS).slice(start), key, as_json)
-    return [json.loads(line) for line in b"".join(bytes(p) for p in jsonl.records(redacted, "verbatim")).splitlines()]
+    return [
+        json.loads(line) for line in b"".join(bytes(p) for p in jsonl_writer.records(redacted, "verbatim")).splitlines()
+    ]
 
 
 def test_contents_are_gone_and_lengths_nulls_and_names_stay() -> None:

@@ -125,7 +125,7 @@ def _run(arguments: list[str]) -> int:
         text = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)} (and --help)"
         complain(f"brokerless: there is no command {name!r}; {text}")
         return UNUSABLE
-    command = cast("Command", import_module(f"brokerless.cli.{name}"))
+    command = cast("Command", import_module(f"brokerless.cli.commands.{name}"))
     try:
         options = parse(name, command, arguments[1:])
     except SystemExit as exit:  # argparse

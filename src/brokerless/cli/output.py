@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from brokerless.cli.progress import above_bar, progress
 from brokerless.cli.selection import select
 from brokerless.errors import Finding, UnreadableError
-from brokerless.printable import readable, show_name
+from brokerless.text import readable, show_name
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -43,7 +43,7 @@ class Output:
 
     def objects(self, values: Iterable[Any]) -> None:
         """JSON Lines."""
-        from brokerless.views.jsonl import dumps
+        from brokerless.interchange.jsonl_writer import dumps
 
         for value in values:
             self.line(dumps(value))

@@ -113,7 +113,9 @@ def kraft_controls(
 def _control_batch(
     values: list[tuple[int, bytes]], offset: int, timestamp: int, leader_epoch: int
 ) -> tuple[Columns, NDArray[np.void]]:
-    from brokerless.format.encode import headers_of  # kernels, which reading what controls say needs not wait for
+    from brokerless.format.write.encoder import (
+        headers_of,  # kernels, which reading what controls say needs not wait for
+    )
 
     count = len(values)
     columns = allocate(count, 4 * count + sum(len(value) for _, value in values), 0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from brokerless.errors import UsageError
-from brokerless.printable import java_text
+from brokerless.text import java_text
 
 LARGEST = 1 << 20
 """Bytes of a value beyond which it is not looked into: a quorum's voters take some hundred."""

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.batches import Batches, read_headers, walk
-from brokerless.format.compression import DEFAULT_LIMIT
-from brokerless.format.decode import Damage, Decoded, Decoder, look_into_wrappers
-from brokerless.format.encode import Encoder, Ratio, cut
-from brokerless.format.parts import MOST_BYTES, concatenated, data_size
-from brokerless.format.regroup import Group, group_of, joined_groups
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.read.batches import Batches, read_headers, walk
+from brokerless.format.read.decoder import Damage, Decoded, Decoder, look_into_wrappers
+from brokerless.format.write.column_slices import MOST_BYTES, concatenated, data_size
+from brokerless.format.write.encoder import Encoder, Ratio, cut
+from brokerless.format.write.grouping import Group, group_of, joined_groups
 
 Int64s = NDArray[np.int64]
 

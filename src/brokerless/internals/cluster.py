@@ -17,7 +17,7 @@ from brokerless.format.control import decode_control
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.log import names
-from brokerless.log.storage import Entry as File
+from brokerless.log.storage.paths import Entry as File
 from brokerless.logs import OnDamage, Partition, open
 
 Row = dict[str, Any]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from brokerless.errors import UnreadableError
 from brokerless.internals.cluster import read_cluster
-from brokerless.log import names, storage
-from brokerless.log.storage import StorageOptions
+from brokerless.log import names
+from brokerless.log.storage import paths
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.logs import open
 
 
@@ -25,8 +26,8 @@ class KnownTopics:
 
 def known_topics(log_directory: str, storage_options: StorageOptions | None = None) -> KnownTopics | None:
     """What the metadata in a log directory knows; None if it is not there or cannot be read."""
-    path = storage.join(log_directory, names.partition_directory(names.CLUSTER_METADATA, 0))
-    if not storage.is_directory(path, storage_options):
+    path = paths.join(log_directory, names.partition_directory(names.CLUSTER_METADATA, 0))
+    if not paths.is_directory(path, storage_options):
         return None
     try:
         (partition,) = open(path, storage_options=storage_options).partitions

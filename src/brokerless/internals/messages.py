@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from brokerless.printable import java_text
+from brokerless.text import java_text
 
 MOST_ELEMENTS = 1 << 20
 """Elements of all arrays of one message together; a Python object is some hundred times the byte that claims it."""

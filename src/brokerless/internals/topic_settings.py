@@ -7,7 +7,7 @@ from functools import lru_cache
 from brokerless.errors import BrokerlessError
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.log import names
-from brokerless.log.storage import StorageOptions, exists, join, parent_directory
+from brokerless.log.storage.paths import StorageOptions, exists, join, parent_directory
 from brokerless.logs import open
 
 _TOPIC, _BROKER = 2, 4

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.log.atomic import sync_directory
-from brokerless.log.destination import Destination
-from brokerless.log.own_files import open_own
 from brokerless.log.segment import Chunk
-from brokerless.log.storage import Entry, File, StorageOptions, full_path, is_remote, local, open_file
-from brokerless.log.writer import unwritable
+from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.own_files import open_own
+from brokerless.log.storage.paths import Entry, File, StorageOptions, full_path, is_remote, local, open_file
+from brokerless.log.write.log_writer import unwritable
 from brokerless.strict_json import (
     MAX_INT64,
     WrongJsonError,

@@ -13,9 +13,9 @@ from typing import Literal
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.log_start import LogStarts
+from brokerless.log.checkpoint.log_start import LogStarts
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
-from brokerless.log.storage import (
+from brokerless.log.storage.paths import (
     Entry,
     StorageOptions,
     directory_name,
@@ -339,7 +339,7 @@ def _uncommitted(
                 return {}
         except UnreadableError:  # of a URL, it may be that only a part may be read
             return {}
-    from brokerless.log.journal import load_journal
+    from brokerless.log.commit.journal import load_journal
 
     try:
         return load_journal(path, storage_options).hidden

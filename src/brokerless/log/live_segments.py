@@ -21,7 +21,7 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore
-from brokerless.log.storage import Entry, File, StorageOptions, is_remote, open_file
+from brokerless.log.storage.paths import Entry, File, StorageOptions, is_remote, open_file
 
 TRIES, PAUSE_S = 20, 0.05
 """How often a partition is listed again, and how long after the last time, while its files change."""

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.batches import Batches
-from brokerless.format.compression import DEFAULT_LIMIT
-from brokerless.format.decode import Damage, Decoded, Decoder
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.read.batches import Batches
+from brokerless.format.read.decoder import Damage, Decoded, Decoder
 from brokerless.log.directory import PartitionPath
-from brokerless.log.holes import check_following, check_head
 from brokerless.log.live_segments import open_segments
-from brokerless.log.order import all_misplaced
+from brokerless.log.offset_checks import all_misplaced
+from brokerless.log.offset_gaps import check_following, check_head
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
-from brokerless.log.storage import File, StorageOptions
+from brokerless.log.storage.paths import File, StorageOptions
 from brokerless.log.transactions import Transactions, find_transactions
 
 

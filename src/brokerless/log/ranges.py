@@ -9,8 +9,8 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.batches import Batches
 from brokerless.format.columns import Columns
+from brokerless.format.read.batches import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 
 

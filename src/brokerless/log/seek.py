@@ -12,13 +12,13 @@ import numpy as np
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
-from brokerless.format.batches import Stop, checksums_match, read_headers, walk
+from brokerless.format.read.batches import Stop, checksums_match, read_headers, walk
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.indexes import load_offset_index, load_time_index
+from brokerless.log.index.readers import load_offset_index, load_time_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import WINDOW, Report, ignore, scan_headers
-from brokerless.log.storage import File, StorageOptions, open_file
+from brokerless.log.storage.paths import File, StorageOptions, open_file
 
 _LARGEST = 1 << 20
 """Bytes of a batch that is read for whether it is a true one."""
@@ -207,7 +207,7 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
 def _first_since(
     file: File, start: int, timestamp: int, first_offset: int, max_batch_bytes: int | None
 ) -> tuple[int, int] | None:
-    from brokerless.format.decode import DEFAULT_LIMIT, Decoder
+    from brokerless.format.read.decoder import DEFAULT_LIMIT, Decoder
 
     decoder = Decoder(keys=False, values=False, headers=False, limit=max_batch_bytes or DEFAULT_LIMIT)
     for chunk in scan_headers(file, ignore, start):

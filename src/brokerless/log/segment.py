@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
-from brokerless.log.headers import header_reader, without_cut_header
+from brokerless.format.read.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
 from brokerless.log.names import parse_segment_file
-from brokerless.log.storage import File, LocalFile
+from brokerless.log.storage.header_reader import header_reader, without_cut_header
+from brokerless.log.storage.paths import File, LocalFile
 
 if TYPE_CHECKING:  # it imports kernels, which headers do without
-    from brokerless.format.decode import Damage
+    from brokerless.format.read.decoder import Damage
 
 Report = Callable[[Finding], None]
 

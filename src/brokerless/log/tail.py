@@ -17,13 +17,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from brokerless.format import layouts
-from brokerless.format.batches import checksums_match
+from brokerless.format.read.batches import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import Range
 from brokerless.log.seek import first_position, last_indexed
 from brokerless.log.segment import Chunk, Report, ignore, scan_headers
-from brokerless.log.storage import File, StorageOptions
+from brokerless.log.storage.paths import File, StorageOptions
 from brokerless.log.transactions import Transactions, follow
 
 

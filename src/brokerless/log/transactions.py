@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.batches import Batches
 from brokerless.format.control import ABORT, COMMIT, controls
+from brokerless.format.read.batches import Batches
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore
 
 if TYPE_CHECKING:
-    from brokerless.format.decode import Decoder
+    from brokerless.format.read.decoder import Decoder
 
 State = Literal["committed", "aborted", "open"]
 
@@ -107,7 +107,7 @@ def find_transactions(chunks: Iterable[tuple[str, Chunk]], report: Report = igno
 
 def follow(transactions: Transactions, chunks: Iterable[tuple[str, Chunk]], report: Report = ignore) -> None:
     """The same for a log that grows: chunks that come after those that were followed before."""
-    from brokerless.format.decode import Decoder
+    from brokerless.format.read.decoder import Decoder
 
     decoder = Decoder(headers=False, rows=1 << 10, data=1 << 16)
     for path, chunk in chunks:

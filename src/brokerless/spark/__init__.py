@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from brokerless.spark.arrange import arrange
+from brokerless.spark.row_order import arrange
 
 __all__ = ["arrange"]

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
-from brokerless.format.compression import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.log.names import INCLUDE, is_internal
-from brokerless.log.storage import full_path
+from brokerless.log.storage.paths import full_path
 
 Table = Literal["records", "batches", "segments", "transactions"]
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]

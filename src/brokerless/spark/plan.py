@@ -17,12 +17,12 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.holes import check_head
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
+from brokerless.log.offset_gaps import check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.logs import Isolation, Partition
-from brokerless.spark.find import check_named, find_partitions, is_unknown, name_of
+from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.splits import Split, Task, cut, split_bytes, task_rounds
 

@@ -1,7 +1,8 @@
 """``df.write.format("brokerless")`` and ``df.writeStream.format("brokerless")``: rows become partitions.
 
 Each task writes its rows of each partition beside, syncs them and hands back a small value; the driver commits all of
-them at once, or none (``log/assemble.py``). What tasks left that failed or ran twice is known by its owner and removed.
+them at once, or none (``log/commit/job_commit.py``). What tasks left that failed or ran twice is known by its owner and
+removed.
 """
 
 from __future__ import annotations
@@ -19,22 +20,29 @@ from pyspark.sql.types import StructType
 
 from brokerless import arrow
 from brokerless.errors import BrokerlessError, RefusedError, UsageError
-from brokerless.jobs.load import Loader
-from brokerless.jobs.spark_worker import keep_what_is_loaded
+from brokerless.jobs.load.loader import Loader
+from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log import names
-from brokerless.log.assemble import commit_pieces, owner_of, partitions_of, prepare, remove_leftovers, remove_unused
-from brokerless.log.bulk import allow_many_files
-from brokerless.log.commit import Unfinished, check_continued
-from brokerless.log.storage import directory_name
-from brokerless.log.writer import unwritable
-from brokerless.rows import RowError, bounded, column_name, normalize
+from brokerless.log.commit.commit import Unfinished, check_continued
+from brokerless.log.commit.job_commit import (
+    commit_pieces,
+    owner_of,
+    partitions_of,
+    prepare,
+    remove_leftovers,
+    remove_unused,
+)
+from brokerless.log.commit.partition_writer import allow_many_files
+from brokerless.log.storage.paths import directory_name
+from brokerless.log.write.log_writer import unwritable
 from brokerless.spark.columns import arrow_schema
 from brokerless.spark.sink_options import SinkOptions
+from brokerless.tables.rows import RowError, bounded, column_name, normalize
 
 _QUERY = "sql.streaming.queryId"
 """The local property of a streaming query's tasks with its ID, which is the same after a restart from its checkpoint
 (``StreamExecution.QUERY_ID_KEY``, Spark 4.1)."""
-_HINT = "; brokerless.spark.arrange(df) puts each partition into one task, in order"
+_HINT = "; brokerless.spark.row_order(df) puts each partition into one task, in order"
 _WITHOUT = {
     "offset": "then offsets are counted from the end of the partition on",
     "timestamp": "then it is the time of writing",

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from brokerless.batcher import BatchSettings
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.compressor import LEVELS
-from brokerless.jobs.places import Placement
-from brokerless.log.bulk import output_directory
+from brokerless.format.codecs.deflate import LEVELS
+from brokerless.jobs.load.routing import Placement
+from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
-from brokerless.log.destination import Destination
-from brokerless.log.storage import StorageOptions, full_path
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.tables.batcher import BatchSettings
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _PLACES = ("topic", "partition", "partitions")

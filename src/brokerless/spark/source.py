@@ -106,8 +106,8 @@ class Reader(DataSourceReader):
         return plan(self.options, self.pushed)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from brokerless.jobs.spark_worker import keep_what_is_loaded
-        from brokerless.spark.read import read_split
+        from brokerless.jobs.run.spark_worker import keep_what_is_loaded
+        from brokerless.spark.reader import read_split
 
         for split in cast("Task", partition).splits:
             yield from read_split(split, self.options, self.columns)

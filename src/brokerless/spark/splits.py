@@ -12,13 +12,13 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.batches import Batches, read_headers
+from brokerless.format.read.batches import Batches, read_headers
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.indexes import load_offset_index
+from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.segment import Chunk, ignore, scan_headers
-from brokerless.log.storage import File, StorageOptions
+from brokerless.log.storage.paths import File, StorageOptions
 
 if TYPE_CHECKING:
     from brokerless.log.transactions import Transactions
@@ -218,6 +218,6 @@ def _first_offset(chunk: Chunk) -> int:
     batch = chunk.batches.take(slice(0, 1))
     if not batch.is_wrapper[0]:
         return int(batch.entry_offset[0])
-    from brokerless.format.decode import look_into_wrappers
+    from brokerless.format.read.decoder import look_into_wrappers
 
     return int(look_into_wrappers(chunk.buffer, batch).base_offset[0])

@@ -24,7 +24,7 @@ from brokerless.spark.options import Options, TopicPartition
 from brokerless.spark.positions import AsJson, from_json, to_json
 
 if TYPE_CHECKING:
-    from brokerless.spark.follow import Follower
+    from brokerless.spark.log_tracker import Follower
     from brokerless.spark.splits import Task
 
 
@@ -46,7 +46,7 @@ class Reader(DataSourceStreamReader):
 
     @cached_property
     def follower(self) -> Follower:
-        from brokerless.spark.follow import Follower
+        from brokerless.spark.log_tracker import Follower
 
         return Follower(self.options)
 
@@ -57,8 +57,8 @@ class Reader(DataSourceStreamReader):
         return self.follower.plan(from_json(start), from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from brokerless.jobs.spark_worker import keep_what_is_loaded
-        from brokerless.spark.read import read_split
+        from brokerless.jobs.run.spark_worker import keep_what_is_loaded
+        from brokerless.spark.reader import read_split
 
         for split in cast("Task", partition).splits:
             yield from read_split(split, self.options, self.columns)

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from brokerless.errors import Finding
-from brokerless.jobs.audit import PartitionAudit
-from brokerless.jobs.audits.advice import ADVICE
-from brokerless.printable import show_name
+from brokerless.jobs.audit.advice import ADVICE
+from brokerless.jobs.audit.job import PartitionAudit
+from brokerless.text import show_name
 from brokerless.views.findings import SEVERITIES, SHOWN
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from brokerless.errors import Finding, Severity
-from brokerless.printable import show_name
+from brokerless.text import show_name
 from brokerless.views.table import count_of
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.printable import show
+from brokerless.text import show
 from brokerless.views.table import NOTHING
 from brokerless.views.text import format_times
 

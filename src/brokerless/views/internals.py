@@ -6,8 +6,8 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from brokerless.printable import show
-from brokerless.views.jsonl import dumps
+from brokerless.interchange.jsonl_writer import dumps
+from brokerless.text import show
 from brokerless.views.table import NOTHING, table
 from brokerless.views.text import escape, format_times
 

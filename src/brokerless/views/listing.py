@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from brokerless.log.directory import deleted_segments
 from brokerless.logs import Done, OnDamage, OnUnreadable, Partition, ignore
-from brokerless.printable import show_name
+from brokerless.text import show_name
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from brokerless.jobs.merge import Result
+from brokerless.jobs.merge.job import Result
 from brokerless.views.salvage import loss_row
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 

@@ -7,9 +7,9 @@ from pathlib import PurePath
 from typing import Any
 
 from brokerless.errors import Finding
-from brokerless.jobs.restart import DirectoryRestart, Restart
-from brokerless.jobs.restarts.transactions import Completion
-from brokerless.printable import show_name
+from brokerless.jobs.restart.job import DirectoryRestart, Restart
+from brokerless.jobs.restart.transactions import Completion
+from brokerless.text import show_name
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 
 _COLUMNS = ("partition", "offsets after", "bytes cut", "segments deleted", "indexes rebuilt", "lost offsets", "records")

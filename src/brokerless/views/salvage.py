@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from brokerless.jobs.salvage import Result
-from brokerless.jobs.salvages.carve import TOPIC, Carved
-from brokerless.jobs.salvages.losses import NOT_THERE, Loss
-from brokerless.log.destination import Destination
+from brokerless.jobs.recovered.losses import NOT_THERE, Loss
+from brokerless.jobs.salvage.carve import TOPIC, Carved
+from brokerless.jobs.salvage.job import Result
+from brokerless.log.storage.destination import Destination
 from brokerless.views.table import NOTHING, count_of, format_bytes, format_number, table
 from brokerless.views.text import format_times
 

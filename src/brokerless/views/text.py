@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from brokerless import arrow
-from brokerless.printable import show
-from brokerless.views.jsonl import dumps
+from brokerless.interchange.jsonl_writer import dumps
+from brokerless.text import show
 
 NULL = "null"
 NONE = "-"

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.output import Output
+from brokerless.cli.parser import add_max_batch_bytes
+from brokerless.cli.progress import progress
+from brokerless.errors import UnreadableError
+from brokerless.text import show_name
+
+DESCRIPTION = """\
+Batch headers, in file order. Of formats v0 and v1, every message and wrapper message is a batch.
+
+All batches of the files are listed, also those before the log start offset.
+
+A batch whose checksum is wrong is listed, and counts as damage.
+
+The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
+"""
+EXAMPLES = """\
+  brokerless batches /var/lib/kafka/orders-0
+  brokerless batches --json /var/lib/kafka/orders-0 | jq 'select(.isTransactional) | .producerId'
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.interchange import jsonl_writer
+    from brokerless.views import headers
+
+    output = Output()
+    partitions = output.partitions(options)
+    with progress("reading", sum(each.paths.size for each in partitions)) as done:
+        for partition in partitions:
+            file = None
+            try:
+                for batch in partition.batches(
+                    max_batch_bytes=options.max_batch_bytes, on_damage=output.damage, done=done
+                ):
+                    if not options.json and batch["file"][0].as_py() != file:
+                        file = batch["file"][0].as_py()
+                        output.line(f"{show_name(file)}:")
+                        output.write([headers.NAMES])
+                    output.write(jsonl_writer.rows(batch) if options.json else headers.lines(batch))
+            except UnreadableError as error:
+                output.unreadable(error)
+    return output.end()

@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size_or_0
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import named_topics
+from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.views.table import count_of, format_bytes, format_number, segments_changed, table
+
+if TYPE_CHECKING:
+    from brokerless.jobs.convert.job import Conversion, Result
+    from brokerless.jobs.manifest import Manifest
+    from brokerless.log.directory import PartitionPath
+
+DESCRIPTION = """\
+Partitions in another message format or codec, or in batches of another size, as new partitions of a log directory that
+a broker can serve.
+
+Offsets, timestamps, keys and values never change, and topic IDs, leader epochs, log start and end offsets stay. What an
+older format cannot carry (headers, transactions, ...) is left out, counted and told. Without --batch-size, batches keep
+their boundaries and their headers; what is as asked for already is copied. Segments begin where they began, unless
+--segment-bytes is given or they would be larger than a segment can be; where that changes, it is said.
+
+Kafka's own topics (__consumer_offsets and the like) are copied as they are, unless they are named with --topic; KRaft's
+own log (__cluster_metadata) always is. Of a whole log directory, meta.properties comes along at the end, so that a
+broker starts on the result.
+
+Existing partitions are never changed. A partition with damage is not written: the damage is told, and the exit code
+is 1.
+
+With --manifest, what is read and written is noted in a file of JSON Lines, with sizes and SHA-256 hashes. A run with
+the same manifest leaves out partitions that are done, and whose files are as they were: the same command line goes on
+with a run that was stopped.
+"""
+EXAMPLES = """\
+  brokerless convert /var/lib/kafka --to converted --codec zstd --dry-run
+  brokerless convert /var/lib/kafka --to converted --codec zstd --level 12 --batch-size 128KiB
+  brokerless convert /backup/orders-0 --to old --format v1 --codec gzip --isolation read_committed
+  brokerless convert /backup --to converted --codec zstd --manifest converted.jsonl --spark spark://host:7077
+"""
+_FORMATS = ("v0", "v1", "v2")
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
+    add("--format", choices=_FORMATS, help="message format (that of each batch)")
+    add("--codec", choices=_CODECS, help="compression.type of the batches (that of each batch; zstd, which the older "
+        "formats do not have, becomes gzip)")  # fmt: skip
+    help_of_level = "compression level, as compression.gzip.level and so on (Kafka's default)"
+    add("--level", type=int, metavar="N", help=help_of_level)
+    help_of_size = "pack records into batches as a producer with this batch.size does (batches stay as they are)"
+    add("--batch-size", type=size_or_0, metavar="SIZE", help=help_of_size)
+    add_segment_bytes(parser, kept=True)
+    levels = ("read_uncommitted", "read_committed")
+    add("--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided "
+        "transactions")  # fmt: skip
+    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_manifest(parser)
+    add_spark(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.convert import Target
+    from brokerless.jobs.convert.job import Conversion, convert, plan
+
+    asked = (options.format, options.codec, options.batch_size, options.segment_bytes)
+    if all(each is None for each in asked):
+        raise UsageError("there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes")
+    magic = None if options.format is None else _FORMATS.index(options.format)
+    target = Target(magic, options.codec, options.level, options.batch_size)
+    config = None if options.segment_bytes is None else log_config(options)
+    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    conversion = Conversion(target, config, options.isolation, limit, options.dry_run)
+    output = Output()
+    partitions = [each.paths for each in output.partitions(options)]
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+    results: list[Result] = []
+    with _manifest(options, conversion) as manifest:
+        finished = [each for each in partitions if manifest is not None and _is_finished(each, manifest, options.to)]
+        left = [each for each in partitions if each not in finished]
+        tasks = plan(left, options.paths, options.to, conversion, named=named_topics(partitions, options))
+        if manifest is not None and finished:
+            output.say(f"{len(finished):,} of {len(partitions):,} partitions are done, as {manifest.path} says")
+            if options.json:
+                output.objects({**manifest.note(_directory(each)).result, "isFinished": True} for each in finished)
+        with progress("reading", sum(task.size for task in tasks)) as done:
+            spark = options.spark
+            for result in convert(tasks, output.damage, done, spark=spark, say=output.say, manifest=manifest):
+                results.append(result)
+                if result.has_other_segments:
+                    output.say(segments_changed(result.task.name, result.task.base_offsets, result.base_offsets))
+                if options.json:
+                    output.objects([result.as_dict()])
+    if not options.json and finished and not tasks:
+        output.line("nothing is left to do")
+    elif not options.json:
+        _show(output, results, options)
+    return output.end()
+
+
+def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextManager[Manifest | None]:
+    from brokerless.jobs.convert.job import Settings
+    from brokerless.jobs.manifest import Manifest
+    from brokerless.log.storage.paths import full_path
+
+    if options.manifest is None:
+        return nullcontext()
+    settings = Settings(full_path(options.to), replace(conversion, dry_run=False))
+    return Manifest.open(options.manifest, "convert", settings, dry_run=options.dry_run)
+
+
+def _is_finished(partition: PartitionPath, manifest: Manifest, to: str) -> bool:
+    from brokerless.jobs.convert.job import inputs_of
+    from brokerless.log.commit.partition_writer import output_directory
+
+    name = _directory(partition)
+    if manifest.is_done(name, inputs_of(partition)) or manifest.is_done(name, inputs_of(partition, is_copied=True)):
+        return True
+    at = output_directory(to)
+    if manifest.knows(name) and at.exists(name):
+        text = f"{partition.path} is not as {manifest.path} says any more, or what was made of it is not"
+        raise UsageError(f"{text}; remove {at.join(name)} to convert it again")
+    return False
+
+
+def _directory(partition: PartitionPath) -> str:
+    return names.partition_directory(partition.topic or "", partition.partition or 0)
+
+
+def _show(output: Output, results: list[Result], options: Namespace) -> None:
+    from brokerless.jobs.convert.job import LEFT_OUT
+
+    written = [each for each in results if not each.damages]
+    for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
+        output.line(line)
+    lost = [
+        [each.task.name, format_number(count), LEFT_OUT[name]]
+        for each in written
+        for name, count in each.totals.lost.items()
+    ]
+    if lost:
+        output.line("")
+        for line in table(("partition", "count", "not carried over"), lost, right=("count",)):
+            output.line(line)
+    if options.isolation != "read_committed" and any(each.totals.lost["transactions"] for each in written):
+        output.say("aborted records are kept like all others, if there are any; --isolation read_committed drops them")
+    for each in results:
+        if each.damages:
+            refused = next((damage for damage in each.damages if damage.kind == "batch-refused"), None)
+            path = each.task.source.path
+            damaged = f"was not written, as it is damaged: see brokerless verify {path}"
+            output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
+    what = f"written to {options.to}" if written else "nothing was written"
+    if options.dry_run:
+        what = "nothing was written, as in a dry run"
+    before = sum(each.totals.bytes_in for each in written)
+    after = sum(each.totals.bytes_out for each in written)
+    output.line("")
+    partitions = count_of(len(written), "partition")
+    output.line(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
+
+
+def _cells(each: Result) -> list[str]:
+    totals = each.totals
+    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
+    counts = (totals.batches_in, totals.batches_out, totals.records_in, totals.records_out)
+    sizes = (totals.bytes_in, totals.bytes_out)
+    return [each.task.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import named_topics
+from brokerless.log import names
+from brokerless.views.table import count_of, format_bytes, format_number, table
+
+if TYPE_CHECKING:
+    from brokerless.jobs.export.job import ExportedPartition
+
+DESCRIPTION = """\
+Records as Parquet files, which Spark, pandas, DuckDB and others read as one table: DIRECTORY/topic=NAME/*.parquet, with
+--by-date DIRECTORY/topic=NAME/date=2026-11-21/*.parquet (the record's timestamp, UTC).
+
+The columns are those of a record: key and value as bytes, headers, partition, offset, timestamp, timestampType; the
+topic (and the date) come from the path. Control records are left out, and so are Kafka's own topics
+(__consumer_offsets and the like), unless they are named with --topic. Each file notes the ID of its topic, which
+brokerless load keeps.
+
+What was exported before is noted in the topic's directory: another run exports only what is new, and nothing twice. A
+run that was interrupted is made good by the next one. A damaged batch is left out and told, and the exit code is 1; the
+next run does not come back to it once sound batches follow. brokerless load is the way back.
+"""
+EXAMPLES = """\
+  brokerless export /var/lib/kafka --to exported --topic orders
+  brokerless export /var/lib/kafka --to s3://bucket/exported --by-date --isolation read_committed
+  brokerless export /backup/orders-0 --to exported --codec snappy --file-bytes 1GiB --dry-run
+"""
+_CODECS = ("none", "snappy", "gzip", "lz4", "zstd")
+_LEVELS = ("read_uncommitted", "read_committed")
+_NAMES = ("partition", "offsets", "records", "files", "size")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    help_of_to = "the directory to write to, made if it is not there, or a URL such as s3://bucket/exported"
+    add("--to", required=True, metavar="DIRECTORY", help=help_of_to)
+    add("--by-date", action="store_true", help="a directory for each date of the records' timestamps (UTC) as well")
+    help_of_isolation = "read_committed: without aborted records, and only up to the first open transaction"
+    add("--isolation", choices=_LEVELS, default=_LEVELS[0], help=help_of_isolation)
+    add("--codec", choices=_CODECS, default="zstd", help="compression within the Parquet files (zstd)")
+    add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
+    help_of_removed = "files of earlier runs may be gone, as they were removed on purpose; without this, that is told"
+    add("--allow-removed", action="store_true", help=help_of_removed)
+    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_spark(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.jobs.export.job import Export, export, plan
+    from brokerless.jobs.export.plan import FILE_BYTES
+
+    asked = Export(
+        options.by_date,
+        options.isolation,
+        options.codec,
+        options.file_bytes or FILE_BYTES,
+        options.max_batch_bytes or DEFAULT_LIMIT,
+        options.dry_run,
+        options.allow_removed,
+    )
+    output = Output()
+    partitions = [each.paths for each in output.partitions(options)]
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+    named = named_topics(partitions, options)
+    internal = sorted({each.topic or "" for each in partitions if names.is_internal(each.topic)} - named)
+    if internal:
+        output.say(f"left out, as they are Kafka's own and not named with --topic: {', '.join(internal)}")
+        partitions = [each for each in partitions if each.topic not in internal]
+    planned = plan(partitions, options.paths, options.to, asked)
+    exported: list[ExportedPartition] = []
+    with progress("reading", sum(task.size for task in planned.tasks)) as done:
+        for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):
+            exported.append(each)
+            _tell_left_out(output, each)
+            if options.json:
+                output.objects([_as_dict(each, options.dry_run)])
+    if not options.json:
+        _show(output, exported, planned.unchanged, options)
+    return output.end()
+
+
+def _tell_left_out(output: Output, each: ExportedPartition) -> None:
+    name = names.partition_directory(each.topic, each.partition)
+    for first, last in each.left_out:
+        if last is None:
+            output.say(f"{name}: nothing from offset {first} on was exported; the next run tries again from there")
+        else:
+            offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+            output.say(f"{name}: {offsets} were left out, as they are damaged; later runs do not come back to them")
+    for first, after in each.filled:
+        output.say(f"{name}: offsets {first} to {after - 1} were missing in an earlier run, and are exported now")
+    if not each.left_out and each.next_offset < each.end_offset:
+        output.say(f"{name}: offsets {each.next_offset} to {each.end_offset - 1} wait for an open transaction to end")
+
+
+def _show(output: Output, exported: list[ExportedPartition], unchanged: int, options: Namespace) -> None:
+    if exported:
+        for line in table(_NAMES, list(map(_cells, exported)), right=_NAMES[2:]):
+            output.line(line)
+        output.line("")
+    records, files = sum(each.records for each in exported), sum(len(each.files) for each in exported)
+    if not files:
+        output.line(f"nothing new in {count_of(unchanged + len(exported), 'partition')}, so nothing was written")
+        return
+    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    also = f", nothing new in {count_of(unchanged, 'partition')}" if unchanged else ""
+    size_text = format_bytes(sum(each.size for each in exported))
+    counts = f"{count_of(records, 'record')} of {count_of(len(exported), 'partition')} in {count_of(files, 'file')}"
+    output.line(f"{counts}, {size_text}{also}: {what}")
+
+
+def _cells(each: ExportedPartition) -> list[str]:
+    offsets = f"{each.start_offset}..{each.next_offset - 1}" if each.next_offset > each.start_offset else "-"
+    name = names.partition_directory(each.topic, each.partition)
+    return [name, offsets, format_number(each.records), format_number(len(each.files)), format_bytes(each.size)]
+
+
+def _as_dict(each: ExportedPartition, dry_run: bool) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "source": each.source,
+        "startOffset": each.start_offset,
+        "nextOffset": each.next_offset,
+        "endOffset": each.end_offset,
+        "records": each.records,
+        "bytes": each.size,
+        "files": [] if dry_run else [f"topic={each.topic}/{file.name}" for file in each.files],
+        "leftOut": [list(offsets) for offsets in each.left_out],
+        "missing": [[first, after - 1] for first, after in each.missing],
+        "filled": [[first, after - 1] for first, after in each.filled],
+        "damages": len(each.findings),
+    }

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from brokerless.cli.output import Output
+from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size, size_or_0
+from brokerless.cli.progress import progress
+from brokerless.errors import UsageError
+from brokerless.views.table import count_of, format_bytes, format_number, table
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+    from brokerless.interchange.input_files import Inputs
+    from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition
+    from brokerless.log.commit.commit import Unfinished
+
+DESCRIPTION = """\
+Records from Parquet or JSON Lines become new partitions of a log directory, which a broker can serve.
+
+The columns (or members) are those of cat --json: value, and where there are any key, headers, topic, partition, offset,
+timestamp and timestampType. Offsets and timestamps that are given are kept, gaps as well; they have to rise within each
+partition. Without them, offsets are counted and the time is now. A record whose partition is not given goes where
+Kafka's producers would send its key. Where no column says the topic (or partition), the path does, as export and Spark
+write it: exported/topic=orders/date=2026-11-21/... What file, batchPosition and sequence say is not written, and
+control records are left out.
+
+Into a stopped broker's log directory, topics get the IDs that its cluster knows them by. Kafka's own topics are
+refused, unless --topic names one; KRaft's own log (__cluster_metadata) always is.
+
+All partitions take their names at the end: after an error there is none of them. Existing partitions are never changed,
+and a directory on which a broker runs is refused.
+"""
+EXAMPLES = """\
+  brokerless load orders.parquet --to restored --topic orders --partitions 12 --codec zstd
+  brokerless load exported --to restored
+  brokerless load exported/topic=orders exported/topic=clicks --to restored
+  brokerless cat /backup/orders-0 --json | brokerless load - --to restored --codec lz4
+  brokerless load events.jsonl --to restored --topic events --start-offset 1000 --dry-run
+  brokerless load /lake/orders --to /restored --partitions 12 --spark spark://host:7077
+"""
+_PATHS_HELP = (
+    "a Parquet file, a file of JSON Lines, or a directory of such files, local or a URL; - for JSON Lines from stdin"
+)
+_TOPIC_HELP = "the topic of all records, whatever their column says; needed where they have none"
+_TOPIC_ID_HELP = (
+    "the ID by which a broker knows the topic, as kafka-topics --describe shows it (that of the topic's partitions "
+    "that are there, of the cluster's metadata there, or that an export notes; else a random one)"
+)
+_PARTITIONS_HELP = "how many partitions the topic has, for records whose partition is not given (1)"
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_FORMATS = ("v0", "v1", "v2")
+_TASK = "load"
+_TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+_BYTES_HELP = "strings of JSON are UTF-8 (auto), or base64, as cat --bytes writes them"
+_MAX_LINE_HELP = (
+    "what one line of JSON may have, as 500MB or 1GiB (64MiB); a longer one is refused, as it would fill the memory"
+)
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="FILE", help=_PATHS_HELP)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
+    add("-t", "--topic", metavar="NAME", help=_TOPIC_HELP)
+    add("--topic-id", metavar="ID", help=_TOPIC_ID_HELP)
+    number = parser.add_mutually_exclusive_group()
+    number.add_argument("-p", "--partition", type=count, metavar="N", help="the partition of all records")
+    number.add_argument("--partitions", type=count, metavar="N", help=_PARTITIONS_HELP)
+    add("--codec", choices=_CODECS, default="none", help="compression.type of the batches (none)")
+    add(
+        "--level",
+        type=int,
+        metavar="N",
+        help="compression level, as compression.gzip.level and so on (Kafka's default)",
+    )
+    add("--format", choices=_FORMATS, default="v2", help="message format (v2)")
+    help_of_size = "batch.size of the producer, 0 for a batch for each record (16KiB)"
+    add("--batch-size", type=size_or_0, metavar="SIZE", help=help_of_size)
+    add_segment_bytes(parser)
+    add("--index-interval-bytes", type=size_or_0, metavar="SIZE", help="index.interval.bytes (4KiB)")
+    help_of_type = "message.timestamp.type, where no column says it (CreateTime)"
+    add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)
+    add("--timestamp", type=count, metavar="MS", help="of records that do not say it themselves, in ms since "
+        "1970 (now, if no column says it; a null in the column is refused without this)")  # fmt: skip
+    add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
+    add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
+    add("--max-line-bytes", type=size, metavar="SIZE", help=_MAX_LINE_HELP)
+    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_manifest(parser)
+    add_spark(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.interchange.input_files import Inputs
+    from brokerless.jobs.load.job import load_files
+    from brokerless.jobs.load.loader import Placement
+    from brokerless.log.commit.partition_writer import allow_many_files
+    from brokerless.log.config import LogConfig
+    from brokerless.tables.batcher import BATCH_SIZE, BatchSettings
+
+    output = Output()
+    allow_many_files()
+    sizes = {"segment_bytes": options.segment_bytes, "index_interval_bytes": options.index_interval_bytes}
+    config = LogConfig(**{name: value for name, value in sizes.items() if value is not None})
+    settings = BatchSettings(
+        options.codec,
+        options.level,
+        BATCH_SIZE if options.batch_size is None else options.batch_size,
+        _FORMATS.index(options.format),
+        options.timestamp_type,
+    )
+    placement = Placement(
+        options.topic,
+        options.partition,
+        options.partitions,
+        options.start_offset,
+        options.timestamp,
+        options.topic_id,
+    )
+    stdin = cast("BufferedReader | None", getattr(sys.stdin, "buffer", None))
+    inputs = Inputs(options.paths, options.bytes, stdin, options.max_line_bytes)
+    with (
+        _noted(options, inputs, (placement, settings, config)) as before_commit,
+        progress("reading", inputs.size) as done,
+    ):
+        if before_commit is None:
+            output.line("nothing is left to do")
+            return output.end()
+        loaded = load_files(
+            inputs,
+            options.to,
+            placement,
+            settings,
+            config,
+            spark=options.spark,
+            dry_run=options.dry_run,
+            done=done,
+            say=output.say,
+            before_commit=before_commit,
+        )
+    if loaded.control_records:
+        output.say(f"{loaded.control_records} control records were left out")
+    if loaded.unknown:
+        output.say(
+            f"the cluster's metadata in {options.to} does not know {', '.join(loaded.unknown)}: a broker takes such "
+            "for strays, and does not serve them. Create the topics on the cluster first, with as many partitions"
+        )
+    if options.json:
+        output.objects(map(_as_dict, loaded.partitions))
+        return output.end()
+    names = ("partition", "records", "size", "offsets")
+    rows = [_cells(each) for each in loaded.partitions]
+    for line in table(names, rows, right=("records", "size")):
+        output.line(line)
+    if options.dry_run:
+        what = "nothing was written, as in a dry run"
+    else:
+        what = f"written to {options.to}" if rows else "nothing was written"
+    records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
+    output.line(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
+    return output.end()
+
+
+@contextmanager
+def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generator[BeforeCommit | None]:
+    """What notes all that is read and written, if there is a manifest; None if that says that all is done."""
+    from brokerless.interchange.input_files import STDIN
+    from brokerless.jobs.load.loader import Settings
+    from brokerless.jobs.manifest import Manifest, TaskNote, entry_of, note_directory, note_file
+    from brokerless.log.commit.partition_writer import output_directory
+    from brokerless.log.storage.paths import full_path
+
+    if options.manifest is None:
+        yield lambda *_: None
+        return
+    if STDIN in inputs.files:
+        raise UsageError("--manifest: what comes from stdin cannot be read again; give files")
+    to = output_directory(options.to)
+    entries = [entry_of(path) for path in inputs.files]
+    settings = Settings(full_path(options.to), options.bytes, *how)
+    with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
+
+        def before_commit(loaded: Loaded, partitions: Sequence[Unfinished]) -> None:
+            written = [file for each in partitions for file in note_directory(to, each.directory, each.name)]
+            result = {"partitions": [_as_dict(each) for each in loaded.partitions]}
+            manifest.add(TaskNote(_TASK, tuple(map(note_file, entries)), tuple(written), result))
+
+        if manifest.is_done(_TASK, entries):
+            yield None
+            return
+        change = manifest.change(_TASK, entries)
+        if change is not None:
+            raise UsageError(
+                f"{change}, since these were loaded, as {manifest.path} says; load them into another directory with "
+                f"another manifest, or remove what is noted there from {options.to} to load them again"
+            )
+        yield before_commit
+
+
+def _cells(each: LoadedPartition) -> list[str]:
+    size, offsets = format_bytes(each.size_in_bytes), f"{each.first_offset}..{each.last_offset}"
+    return [f"{each.topic}-{each.partition}", format_number(each.records), size, offsets]
+
+
+def _as_dict(each: LoadedPartition) -> dict[str, Any]:
+    return {
+        "topic": each.topic,
+        "partition": each.partition,
+        "records": each.records,
+        "firstOffset": each.first_offset,
+        "lastOffset": each.last_offset,
+        "sizeInBytes": each.size_in_bytes,
+    }

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.output import Output
+from brokerless.cli.parser import add_max_batch_bytes
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import is_narrowed
+from brokerless.text import show_name
+
+DESCRIPTION = """\
+What there is: a line for each partition, with its records, bytes, offsets, times, formats and codecs.
+
+Only batch headers are read, so gigabytes take a moment. Records are counted as the headers declare them, without
+control records, and from the log start offset on: as many as brokerless cat gives. Segments, batches and bytes are
+those of the files. With --include deleted, records that were deleted count as well. With it, and with --include delete,
+segments that wait for their deletion (*.deleted) have lines of their own.
+
+The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
+"""
+EXAMPLES = """\
+  brokerless ls /var/lib/kafka
+  brokerless ls --segments /var/lib/kafka/orders-0
+  brokerless ls --topics --json /var/lib/kafka | jq .sizeInBytes
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    by = parser.add_mutually_exclusive_group()
+    by.add_argument("--segments", dest="by", action="store_const", const="segment", help="a line for each segment")
+    by.add_argument("--topics", dest="by", action="store_const", const="topic", help="a line for each topic")
+    parser.set_defaults(by="partition")
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.views import listing
+
+    output = Output()
+    above = ""
+    logs = [(log, output.chosen(log, options)) for log in output.open(options.paths, options.include)]
+    with progress("reading headers", sum(each.paths.size for _, partitions in logs for each in partitions)) as done:
+        for log, partitions in logs:
+            if not partitions and is_narrowed(options):
+                continue
+            rows = listing.rows(
+                partitions,
+                options.by,
+                output.damage,
+                output.unreadable_within,
+                done,
+                deleted=not {"delete", "deleted"}.isdisjoint(options.include),
+                max_batch_bytes=options.max_batch_bytes,
+            )
+            if options.json:
+                output.objects(rows)
+                continue
+            if len(options.paths) > 1:
+                output.line(f"{above}{show_name(log.path)}:")
+                above = "\n"
+            for line in listing.lines(rows, options.by):
+                output.line(line)
+    return output.end()

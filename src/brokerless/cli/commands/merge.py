@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import select
+from brokerless.errors import UnreadableError
+from brokerless.views.table import count_of, format_bytes
+
+if TYPE_CHECKING:
+    from brokerless.jobs.merge.job import Result
+    from brokerless.log.directory import PartitionPath
+    from brokerless.logs import Log
+
+DESCRIPTION = """\
+Several copies of each partition, as the disks of several brokers have them, become one good log that a broker can
+serve. Each PATH is a broker's log directory, or one partition's directory.
+
+The copy with the greatest leader epoch, and of these the longest, has the history that counts, as in replication. What
+another copy has beyond the offset up to which both are the same is what it would have cut off to follow: it is left out
+and told. Where the leading copy is damaged, the same batches are taken from the others. Offsets never change, nothing
+is there twice, and nothing is written to what is read.
+
+What is not known to be committed (by the high watermarks that are noted, or because most of the copies have it) is
+kept, and told; --committed-only leaves it out.
+
+Of copies of one broker's directory, its meta.properties comes along, so that a broker starts on the result; of several
+brokers' directories, copy that of the node that is to start on it.
+
+The exit code is 0 if the result is whole, 1 if anything is lost or copies diverge, and 2 for a path that cannot be
+read.
+"""
+EXAMPLES = """\
+  brokerless merge /disks/broker-1 /disks/broker-2 /disks/broker-3 --to merged --dry-run
+  brokerless merge /disks/broker-1 /disks/broker-2 /disks/broker-3 --to merged
+  brokerless merge /disks/*/orders-0 --to merged --committed-only --json
+  brokerless merge /disks/* --to /nfs/merged --spark spark://host:7077
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
+    add("--committed-only", action="store_true", help="leave out what is not known to be committed")
+    add_segment_bytes(parser)
+    add("--dry-run", action="store_true", help="do everything but writing, and say what would become of it")
+    add_spark(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.jobs.merge.job import Merge, merge, plan
+    from brokerless.views.merge import row
+
+    output = Output()
+    logs = list(output.open(options.paths, options.include))
+    chosen = _chosen(output, logs, options)
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+
+    def is_chosen(partition: PartitionPath) -> bool:
+        return partition.path in chosen
+
+    config = log_config(options)
+    how = Merge(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.committed_only)
+    tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
+    results: list[Result] = []
+    written = 0 if options.dry_run else sum(max(copy.size for copy in task.copies) for task in tasks)
+    total = sum(task.size for task in tasks) + written
+    with progress("reading" if options.dry_run else "reading and writing", total) as done:
+        for result in merge(tasks, lambda finding: output.say(str(finding)), done, spark=options.spark, say=output.say):
+            results.append(result)
+            if options.json:
+                output.objects([row(result)])
+    if not all(result.is_whole for result in results):
+        output.exit_code = max(output.exit_code, FINDINGS)
+    if not options.json:
+        _show(output, results, options)
+    return output.end()
+
+
+def _chosen(output: Output, logs: list[Log], options: Namespace) -> set[str]:
+    """Paths of the partitions that are asked for; not every directory has all of them."""
+    found, missing = select([each for log in logs for each in log.partitions], options)
+    if missing is not None:
+        output.unreadable(UnreadableError(missing))
+    return {each.path for each in found}
+
+
+def _show(output: Output, results: list[Result], options: Namespace) -> None:
+    from brokerless.views.merge import copy_lines, divergence_lines, partition_lines
+    from brokerless.views.salvage import loss_lines
+
+    losses = [(each.task.name, loss) for each in results for loss in each.losses]
+    for lines in (partition_lines(results), copy_lines(results), divergence_lines(results), loss_lines(losses)):
+        shown = list(lines)
+        for line in [*shown, ""] if shown else []:
+            output.line(line)
+    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    partitions = count_of(len(results), "partition")
+    output.line(f"{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

@@ -1,0 +1,270 @@
+"""Many produce requests at once: each batch of a buffer is one of its own, as brokers have them one after another.
+
+What comes out is what :func:`brokerless.format.append.leader.append` makes of each in turn. Batches of v2 that are as
+they should be are checked, and if need be written anew, many in a call of a kernel; all others are taken one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.append.assignment import put, through_java_strings
+from brokerless.format.append.leader import append, look_at
+from brokerless.format.append.produce_request import Read, decode_all, find_batches, skim_all
+from brokerless.format.append.types import AppendConfig, Origin, Refusal, RefusedError, Terms
+from brokerless.format.append.validator import record_errors
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT, Inflater, find_payloads
+from brokerless.format.crc.kernels import crc32c_ranges
+from brokerless.format.read.batches import Batches, read_headers, walk
+from brokerless.format.write.encoder import Encoder
+
+Int64s = NDArray[np.int64]
+
+_GROUP = 1 << 21
+"""Bytes of batches, or inflated bytes, that are taken together."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedEach:
+    """What goes into the log of ``n`` requests; as :class:`brokerless.format.append.types.Appended`, for all together.
+
+    ``first_offsets`` (int64, shape ``(n,)``): where the records of each begin, -1 where nothing was written.
+    ``refusals``: by the request's number, with its position in the buffer that was given.
+    """
+
+    buffer: NDArray[np.uint8]
+    first_offset: int
+    next_offset: int
+    max_timestamp: int
+    records_converted: int
+    first_offsets: Int64s
+    refusals: dict[int, Refusal]
+
+
+def append_each(
+    buffer: NDArray[np.uint8],
+    config: AppendConfig,
+    first_offset: int,
+    partition_leader_epoch: int,
+    now_ms: int,
+    origin: Origin = "client",
+    limit: int = DEFAULT_LIMIT,
+) -> AppendedEach:
+    """What a broker whose log ends at ``first_offset`` writes of many produce requests of one batch, wrapper message or
+    message each. Arguments as for :func:`append`; a request that is refused leaves no gap in the offsets.
+
+    Where the chain of sizes breaks, the request after the last one that was found is refused.
+    """
+    batches, broken = find_batches(buffer)
+    terms = Terms(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
+    pieces = _Pieces(buffer, len(batches))
+    if config.to_magic == layouts.MAGIC_V2:
+        _take_many(buffer, batches, terms, pieces)
+    refusals = _take_others(buffer, batches, terms, pieces)
+    if broken is not None:
+        refusals[len(batches)] = broken
+    return _finished(pieces, terms, refusals)
+
+
+class _Pieces:
+    """Where the bytes that go into the log of each request are, as far as they are known: ``buffers[which[i]]`` from
+    ``starts[i]`` to ``ends[i]``. ``which`` is 0 for the buffer that was given, -1 for none."""
+
+    def __init__(self, buffer: NDArray[np.uint8], count: int) -> None:
+        self.buffers = [buffer]
+        self.which = np.full(count, -1, np.int64)
+        self.starts, self.ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.counts, self.max_timestamps = np.zeros(count, np.int64), np.full(count, layouts.NO_TIMESTAMP, np.int64)
+        self.converted = 0
+
+    def put(self, rows: Int64s, buffer: NDArray[np.uint8] | None, starts: Int64s, ends: Int64s) -> None:
+        self.which[rows] = 0 if buffer is None else len(self.buffers)
+        self.starts[rows], self.ends[rows] = starts, ends
+        if buffer is not None:
+            self.buffers.append(buffer)
+
+
+def _take_many(buffer: NDArray[np.uint8], batches: Batches, terms: Terms, pieces: _Pieces) -> None:
+    """Takes all batches that are as usual and right."""
+    header, config = batches.v2, terms.config
+    targets = batches.codec if config.codec == "producer" else np.full(len(batches), layouts.CODECS.index(config.codec))
+    is_usual = (look_at(buffer, batches, config, terms.origin) == 0) & ~batches.is_legacy & ~batches.is_control
+    is_usual &= (batches.count > 0) & (header["last_offset_delta"] == batches.count - 1) & (batches.entry_offset == 0)
+    has_producer = batches.producer_id != layouts.NO_PRODUCER_ID
+    has_state = (batches.producer_id >= 0) & (batches.producer_epoch >= 0) & (batches.base_sequence >= 0)
+    is_usual &= np.where(has_producer, has_state, ~batches.is_transactional)
+    for codec in np.unique(batches.codec[is_usual]).tolist():
+        for target in np.unique(targets[is_usual & (batches.codec == codec)]).tolist():
+            rows = np.flatnonzero(is_usual & (batches.codec == codec) & (targets == target))
+            for part in np.split(rows, np.flatnonzero(np.diff(np.cumsum(batches.sizes[rows]) // _GROUP)) + 1):
+                _take_group(buffer, batches.take(part), part, codec, target, terms, pieces)
+
+
+def _take_group(
+    buffer: NDArray[np.uint8], run: Batches, rows: Int64s, codec: int, target: int, terms: Terms, pieces: _Pieces
+) -> None:
+    """Takes batches of one codec, many at once; leaves those that are not right."""
+    payloads = run.positions + layouts.BATCH_V2_SIZE
+    if codec == 0:
+        _take_read(buffer, payloads, run.ends, set(), run, rows, target, terms, pieces)
+        return
+    inflater = Inflater(terms.limit)
+    found = find_payloads(buffer, payloads, run.ends, run.codec, run.magic)
+    first = 0
+    while first < len(run):
+        inflater.clear()
+        starts, ends, errors = inflater.inflate_many(found, first, _GROUP)
+        some = slice(first, first + len(starts))
+        _take_read(inflater.buffer, starts, ends, set(errors), run.take(some), rows[some], target, terms, pieces)
+        first += len(starts)
+
+
+def _take_read(
+    source: NDArray[np.uint8],
+    starts: Int64s,
+    ends: Int64s,
+    failed: set[int],
+    run: Batches,
+    rows: Int64s,
+    target: int,
+    terms: Terms,
+    pieces: _Pieces,
+) -> None:
+    """Takes those batches whose records, at ``source[starts[i]:ends[i]]``, are right."""
+    codec = int(run.codec[0])
+    incomplete = np.zeros(len(run), np.uint8)
+    incomplete[list(failed)] = 1
+    if int((ends - starts).sum()) > 1 << 30:
+        return
+    try:
+        if codec and codec == target:
+            read = skim_all(source, starts, ends, run)
+        else:
+            read = decode_all(source, starts, ends, run, incomplete, codec != target)
+    except RefusedError:
+        return
+    given = np.diff(read.row_ends)
+    records = read.records
+    wrong = record_errors(records, np.repeat(run.timestamp_type, given), terms) != 0
+    if codec == target and codec:
+        wrong |= records.offset != np.arange(len(wrong)) - np.repeat(read.row_ends[:-1], given)
+    elif codec != target:
+        wrong |= records.timestamp < layouts.NO_TIMESTAMP
+    wrong_before = np.concatenate([[0], np.cumsum(wrong)])
+    is_right = (read.status == 0) & (incomplete == 0) & (np.diff(wrong_before[read.row_ends]) == 0)
+    max_timestamps = np.full(len(run), terms.now_ms)
+    if not terms.is_append_time:
+        max_timestamps = np.full(len(run), layouts.NO_TIMESTAMP)
+        filled = np.flatnonzero(given)
+        if len(filled):
+            largest = np.maximum.reduceat(records.timestamp, read.row_ends[:-1][filled])
+            max_timestamps[filled] = np.maximum(largest, layouts.NO_TIMESTAMP)
+    if codec == target:
+        pieces.put(rows[is_right], None, run.positions[is_right], run.ends[is_right])
+    else:
+        written = _written_anew(read, run, max_timestamps, target, terms)
+        positions = np.append(walk(written).positions, len(written))
+        is_right &= np.diff(positions) <= terms.config.max_message_bytes
+        pieces.put(rows[is_right], written, positions[:-1][is_right], positions[1:][is_right])
+        pieces.converted += int(given[is_right].sum())
+    pieces.counts[rows[is_right]] = given[is_right]
+    pieces.max_timestamps[rows[is_right]] = max_timestamps[is_right]
+
+
+def _written_anew(read: Read, run: Batches, max_timestamps: Int64s, target: int, terms: Terms) -> NDArray[np.uint8]:
+    """All batches, also those that are not right; their base offsets are 0."""
+    columns, row_ends = read.records.contents, read.row_ends
+    assert columns is not None
+    given = np.diff(row_ends)
+    columns.offset[: row_ends[-1]] = np.arange(row_ends[-1]) - np.repeat(row_ends[:-1], given)
+    through_java_strings(columns)
+    headers = run.v2.copy()
+    headers["base_offset"], headers["last_offset_delta"], headers["count"] = 0, np.maximum(given - 1, 0), given
+    headers["base_timestamp"] = np.append(columns.timestamp[: row_ends[-1]], 0)[row_ends[:-1]]
+    headers["max_timestamp"] = max_timestamps
+    headers["partition_leader_epoch"] = terms.partition_leader_epoch
+    kept = headers["attributes"].astype(np.int16) & layouts.TRANSACTIONAL_BIT
+    headers["attributes"] = kept | layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time
+    codec = layouts.CODECS[target]
+    level = terms.config.level if codec == terms.config.codec else None
+    return Encoder(layouts.MAGIC_V2, codec, level).encode(columns, row_ends, headers)
+
+
+def _take_others(buffer: NDArray[np.uint8], batches: Batches, terms: Terms, pieces: _Pieces) -> dict[int, Refusal]:
+    """Takes what was left, one by one, and returns what was refused."""
+    refusals: dict[int, Refusal] = {}
+    is_v2 = terms.to_magic == layouts.MAGIC_V2
+    offset = terms.first_offset
+    for row in np.flatnonzero(pieces.which < 0).tolist():
+        start, end = int(batches.positions[row]), int(batches.ends[row])
+        # Base offsets of v2 are set at last.
+        found = append(
+            buffer[start:end], terms.config, 0 if is_v2 else offset, terms.partition_leader_epoch, terms.now_ms,
+            terms.origin, terms.limit,
+        )  # fmt: skip
+        if isinstance(found, Refusal):
+            place = None if found.position is None else found.position + start
+            refusals[row] = replace(found, position=place)
+            continue
+        if not len(found.buffer):  # no records, and so no batch
+            continue
+        one = np.array([row])
+        pieces.put(one, found.buffer, np.zeros(1, np.int64), np.array([len(found.buffer)]))
+        pieces.counts[row], pieces.max_timestamps[row] = found.next_offset - found.first_offset, found.max_timestamp
+        pieces.converted += found.records_converted
+        offset += found.next_offset - found.first_offset
+    return refusals
+
+
+def _finished(pieces: _Pieces, terms: Terms, refusals: dict[int, Refusal]) -> AppendedEach:
+    """All pieces, one after the other, with their headers."""
+    rows = np.flatnonzero(pieces.which >= 0)
+    counts = pieces.counts[rows]
+    offsets = terms.first_offset + np.cumsum(counts) - counts
+    first_offsets = np.full(len(pieces.which), -1, np.int64)
+    first_offsets[rows] = offsets
+    which, starts, ends = pieces.which[rows], pieces.starts[rows], pieces.ends[rows]
+    breaks = np.flatnonzero((np.diff(which) != 0) | (starts[1:] != ends[:-1])) + 1
+    firsts, lasts = np.append(0, breaks)[: len(rows)], np.append(breaks, len(rows))[: len(rows)] - 1
+    parts = [
+        pieces.buffers[which[first]][starts[first] : ends[last]]
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
+    ]
+    buffer = np.concatenate(parts) if parts else np.empty(0, np.uint8)
+    if terms.to_magic == layouts.MAGIC_V2 and len(rows):
+        sizes = ends - starts
+        _set_headers(buffer, np.cumsum(sizes) - sizes, offsets, pieces.max_timestamps[rows], which == 0, terms)
+    next_offset = terms.first_offset + int(counts.sum())
+    largest = int(pieces.max_timestamps[rows].max()) if len(rows) else layouts.NO_TIMESTAMP
+    return AppendedEach(buffer, terms.first_offset, next_offset, largest, pieces.converted, first_offsets, refusals)
+
+
+def _set_headers(
+    buffer: NDArray[np.uint8],
+    positions: Int64s,
+    offsets: Int64s,
+    max_timestamps: Int64s,
+    is_as_given: NDArray[np.bool_],
+    terms: Terms,
+) -> None:
+    """Sets base offsets, and leader epochs and timestamps of the batches that are still as they were given."""
+    batches = read_headers(buffer, positions)
+    header: Any = batches.v2
+    header["base_offset"] += offsets
+    header["partition_leader_epoch"] = terms.partition_leader_epoch
+    put(buffer, positions, header)
+    is_kept = (batches.timestamp_type == terms.is_append_time) & (batches.max_timestamp == max_timestamps)
+    rows = np.flatnonzero(is_as_given & ~is_kept)
+    flags = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.DELETE_HORIZON_BIT
+    changed = header[rows]
+    changed["attributes"] = batches.attributes[rows] & flags | layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time
+    changed["max_timestamp"] = max_timestamps[rows]
+    put(buffer, positions[rows], changed)
+    checksums = np.empty(len(rows), np.uint32)
+    crc32c_ranges(buffer, positions[rows] + layouts.BATCH_CRC_START, batches.ends[rows], checksums)
+    put(buffer, positions[rows] + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))

@@ -1,0 +1,87 @@
+"""The append path: what a broker does to one partition's part of a produce request before it is written to the log.
+
+Checksums, sizes and base offsets are looked at first, as ``UnifiedLog.analyzeAndValidateRecords`` does (4.1.1), then
+:func:`brokerless.format.append.validator.validate` does the rest, and sizes that it may have changed are looked at
+again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.append.produce_request import find_batches
+from brokerless.format.append.types import AppendConfig, Appended, Origin, Refusal
+from brokerless.format.append.validator import validate
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.read.batches import Batches, checksums_match
+
+__all__ = ["AppendConfig", "Appended", "Refusal", "append"]
+
+_BASE_OFFSET, _NO_HEADER, _TOO_LARGE, _CORRUPT, _UNKNOWN_CODEC = 1, 2, 3, 4, 5
+_LARGEST = 2**31 - 1
+
+
+def append(
+    buffer: NDArray[np.uint8],
+    config: AppendConfig,
+    first_offset: int,
+    partition_leader_epoch: int,
+    now_ms: int,
+    origin: Origin = "client",
+    limit: int = DEFAULT_LIMIT,
+) -> Appended | Refusal:
+    """What a broker whose log ends at ``first_offset`` would write of produced batches, or why it would refuse them.
+
+    ``buffer`` (uint8): one v2 batch, one wrapper message, or any number of messages; it is not changed. A cut-off batch
+    at its end is dropped. ``now_ms``: the broker's time, in ms. ``limit``: bytes that a batch may inflate to (and some
+    times as many of memory); past it, it is refused with ``RecordTooLargeException``. Raises :class:`UsageError` for
+    2 GiB or more, and for a level that the topic's codec does not have.
+    """
+    if len(buffer) > _LARGEST:
+        raise UsageError(f"{len(buffer)} bytes at once: a produce request is smaller than 2 GiB")
+    batches, broken = find_batches(buffer)
+    wrong = look_at(buffer, batches, config, origin)
+    if wrong.any():
+        return _refusal(batches, int(np.argmax(wrong != 0)), wrong, config)
+    if broken is not None:
+        return broken
+    if not len(batches):
+        return Appended(np.empty(0, np.uint8), first_offset, first_offset, layouts.NO_TIMESTAMP, True, 0)
+    appended = validate(buffer, config, first_offset, partition_leader_epoch, now_ms, origin, limit)
+    if isinstance(appended, Appended) and not appended.in_place:
+        written, _ = find_batches(appended.buffer)
+        wrong = np.where(written.sizes > config.max_message_bytes, _TOO_LARGE, np.int8(0))
+        if wrong.any():
+            return _refusal(written, int(np.argmax(wrong != 0)), wrong, config)
+    return appended
+
+
+def look_at(buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin) -> NDArray[np.int8]:
+    """For each batch 0, or what is wrong with it at first sight."""
+    is_v2 = ~batches.is_legacy
+    wrong = np.zeros(len(batches), np.int8)
+    wrong[batches.codec >= len(layouts.CODECS)] = _UNKNOWN_CODEC
+    wrong[~checksums_match(buffer, batches)] = _CORRUPT
+    wrong[batches.sizes > config.max_message_bytes] = _TOO_LARGE
+    wrong[is_v2 & (batches.sizes < layouts.position_of(layouts.BATCH_V2, "base_timestamp"))] = _NO_HEADER
+    if origin == "client":
+        wrong[is_v2 & (batches.entry_offset != 0)] = _BASE_OFFSET
+    return wrong
+
+
+def _refusal(batches: Batches, row: int, wrong: NDArray[np.int8], config: AppendConfig) -> Refusal:
+    size, offset, codec = int(batches.sizes[row]), int(batches.entry_offset[row]), int(batches.codec[row])
+    error, message = {
+        _BASE_OFFSET: ("InvalidRecordException", f"a producer's batch begins at offset 0, not at {offset}"),
+        _NO_HEADER: ("IndexOutOfBoundsException", f"a batch of {size} bytes cannot hold its header"),
+        _TOO_LARGE: (
+            "RecordTooLargeException",
+            f"a batch of {size} bytes, where max.message.bytes is {config.max_message_bytes}",
+        ),
+        _CORRUPT: ("CorruptRecordException", "the checksum does not match"),
+        _UNKNOWN_CODEC: ("IllegalArgumentException", f"unknown compression type id {codec}"),
+    }[int(wrong[row])]
+    return Refusal(error, message, int(batches.positions[row]))

@@ -1,0 +1,65 @@
+"""The chain of sizes as kernels: the same walk as :func:`brokerless.format.read.batches.walk`, for many batches, along
+a buffer or an open file."""
+
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from brokerless.format.intrinsics import load_u32_be
+from brokerless.format.kernel import kernel
+
+_END, _SIZE_TOO_SMALL = 1, 2
+NOT_READ = 3
+"""Why a file's walk stopped, beside :class:`brokerless.format.read.batches.Stop`: the system did not read."""
+
+_pread = types.ExternalFunction("pread", types.intp(types.intc, types.voidptr, types.uintp, types.int64))
+
+
+@kernel("UniTuple(int64, 3)(Array(uint8, 1, 'C', readonly=True), int64, int64, int64[::1])")
+def walk_chain(buffer: NDArray[np.uint8], start: int, until: int, positions: NDArray[np.int64]) -> tuple[int, int, int]:
+    """Fills ``positions`` from ``start`` on, with batches that begin before ``until``; returns how many, where it
+    stopped, and why (:class:`brokerless.format.read.batches.Stop`)."""
+    at, end, found = start, len(buffer), 0
+    while found < len(positions) and at < until:
+        if at >= end - 17:
+            return found, at, _END
+        size = np.int64(np.int32(load_u32_be(buffer, at + 8)))
+        if size < 14:
+            return found, at, _SIZE_TOO_SMALL
+        if at > end - 12 - size:
+            return found, at, _END
+        positions[found] = at
+        found += 1
+        at += 12 + size
+    return found, at, 0
+
+
+@kernel("UniTuple(int64, 3)(int32, int64, int64, int64, int64[::1], uint8[::1])")
+def read_chain(
+    descriptor: int, start: int, until: int, end: int, positions: NDArray[np.int64], heads: NDArray[np.uint8]
+) -> tuple[int, int, int]:
+    """The same of a file that has ``end`` bytes; ``heads`` gets the first 61 bytes of each batch, with zeros for those
+    behind the end. What stopped it may be :data:`NOT_READ`."""
+    at, found = start, 0
+    while found < len(positions) and at < until:
+        if at >= end - 17:
+            return found, at, _END
+        head, wanted = 61 * found, min(61, end - at)
+        got = _pread(descriptor, heads.ctypes.data + head, wanted, at)
+        if got < wanted:
+            return found, at, NOT_READ if got < 0 else _END
+        size = np.int64(np.int32(load_u32_be(heads, head + 8)))
+        if size < 14:
+            return found, at, _SIZE_TOO_SMALL
+        if at > end - 12 - size:
+            return found, at, _END
+        heads[head + wanted : head + 61] = 0
+        positions[found] = at
+        found += 1
+        at += 12 + size
+    return found, at, 0

@@ -1,0 +1,328 @@
+"""A buffer -> where its batches are -> the batch columns (shallow: headers only, nothing decompressed).
+
+A batch here is what Kafka's reader calls a ``RecordBatch``: a v2 batch, or a v0/v1 message, or a v0/v1 wrapper message.
+
+The chain of sizes is followed exactly as ``FileLogInputStream`` (3.9.1) does: an entry that is cut off by the end of
+the file ends it silently, a size below the smallest message breaks it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.crc import plain as plain_crc
+
+_HEADER_SIZE = layouts.BATCH_V2_SIZE
+_BEFORE_NUMBA = 1 << 19
+"""So many batches a process walks in plain Python, at about 1 µs each: by then, importing Numba would have paid off."""
+_BEFORE_KERNEL = 1 << 12
+"""The same where Numba is there already, for other kernels."""
+_walked_plainly = 0
+
+_LEGACY = np.dtype(
+    {
+        "names": ["offset", "size", "crc", "magic", "attributes", "timestamp"],
+        "formats": [">i8", ">i4", ">u4", "i1", "i1", ">i8"],
+        "offsets": [
+            layouts.position_of(layouts.MESSAGE_V1, name)
+            for name in ("offset", "size", "crc", "magic", "attributes", "timestamp")
+        ],
+        "itemsize": _HEADER_SIZE,
+    }
+)
+"""A v1 message header in the 61 bytes that are gathered of every batch, whatever its magic."""
+
+
+class Stop(IntEnum):
+    """Why a walk along the chain of sizes ended."""
+
+    LIMIT = 0
+    """As many batches as were asked for; there may be more."""
+    END = 1
+    """Fewer bytes are left than the next entry needs: the end, or a cut-off tail. Kafka's reader is silent."""
+    SIZE_TOO_SMALL = 2
+    """The next entry's size is below :data:`layouts.MESSAGE_V0_OVERHEAD`. Kafka's reader throws here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Where the batches of a buffer start (int64, bytes from its beginning), and where and why the walk ended."""
+
+    positions: NDArray[np.int64]
+    stopped_at: int
+    stop: Stop
+
+
+def plain_walks_left() -> int:
+    """How many batches more are to be walked in plain Python before it is worth the time that kernels take to load."""
+    return max(0, (_BEFORE_KERNEL if "brokerless.format.kernel" in sys.modules else _BEFORE_NUMBA) - _walked_plainly)
+
+
+def count_plain_walk(batches: int) -> None:
+    global _walked_plainly
+    _walked_plainly += batches
+
+
+def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_bytes: int = 1 << 62) -> Walk:
+    """Follows the chain of sizes from ``start`` until it ends or breaks, or ``limit`` batches were found, or a batch
+    begins ``max_bytes`` or more after ``start``."""
+    few, until = min(limit, plain_walks_left()), start + max_bytes
+    first = _walk_few(buffer, start, few, until)
+    count_plain_walk(len(first.positions))
+    if first.stop != Stop.LIMIT or few == limit or first.stopped_at >= until:
+        return first
+    rest = _walk_many(buffer, first.stopped_at, limit - few, until)
+    return Walk(np.concatenate([first.positions, rest.positions]), rest.stopped_at, rest.stop)
+
+
+def _walk_few(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
+    view = buffer.data
+
+    def size_at(position: int) -> int:
+        return int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
+
+    return walk_plainly(size_at, at, limit, until, len(view))
+
+
+def walk_plainly(size_at: Callable[[int], int | None], at: int, limit: int, until: int, end: int) -> Walk:
+    """The walk in plain Python, through what ends at ``end``. ``size_at`` gives the size that the entry at a position
+    says it has, or None where it cannot be read, as if nothing more was there."""
+    found: list[int] = []
+    stop = Stop.LIMIT
+    while len(found) < limit and at < until:
+        size = size_at(at) if at < end - layouts.HEADER_SIZE_UP_TO_MAGIC else None
+        if size is not None and size < layouts.MESSAGE_V0_OVERHEAD:
+            stop = Stop.SIZE_TOO_SMALL
+            break
+        if size is None or at > end - layouts.LOG_ENTRY_SIZE - size:
+            stop = Stop.END
+            break
+        found.append(at)
+        at += layouts.LOG_ENTRY_SIZE + size
+    return Walk(np.array(found, dtype=np.int64), at, stop)
+
+
+def _walk_many(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
+    from brokerless.format.read.batch_scan_kernels import walk_chain
+
+    pieces: list[NDArray[np.int64]] = []
+    stop = int(Stop.LIMIT)
+    while limit > 0 and stop == Stop.LIMIT and at < until:
+        positions = np.empty(min(limit, 1 << 20), dtype=np.int64)
+        count, at, stop = walk_chain(buffer, at, until, positions)
+        pieces.append(positions[:count])
+        limit -= count
+    return Walk(np.concatenate(pieces), at, Stop(stop))
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The headers of ``n`` batches as columns, in file order; each column is a native array of shape ``(n,)``.
+
+    ``positions``: int64, bytes from the start of the buffer that the headers were read from.
+    ``raw``: uint8, shape ``(n, 61)``: the first 61 bytes of each (for short v0/v1 messages: and of what follows).
+    ``buffer_size``: of that buffer, in bytes.
+
+    Values are Kafka's (``RecordBatch``'s getters); where a format has no such field, they are Kafka's defaults.
+    """
+
+    positions: NDArray[np.int64]
+    raw: NDArray[np.uint8]
+    buffer_size: int
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Batches:
+        return Batches(self.positions[rows], np.ascontiguousarray(self.raw[rows]), self.buffer_size)
+
+    @cached_property
+    def v2(self) -> NDArray[np.void]:
+        """The headers by :data:`layouts.BATCH_V2`; means nothing where :attr:`is_legacy`."""
+        return self.raw.view(layouts.BATCH_V2).reshape(-1)
+
+    @cached_property
+    def legacy(self) -> NDArray[np.void]:
+        """The headers as v0/v1 messages; means nothing where not :attr:`is_legacy`."""
+        return self.raw.view(_LEGACY).reshape(-1)
+
+    @cached_property
+    def magic(self) -> NDArray[np.int8]:
+        return np.ascontiguousarray(self.v2["magic"])
+
+    @cached_property
+    def is_legacy(self) -> NDArray[np.bool_]:
+        """Magic below 2. Kafka's file reader takes everything above as v2, and a negative magic as v1."""
+        return self.magic < layouts.MAGIC_V2
+
+    @cached_property
+    def all_v2(self) -> bool:
+        return not bool(self.is_legacy.any())
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes, with the 12 of the log entry header."""
+        return self.v2["size"].astype(np.int64) + layouts.LOG_ENTRY_SIZE
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        return self.positions + self.sizes
+
+    def _pick(self, v2: NDArray[Any], legacy: NDArray[Any] | int) -> NDArray[Any]:
+        native = v2.astype(v2.dtype.newbyteorder("="))
+        return native if self.all_v2 else np.where(self.is_legacy, legacy, native).astype(native.dtype)
+
+    @cached_property
+    def entry_offset(self) -> NDArray[np.int64]:
+        """The offset as stored: a v2 batch's base offset, a message's offset, a wrapper's last offset."""
+        return self.v2["base_offset"].astype(np.int64)
+
+    @cached_property
+    def last_offset(self) -> NDArray[np.int64]:
+        with np.errstate(over="ignore"):
+            return self._pick(self.entry_offset + self.v2["last_offset_delta"].astype(np.int64), self.entry_offset)
+
+    @cached_property
+    def attributes(self) -> NDArray[np.int8]:
+        """The low byte; Kafka uses no more of v2's two."""
+        low = self.raw[:, layouts.BATCH_CRC_START + 1].view(np.int8)
+        return self._pick(low, self.legacy["attributes"])
+
+    @cached_property
+    def codec(self) -> NDArray[np.int8]:
+        """0 to 4 as in :data:`layouts.CODECS`; 5 to 7 are unknown."""
+        return self.attributes & np.int8(layouts.CODEC_MASK)
+
+    @cached_property
+    def timestamp_type(self) -> NDArray[np.int8]:
+        append = (self.attributes & np.int8(layouts.TIMESTAMP_TYPE_BIT) != 0).astype(np.int8)
+        return append if self.all_v2 else np.where(self.magic == 0, np.int8(layouts.NO_TIMESTAMP_TYPE), append)
+
+    @cached_property
+    def base_timestamp(self) -> NDArray[np.int64]:
+        """ms; with a delete horizon, that horizon. Means nothing for v0/v1."""
+        return self.v2["base_timestamp"].astype(np.int64)
+
+    @cached_property
+    def max_timestamp(self) -> NDArray[np.int64]:
+        """ms; -1 for v0."""
+        timestamp = self.legacy["timestamp"].astype(np.int64)
+        return self._pick(self.v2["max_timestamp"], np.where(self.magic == 0, layouts.NO_TIMESTAMP, timestamp))
+
+    @cached_property
+    def producer_id(self) -> NDArray[np.int64]:
+        return self._pick(self.v2["producer_id"], layouts.NO_PRODUCER_ID)
+
+    @cached_property
+    def producer_epoch(self) -> NDArray[np.int16]:
+        return self._pick(self.v2["producer_epoch"], layouts.NO_PRODUCER_EPOCH)
+
+    @cached_property
+    def base_sequence(self) -> NDArray[np.int32]:
+        return self._pick(self.v2["base_sequence"], layouts.NO_SEQUENCE)
+
+    @cached_property
+    def last_sequence(self) -> NDArray[np.int32]:
+        delta = self.v2["last_offset_delta"].astype(np.int32)
+        moved = increment_sequence(self.base_sequence, delta)
+        return np.where(self.base_sequence == layouts.NO_SEQUENCE, np.int32(layouts.NO_SEQUENCE), moved)
+
+    @cached_property
+    def partition_leader_epoch(self) -> NDArray[np.int32]:
+        return self._pick(self.v2["partition_leader_epoch"], layouts.NO_PARTITION_LEADER_EPOCH)
+
+    @cached_property
+    def count(self) -> NDArray[np.int32]:
+        """Records by the header; -1 for v0/v1, which do not say."""
+        return self._pick(self.v2["count"], -1)
+
+    @cached_property
+    def checksum(self) -> NDArray[np.uint32]:
+        """As stored."""
+        return self._pick(self.v2["crc"], self.legacy["crc"])
+
+    def _flag(self, bit: int) -> NDArray[np.bool_]:
+        return (self.attributes & np.int8(bit) != 0) & ~self.is_legacy
+
+    @cached_property
+    def is_transactional(self) -> NDArray[np.bool_]:
+        return self._flag(layouts.TRANSACTIONAL_BIT)
+
+    @cached_property
+    def is_control(self) -> NDArray[np.bool_]:
+        return self._flag(layouts.CONTROL_BIT)
+
+    @cached_property
+    def has_delete_horizon(self) -> NDArray[np.bool_]:
+        return self._flag(layouts.DELETE_HORIZON_BIT)
+
+    @cached_property
+    def too_small(self) -> NDArray[np.bool_]:
+        """v2 batches whose size cannot hold their own header."""
+        return ~self.is_legacy & (self.sizes < layouts.BATCH_V2_SIZE)
+
+    @cached_property
+    def is_cut(self) -> NDArray[np.bool_]:
+        """v2 batches whose header reaches past the end of the buffer: nothing but their place and offset is known."""
+        return ~self.is_legacy & (self.positions + layouts.BATCH_V2_SIZE > self.buffer_size)
+
+    @cached_property
+    def is_wrapper(self) -> NDArray[np.bool_]:
+        """v0 and v1 messages that are compressed, and so hold others."""
+        return self.is_legacy & (self.codec != 0)
+
+
+def increment_sequence(sequence: NDArray[np.int32], increment: NDArray[np.int32]) -> NDArray[np.int32]:
+    """``DefaultRecordBatch.incrementSequence``: past 2^31 - 1 comes 0 (in 32-bit arithmetic, as Java's)."""
+    largest = np.int32(2**31 - 1)
+    with np.errstate(over="ignore"):
+        wraps = sequence > largest - increment
+        return np.where(wraps, increment - (largest - sequence) - np.int32(1), sequence + increment).astype(np.int32)
+
+
+def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Batches:
+    """Gathers the first 61 bytes of every batch; what a short buffer lacks at its end is zeros."""
+    inside = len(buffer) - _HEADER_SIZE
+    near_end = int(np.searchsorted(positions, inside, side="right"))
+    raw = np.zeros((len(positions), _HEADER_SIZE), dtype=np.uint8)
+    if near_end:
+        # One item of 61 bytes at every byte of the buffer: a view, of which only what is asked for is copied.
+        at_every_byte = np.ndarray((inside + 1,), f"V{_HEADER_SIZE}", buffer, strides=(1,))
+        raw[:near_end] = at_every_byte[positions[:near_end]].view(np.uint8).reshape(-1, _HEADER_SIZE)
+    for row in range(near_end, len(positions)):
+        rest = buffer[positions[row] : positions[row] + _HEADER_SIZE]
+        raw[row, : len(rest)] = rest
+    return Batches(positions, raw, len(buffer))
+
+
+def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
+    """Whether each batch's stored checksum is that of its bytes (``RecordBatch.isValid``): bool, shape ``(n,)``."""
+    return compute_checksums(buffer, batches) == batches.checksum if len(batches) else np.zeros(0, dtype=np.bool_)
+
+
+def compute_checksums(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.int64]:
+    """The checksum of each batch's bytes as Kafka computes it; int64, -1 where it is too small to have one."""
+    if plain_crc.is_worth(int(batches.sizes.sum())):
+        crc32_ranges, crc32c_ranges = plain_crc.crc32_ranges, plain_crc.crc32c_ranges
+    else:
+        from brokerless.format.crc.kernels import crc32_ranges, crc32c_ranges
+
+    computed = np.full(len(batches), -1, dtype=np.int64)
+    for rows, covered_from, crc in (
+        (np.flatnonzero(batches.is_legacy), layouts.MESSAGE_CRC_START, crc32_ranges),
+        (np.flatnonzero(~batches.is_legacy & ~batches.too_small), layouts.BATCH_CRC_START, crc32c_ranges),
+    ):
+        if len(rows):
+            values = np.empty(len(rows), dtype=np.uint32)
+            crc(buffer, batches.positions[rows] + covered_from, batches.ends[rows], values)
+            computed[rows] = values
+    return computed

@@ -1,0 +1,395 @@
+"""Batches of any format -> record columns, chunk by chunk in bounded memory.
+
+:class:`Decoder` takes the batches of one buffer after another and fills columns with their records; whenever those
+are full they are given out. Batches are taken in runs of one kind, so that a kernel decodes many of them at a call.
+"""
+
+# Kernels take a whole Columns as positional arguments, which the checker cannot count.
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import columns as reasons
+from brokerless.format import layouts
+from brokerless.format.codecs.framings import CodecError, LimitError
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT, Inflater, find_payloads
+from brokerless.format.columns import Columns, allocate
+from brokerless.format.read.batches import Batches
+from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
+from brokerless.format.read.record_kernels import decode_batches
+
+ROWS = 1 << 17
+"""The most records in one chunk of columns."""
+DATA = 8 << 20
+"""The bytes of values (of keys, ...) at which a chunk of columns is full; one larger record gets columns of its own."""
+HEADERS = 1 << 18
+MOST_HEADERS = 1 << 22
+"""The most headers that one record may have, lest a small payload fill the memory with empty ones."""
+
+_LEAST, _FEW = 1 << 16, 1 << 10
+"""The bytes, and the rows or headers, for which columns have room at least."""
+_INFLATES = 8
+"""How many times payloads may inflate before columns are full early, which does no harm."""
+_GROUP = 1 << 21
+"""Inflated bytes that are decoded at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why a batch's records end early; ``position`` (bytes) and ``base_offset`` are the batch's."""
+
+    kind: str
+    position: int
+    base_offset: int
+    message: str
+    found: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Record columns, and where they come from: ``given[i]`` rows are of the batch at ``positions[i]``, in order.
+
+    ``positions``: int64, bytes; ``given``: int32; ``is_control``: bool. A batch may go on in the next chunk.
+    ``damages`` are those met meanwhile.
+    """
+
+    columns: Columns
+    positions: NDArray[np.int64]
+    given: NDArray[np.int32]
+    is_control: NDArray[np.bool_]
+    damages: list[Damage]
+
+
+class Decoder:
+    """Decodes batches into columns; owns the buffers, so one belongs to one thread.
+
+    ``keys``, ``values``, ``headers``: whether to keep them (all are checked). ``limit``: bytes that one batch may
+    inflate to. ``rows`` and ``data``: when a chunk is full.
+    """
+
+    def __init__(
+        self,
+        keys: bool = True,
+        values: bool = True,
+        headers: bool = True,
+        limit: int = DEFAULT_LIMIT,
+        rows: int = ROWS,
+        data: int = DATA,
+    ) -> None:
+        self._wanted = np.array([keys, values, headers], dtype=np.uint8)
+        self._inflater = Inflater(limit)
+        self._rows, self._data, self._fit = rows, data, data
+        self._columns: Columns | None = None
+        self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
+        self._damages: list[Damage] = []
+
+    def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[Decoded]:
+        """Takes the records of ``batches`` (whose checksums the caller has looked at), and gives out what is full.
+
+        ``base``: the position in the file of the buffer's first byte; places are given in the file.
+        """
+        if not len(batches):
+            return
+        # Where no record is declared, Kafka opens the stream and reads nothing of it.
+        unread = (batches.codec != 0) & (batches.count == 0)
+        if unread.any():
+            self._check_headers(buffer, batches.take(unread), base)
+        compressed = (batches.codec != 0) & ~unread
+        # What is given out owns whole columns, so those of a small file are to be small.
+        self._fit = min(self._data, max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 2)))
+        kinds = batches.is_legacy * 2 + compressed
+        borders = np.flatnonzero(np.diff(kinds)) + 1
+        for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(batches)], strict=True):
+            run = batches if end - start == len(batches) else batches.take(slice(start, end))
+            match bool(batches.is_legacy[start]), bool(compressed[start]):
+                case False, False:
+                    yield from self._v2(buffer, run, base)
+                case False, True:
+                    yield from self._v2_compressed(buffer, run, base)
+                case True, False:
+                    yield from self._messages(buffer, run, base)
+                case _:
+                    yield from self._wrappers(buffer, run, base)
+
+    def flush(self) -> Decoded | None:
+        """What was decoded since the last chunk, or None."""
+        if self._columns is None and not self._damages:
+            return None
+        columns = self._columns if self._columns is not None else allocate(0, 0, 0)
+        sources = self._sources or [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_))]
+        positions, given, is_control = (np.concatenate(part) for part in zip(*sources, strict=True))
+        decoded = Decoded(columns, positions, given, is_control, self._damages)
+        self._columns, self._sources, self._damages = None, [], []
+        return decoded
+
+    def _check_headers(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> None:
+        view = buffer.data
+        for row in range(len(batches)):
+            payload = view[batches.positions[row] + layouts.BATCH_V2_SIZE : batches.ends[row]]
+            error = self._inflater.check_header(int(batches.codec[row]), layouts.MAGIC_V2, payload)
+            if error is not None:
+                self._damage(batches, row, reasons.COUNT_NEGATIVE, base, error, None)
+        self._inflater.clear()
+
+    def _v2(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+        starts = run.positions + layouts.BATCH_V2_SIZE
+        yield from self._records(buffer, run, starts, run.ends, np.zeros(len(run), np.uint8), {}, base)
+        yield from self._if_huge()
+
+    def _v2_compressed(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+        payloads = run.positions + layouts.BATCH_V2_SIZE
+        for first, last, starts, ends, errors in self._inflated(buffer, run, payloads, run.ends):
+            incomplete = np.zeros(last - first, np.uint8)
+            incomplete[list(errors)] = 1
+            part = run if last - first == len(run) else run.take(slice(first, last))
+            yield from self._records(self._inflater.buffer, part, starts, ends, incomplete, errors, base)
+            self._inflater.clear()
+            yield from self._if_huge()
+
+    def _inflated(
+        self,
+        buffer: NDArray[np.uint8],
+        run: Batches,
+        payload_starts: NDArray[np.int64],
+        payload_ends: NDArray[np.int64],
+    ) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64], dict[int, CodecError]]]:
+        """Inflates the payloads of a run, group by group: first batch, last, and where their bytes are in the
+        inflater's buffer; and what stopped some of them, by place in the group."""
+        inflater = self._inflater
+        payloads = find_payloads(buffer, payload_starts, payload_ends, run.codec, run.magic)
+        first = 0
+        while first < len(run):
+            inflater.clear()
+            starts, ends, errors = inflater.inflate_many(payloads, first, _GROUP)
+            yield first, first + len(starts), starts, ends, errors
+            first += len(starts)
+        inflater.clear()
+
+    def _records(
+        self,
+        buffer: NDArray[np.uint8],
+        run: Batches,
+        starts: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        incomplete: NDArray[np.uint8],
+        errors: dict[int, CodecError],
+        base: int,
+    ) -> Iterator[Decoded]:
+        """Decodes the records of v2 batches, which are ``buffer[starts[i]:ends[i]]``."""
+        count = len(run)
+        timestamp_types = run.timestamp_type
+        base_timestamps = run.base_timestamp
+        if timestamp_types.any():
+            base_timestamps = np.where(timestamp_types == layouts.LOG_APPEND_TIME, run.max_timestamp, base_timestamps)
+        given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
+        stopped_at, resume = np.zeros(count, np.int64), np.zeros(4, np.int64)
+        first, counts = 0, run.count
+        while True:
+            columns = self._room()
+            after = decode_batches(
+                buffer, first, starts, ends, counts, run.entry_offset, base_timestamps, timestamp_types,
+                run.base_sequence, incomplete, self._wanted, *columns.arrays(), given, status, stopped_at, resume,
+            )  # fmt: skip
+            last = min(after + 1, count)  # a batch that goes on in the next chunk has given some records
+            self._source(run, first, last, given, base)
+            if status[first:after].any() or errors:
+                for row in (np.flatnonzero(status[first:after]) + first).tolist():
+                    at = int(stopped_at[row] - starts[row])
+                    self._damage(run, row, int(status[row]), base, errors.get(row), f"record bytes from {at} on")
+            is_empty = columns.rows == 0
+            del columns  # lest it hold a chunk that was given out
+            if after == count:
+                return
+            given[after] = 0
+            first = after
+            if is_empty and int(resume[3]) > MOST_HEADERS:
+                self._damage(run, after, reasons.TOO_MANY_HEADERS, base, None, f"{int(resume[3])} headers")
+                resume[:], counts = 0, counts.copy()
+                counts[after] = 0
+            elif is_empty:
+                self._columns = allocate(1 << 10, int(resume[2]) + 64, max(HEADERS, int(resume[3])))
+            else:
+                yield self._full()
+
+    def _messages(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+        """Decodes uncompressed v0 and v1 messages."""
+        count = len(run)
+        given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
+        first = 0
+        while True:
+            columns = self._room()
+            after = decode_messages(
+                buffer, first, run.positions, run.ends, run.entry_offset, self._wanted, *columns.arrays(), given, status
+            )
+            self._source(run, first, after, given, base)
+            for row in (np.flatnonzero(status[first:after]) + first).tolist():
+                self._damage(run, row, int(status[row]), base, None, None)
+            is_empty = columns.rows == 0
+            del columns
+            if after == count:
+                return
+            first = after
+            if not is_empty:
+                yield self._full()
+            else:
+                self._columns = allocate(1, int(run.sizes[after]) + 64, 0)
+
+    def _wrappers(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+        """Decodes the inner messages of v0 and v1 wrapper messages."""
+        wrong, value_starts, value_ends = wrapper_values(buffer, run)
+        for row, why in wrong.items():
+            self._damage(run, row, why, base, None, None)
+        if wrong:
+            keep = np.setdiff1d(np.arange(len(run)), np.array(list(wrong)))
+            run, value_starts, value_ends = run.take(keep), value_starts[keep], value_ends[keep]
+        for first, last, starts, ends, errors in self._inflated(buffer, run, value_starts, value_ends):
+            for row, error in errors.items():  # Kafka reads a wrapper as a whole before it gives any message
+                self._damage(run, first + row, reasons.NO_MESSAGES, base, error, None)
+            good = np.setdiff1d(np.arange(last - first), np.array(list(errors), np.int64))
+            part = run.take(good + first)
+            yield from self._inner_messages(part, starts[good], ends[good], base)
+            self._inflater.clear()
+            yield from self._if_huge()
+
+    def _inner_messages(
+        self, run: Batches, starts: NDArray[np.int64], ends: NDArray[np.int64], base: int
+    ) -> Iterator[Decoded]:
+        count = len(run)
+        given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
+        stopped_at, base_offsets = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        has_base_offset = np.zeros(count, np.uint8)
+        first = 0
+        while True:
+            columns = self._room()
+            after = decode_wrappers(
+                self._inflater.buffer, first, starts, ends, run.entry_offset, run.magic, run.timestamp_type,
+                run.max_timestamp, self._wanted, *columns.arrays(), given, status, stopped_at, base_offsets,
+                has_base_offset,
+            )  # fmt: skip
+            self._source(run, first, after, given, base)
+            for row in (np.flatnonzero(status[first:after]) + first).tolist():
+                at = int(stopped_at[row] - starts[row])
+                self._damage(run, row, int(status[row]), base, None, f"inner bytes from {at} on")
+            is_empty = columns.rows == 0
+            del columns
+            if after == count:
+                return
+            first = after
+            if not is_empty:
+                yield self._full()
+            else:
+                size = int(ends[after] - starts[after])
+                self._columns = allocate(size // 26 + 1, size + 64, 0)
+
+    def _room(self) -> Columns:
+        if self._columns is None:
+            headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._wanted[2] else 0
+            self._columns = allocate(min(self._rows, max(_FEW, self._fit >> 3)), self._fit, headers)
+        return self._columns
+
+    def _if_huge(self) -> Iterator[Decoded]:
+        """Gives out columns that one huge record made, before anything else is inflated beside them."""
+        if self._columns is not None and len(self._columns.value_data) > 4 * self._data:
+            yield self._full()
+
+    def _full(self) -> Decoded:
+        full = self.flush()
+        assert full is not None
+        return full
+
+    def _source(self, run: Batches, first: int, last: int, given: NDArray[np.int32], base: int) -> None:
+        if last > first:
+            rows = slice(first, last)
+            self._sources.append((run.positions[rows] + base, given[rows].copy(), run.is_control[rows]))
+
+    def _damage(
+        self, run: Batches, row: int, status: int, base: int, error: CodecError | None, found: str | None
+    ) -> None:
+        kind, message = reasons.REASONS[status]
+        if isinstance(error, LimitError):
+            kind, message, found = "limit-exceeded", str(error), None
+        elif error is not None:
+            kind, message, found = "decompression-failed", f"the payload does not decompress: {error}", None
+        position, offset = int(run.positions[row]) + base, int(run.entry_offset[row])
+        self._damages.append(Damage(kind, position, offset, message, found))
+
+
+@dataclass(frozen=True, slots=True)
+class Wrappers:
+    """What only the inner messages of wrappers tell, for ``n`` batches: ``base_offset`` (int64, means something where
+    ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say.
+    ``too_large``: wrappers that inflate past the limit, so that nothing is known of what is inside."""
+
+    base_offset: NDArray[np.int64]
+    has_base_offset: NDArray[np.bool_]
+    count: NDArray[np.int32]
+    too_large: tuple[Damage, ...]
+
+
+def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int | None = None) -> Wrappers:
+    """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it. ``limit``: bytes that one
+    may inflate to (:data:`DEFAULT_LIMIT`)."""
+    base_offset, has_base_offset = batches.entry_offset.copy(), np.ones(len(batches), np.bool_)
+    count = np.where(batches.is_legacy, np.int32(1), batches.count)
+    rows = np.flatnonzero(batches.is_wrapper)
+    has_base_offset[rows], count[rows] = False, 0
+    wrappers = batches.take(rows)
+    wrong, starts, ends = wrapper_values(buffer, wrappers)
+    inflater, view, nothing = Inflater(limit or DEFAULT_LIMIT), buffer.data, np.zeros(3, np.uint8)
+    given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
+    stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    too_large: list[Damage] = []
+    for row in range(len(wrappers)):
+        if row in wrong:
+            continue
+        inflater.clear()
+        one = slice(row, row + 1)
+        payload = view[starts[row] : ends[row]]
+        start, end, error = inflater.inflate(int(wrappers.codec[row]), int(wrappers.magic[row]), payload)
+        if isinstance(error, LimitError):
+            position, offset = int(wrappers.positions[row]), int(wrappers.entry_offset[row])
+            too_large.append(Damage("limit-exceeded", position, offset, str(error)))
+        if error is not None:
+            continue
+        decode_wrappers(
+            inflater.buffer, 0, np.array([start]), np.array([end]), wrappers.entry_offset[one], wrappers.magic[one],
+            wrappers.timestamp_type[one], wrappers.max_timestamp[one], nothing,
+            *allocate((end - start) // 26 + 1, 0, 0).arrays(), given, status, stopped_at, first_offset, has_offset,
+        )  # fmt: skip
+        base_offset[rows[row]], has_base_offset[rows[row]] = first_offset[0], has_offset[0] != 0
+        count[rows[row]] = given[0]
+    return Wrappers(base_offset, has_base_offset, count, tuple(too_large))
+
+
+def wrapper_values(
+    buffer: NDArray[np.uint8], run: Batches
+) -> tuple[dict[int, int], NDArray[np.int64], NDArray[np.int64]]:
+    """Where the compressed values of wrapper messages start and end (int64, by row), and the status of those rows that
+    have no value to inflate."""
+    count = len(run)
+    starts, ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    wrong: dict[int, int] = {}
+    view = buffer.data
+    for row, (start, end, magic, codec) in enumerate(
+        zip(run.positions.tolist(), run.ends.tolist(), run.magic.tolist(), run.codec.tolist(), strict=True)
+    ):
+        key = start + (layouts.MESSAGE_V0_HEADER_SIZE if magic == layouts.MAGIC_V0 else layouts.MESSAGE_V1_HEADER_SIZE)
+        value = key + max(0, int.from_bytes(view[key - 4 : key], "big", signed=True)) + 4
+        size = int.from_bytes(view[value - 4 : value], "big", signed=True)
+        if magic < 0:
+            wrong[row] = reasons.WRAPPER_MAGIC
+        elif value > end or value + max(0, size) > end:
+            wrong[row] = reasons.MESSAGE_FIELD_INVALID
+        elif size < 0:
+            wrong[row] = reasons.NULL_WRAPPER
+        elif codec > layouts.CODECS.index("lz4"):
+            wrong[row] = reasons.WRAPPER_CODEC
+        else:
+            starts[row], ends[row] = value, value + size
+    return wrong, starts, ends

@@ -1,0 +1,246 @@
+"""One batch while it is filled record by record, as Kafka's producer does; many records at once are the business of
+:mod:`brokerless.format.write.encoder`.
+
+Records are appended to one growing buffer behind the header's place; closing compresses them, once, and writes the
+header. Source: ``MemoryRecordsBuilder`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.codecs.deflate import compressor
+from brokerless.format.crc.kernels import crc32c_ranges
+from brokerless.format.write.encoder import Ratio
+
+DEFAULT_BATCH_SIZE = 16384
+"""Bytes: the producer's ``batch.size``."""
+RATE_FACTOR = np.float32(1.05)
+"""``COMPRESSION_RATE_ESTIMATION_FACTOR``: compressing may turn out a bit worse than was thought."""
+_LARGEST_DELTA = 2**31 - 1
+_NO_KEY_AND_VALUE = layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a batch's header says of all its records; names and defaults are those of :data:`layouts.BATCH_V2`.
+
+    ``append_time``: the timestamp of all records (LogAppendTime), ms; None for CreateTime. ``delete_horizon``: ms.
+    """
+
+    base_offset: int = 0
+    append_time: int | None = None
+    producer_id: int = layouts.NO_PRODUCER_ID
+    producer_epoch: int = layouts.NO_PRODUCER_EPOCH
+    base_sequence: int = layouts.NO_SEQUENCE
+    is_transactional: bool = False
+    is_control: bool = False
+    partition_leader_epoch: int = layouts.NO_PARTITION_LEADER_EPOCH
+    delete_horizon: int | None = None
+
+
+class Builder:
+    """Fills one batch; :meth:`close` gives its bytes.
+
+    ``batch_size``: bytes at which it is full. ``ratio``: the estimate of what compressing leaves; share one among the
+    batches of a topic, as each that is closed improves it. Raises :class:`UsageError` for what a format does not have.
+    """
+
+    def __init__(
+        self,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+        magic: int = layouts.MAGIC_V2,
+        codec: str = "none",
+        level: int | None = None,
+        facts: Facts | None = None,
+        ratio: Ratio | None = None,
+    ) -> None:
+        self.facts = facts or Facts()
+        self.magic, self.batch_size, self.ratio = magic, batch_size, ratio or Ratio()
+        self._compress = None if codec == "none" else compressor(codec, magic, level)
+        self._codec = layouts.CODECS.index(codec)
+        _check(self.facts, magic)
+        self._header_size = layouts.BATCH_V2_SIZE
+        if magic < layouts.MAGIC_V2:
+            self._header_size = _NO_KEY_AND_VALUE[magic] if self._compress else 0
+        self._buffer = bytearray(self._header_size)
+        self.count = 0
+        self._base_timestamp = self.facts.delete_horizon
+        self._max_timestamp = layouts.NO_TIMESTAMP
+        self._last_offset = self.facts.base_offset - 1
+        self._closed: bytes | None = None
+
+    @property
+    def estimated_size(self) -> int:
+        """Bytes that the batch is thought to take; exactly, without a codec or once it is closed."""
+        if self._closed is not None:
+            return len(self._closed)
+        written = len(self._buffer) - self._header_size
+        if self._compress:
+            written = int(np.float32(written) * self.ratio.estimate * RATE_FACTOR)
+        return self._header_size + written
+
+    @property
+    def is_full(self) -> bool:
+        return self._closed is not None or (self.count > 0 and self.batch_size <= self.estimated_size)
+
+    def has_room_for(
+        self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
+    ) -> bool:
+        """Whether the next record may be this one: the first always may."""
+        if self.is_full or not self.count:
+            return not self.is_full
+        record = self._record(self._last_offset + 1, timestamp, key, value, headers)
+        return self.batch_size >= self.estimated_size + len(record)
+
+    def append(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header] = (),
+        offset: int | None = None,
+    ) -> int:
+        """Appends a record, whether there is room or not; returns its offset: the next one, or ``offset``, if given.
+
+        ``timestamp``: ms, or -1 for none. Raises :class:`UsageError` for an offset that is not behind the last one, a
+        timestamp below -1, and headers where the format has none.
+        """
+        if self._closed is not None:
+            raise UsageError("the batch is closed; begin another one")
+        offset = self._last_offset + 1 if offset is None else offset
+        if offset <= self._last_offset:
+            raise UsageError(f"offset {offset} behind offset {self._last_offset}: they must grow")
+        if offset - self.facts.base_offset > _LARGEST_DELTA:
+            raise UsageError(f"offset {offset} is too far from the batch's base offset {self.facts.base_offset}")
+        if timestamp < layouts.NO_TIMESTAMP:
+            raise UsageError(f"timestamp {timestamp}: only -1 may be negative, for none")
+        if headers and self.magic < layouts.MAGIC_V2:
+            raise UsageError(f"message format v{self.magic} has no record headers")
+        if self._base_timestamp is None:
+            self._base_timestamp = timestamp
+        if self.magic < layouts.MAGIC_V2 and self.facts.append_time is not None:
+            timestamp = self.facts.append_time
+        self._buffer += self._record(offset, timestamp, key, value, headers)
+        self._last_offset = offset
+        self.count += 1
+        if self.magic:
+            self._max_timestamp = max(self._max_timestamp, timestamp)
+        return offset
+
+    def close(self) -> bytes:
+        """The batch; empty if nothing was appended. Further calls give the same."""
+        if self._closed is None:
+            self._closed = self._close() if self.count else b""
+        return self._closed
+
+    def _record(
+        self, offset: int, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
+    ) -> bytes:
+        if self.magic < layouts.MAGIC_V2:
+            is_relative = self.magic == layouts.MAGIC_V1 and self._compress is not None
+            stored = offset - self.facts.base_offset if is_relative else offset
+            attributes = layouts.TIMESTAMP_TYPE_BIT if self.magic and self.facts.append_time is not None else 0
+            return _message(self.magic, stored, attributes, timestamp, key, value)
+        base_timestamp = timestamp if self._base_timestamp is None else self._base_timestamp
+        body = bytearray(1)
+        body += varint(timestamp - base_timestamp) + varint(offset - self.facts.base_offset)
+        body += _nullable(key) + _nullable(value) + varint(len(headers))
+        for name, content in headers:
+            body += _nullable(name.encode()) + _nullable(content)
+        return varint(len(body)) + bytes(body)
+
+    def _close(self) -> bytes:
+        written = len(self._buffer) - self._header_size
+        payload = self._buffer
+        if self._compress:
+            compressed = self._compress(memoryview(self._buffer)[self._header_size :])
+            payload = self._buffer[: self._header_size] + compressed
+            self.ratio.update(len(compressed), written)
+        if self.magic == layouts.MAGIC_V2:
+            self._write_header(payload)
+        elif self._compress:
+            payload[: self._header_size] = self._wrapper_header(payload)
+        return bytes(payload)
+
+    def _write_header(self, batch: bytearray) -> None:
+        facts = self.facts
+        header: Any = np.zeros(1, layouts.BATCH_V2)
+        header["base_offset"], header["size"] = facts.base_offset, len(batch) - layouts.LOG_ENTRY_SIZE
+        header["partition_leader_epoch"], header["magic"] = facts.partition_leader_epoch, self.magic
+        header["attributes"] = (
+            self._codec
+            | layouts.TIMESTAMP_TYPE_BIT * (facts.append_time is not None)
+            | layouts.TRANSACTIONAL_BIT * facts.is_transactional
+            | layouts.CONTROL_BIT * facts.is_control
+            | layouts.DELETE_HORIZON_BIT * (facts.delete_horizon is not None)
+        )
+        header["last_offset_delta"] = self._last_offset - facts.base_offset
+        header["base_timestamp"] = self._base_timestamp
+        header["max_timestamp"] = self._max_timestamp if facts.append_time is None else facts.append_time
+        header["producer_id"], header["producer_epoch"] = facts.producer_id, facts.producer_epoch
+        header["base_sequence"], header["count"] = facts.base_sequence, self.count
+        batch[: layouts.BATCH_V2_SIZE] = header.tobytes()
+        checksum = np.empty(1, np.uint32)
+        crc32c_ranges(
+            np.frombuffer(batch, np.uint8), np.array([layouts.BATCH_CRC_START]), np.array([len(batch)]), checksum
+        )
+        at = layouts.position_of(layouts.BATCH_V2, "crc")
+        batch[at : at + 4] = checksum.astype(">u4").tobytes()
+
+    def _wrapper_header(self, wrapper: bytearray) -> bytes:
+        attributes = self._codec | layouts.TIMESTAMP_TYPE_BIT * bool(self.magic and self.facts.append_time is not None)
+        timestamp = self._max_timestamp if self.facts.append_time is None else self.facts.append_time
+        value = bytes(wrapper[self._header_size :])
+        return _message(self.magic, self._last_offset, attributes, timestamp, None, value)[: self._header_size]
+
+
+def _check(facts: Facts, magic: int) -> None:
+    if magic not in (layouts.MAGIC_V0, layouts.MAGIC_V1, layouts.MAGIC_V2):
+        raise UsageError(f"there is no message format v{magic}; there are v0, v1 and v2")
+    has_producer = facts.producer_id != layouts.NO_PRODUCER_ID
+    if magic < layouts.MAGIC_V2 and (has_producer or facts.is_transactional or facts.is_control):
+        raise UsageError(f"message format v{magic} has no producer ids, transactions and control batches")
+    if magic < layouts.MAGIC_V2 and facts.delete_horizon is not None:
+        raise UsageError(f"message format v{magic} has no delete horizon")
+    if facts.is_transactional and not has_producer:
+        raise UsageError("a transactional batch needs a producer id")
+    if has_producer and facts.producer_epoch < 0:
+        raise UsageError("a producer id needs a producer epoch of 0 or more")
+    if has_producer and facts.base_sequence < 0 and not facts.is_control:
+        raise UsageError("a producer id needs a base sequence of 0 or more")
+
+
+def varint(number: int) -> bytes:
+    """A ZigZag varint, or varlong (int64)."""
+    raw = number << 1 if number >= 0 else (~number << 1) | 1
+    encoded = bytearray()
+    while raw >= 128:
+        encoded.append(raw & 127 | 128)
+        raw >>= 7
+    encoded.append(raw)
+    return bytes(encoded)
+
+
+def _nullable(content: bytes | None) -> bytes:
+    return varint(-1) if content is None else varint(len(content)) + content
+
+
+def _message(magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
+    """A v0 or v1 message with its log entry header."""
+    covered = bytes([magic, attributes])
+    if magic:
+        covered += timestamp.to_bytes(8, "big", signed=True)
+    for content in (key, value):
+        covered += (-1 if content is None else len(content)).to_bytes(4, "big", signed=True) + (content or b"")
+    head = offset.to_bytes(8, "big", signed=True) + (len(covered) + 4).to_bytes(4, "big")
+    return head + zlib.crc32(covered).to_bytes(4, "big") + covered

@@ -1,0 +1,211 @@
+"""Decoded rows with the batches that they come from, and the batches that may be made of them.
+
+Rows may share a batch if nothing that a batch says of all its records differs between the batches that they come from:
+timestamp type (and the timestamp itself where it is the log's), producer and consecutive sequences, transaction, leader
+epoch, delete horizon (KIP-98, KIP-101, KIP-534).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.columns import Columns
+from brokerless.format.read.batches import Batches, increment_sequence
+from brokerless.format.read.decoder import Damage, Decoded
+from brokerless.format.write.column_slices import joined, part, take
+from brokerless.format.write.encoder import headers_of
+
+Int64s = NDArray[np.int64]
+
+_LARGEST_DELTA = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows, and the ``n`` batches that they come from, each of which has one at least.
+
+    ``magic`` and ``codec``: what these are to become; ``ordinals``: their numbers in what is converted at a time;
+    ``given``: how many rows each has; ``before``: how many rows of the first one went before.
+    """
+
+    columns: Columns
+    batches: Batches
+    magic: NDArray[np.int8]
+    codec: NDArray[np.int8]
+    ordinals: Int64s
+    given: Int64s
+    before: int = 0
+
+    def _of(self, columns: Columns, some: slice | NDArray[np.bool_], given: Int64s, before: int = 0) -> Group:
+        """Other rows of some of the batches."""
+        batches = self.batches.take(some)
+        return Group(columns, batches, self.magic[some], self.codec[some], self.ordinals[some], given, before)
+
+    @cached_property
+    def firsts(self) -> Int64s:
+        """The first row of each batch."""
+        return np.cumsum(self.given) - self.given
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether the last batch has no more rows to come."""
+        if not len(self.batches) or self.batches.is_legacy[-1]:
+            return True
+        before = self.before if len(self.given) == 1 else 0
+        return before + int(self.given[-1]) >= int(self.batches.count[-1])
+
+    def source_of(self, rows: Int64s) -> Int64s:
+        """The batch, by its place here, that each of some rows comes from."""
+        return np.searchsorted(self.firsts, rows, side="right") - 1
+
+    def between(self, first: int, last: int) -> Group:
+        """The batches from ``first`` on and before ``last``."""
+        if last - first == len(self.given):
+            return self
+        start = int(self.firsts[first])
+        stop = int(self.firsts[last - 1] + self.given[last - 1])
+        chosen = slice(first, last)
+        columns = part(self.columns, start, stop)
+        return self._of(columns, chosen, self.given[chosen], 0 if first else self.before)
+
+    def after(self, row: int) -> Group:
+        """The rows from ``row`` on."""
+        (source,) = self.source_of(np.array([row])).tolist()
+        gone = row - int(self.firsts[source])
+        given = self.given[source:].copy()
+        given[0] -= gone
+        before = gone + (self.before if source == 0 else 0)
+        return self._of(part(self.columns, row, self.columns.rows), slice(source, None), given, before)
+
+    def from_offset(self, offset: int) -> Group:
+        """Without records below ``offset`` that are of batches without a codec."""
+        rows = (self.columns.offset[: self.columns.rows] >= offset) | np.repeat(self.batches.codec != 0, self.given)
+        if rows.all():
+            return self
+        given = np.add.reduceat(rows.astype(np.int64), self.firsts)
+        return self._of(take(self.columns, rows), given > 0, given[given > 0])
+
+    def moved(self, by: int) -> Group:
+        """With other ordinals."""
+        return replace(self, ordinals=self.ordinals + by)
+
+    def damages(self, base: int) -> list[Damage]:
+        """Batches within which offsets do not go up, or are none that a batch can have; ``base`` as in
+        :meth:`Decoder.decode`."""
+        offset = self.columns.offset[: self.columns.rows]
+        first, last = offset[self.firsts], offset[self.firsts + self.given - 1]
+        least = np.where(self.batches.is_legacy, np.maximum(first, 0), self.batches.entry_offset)
+        wrong = (first < least) | (last - least > _LARGEST_DELTA)
+        falls = offset[1:] <= offset[:-1]
+        falls[self.firsts[1:] - 1] = False
+        wrong[self.source_of(np.flatnonzero(falls) + 1)] = True
+        text = "the offsets of the batch's records do not go up, or are too far from each other"
+        positions, offsets = self.batches.positions[wrong] + base, self.batches.entry_offset[wrong]
+        return [
+            Damage("record-invalid", position, offset, text)
+            for position, offset in zip(positions.tolist(), offsets.tolist(), strict=True)
+        ]
+
+    def breaks(self) -> NDArray[np.bool_]:
+        """The rows (bool) with which a batch has to begin; all are to become of one format and codec."""
+        batches = self.batches
+        append_time = np.where(batches.timestamp_type == layouts.LOG_APPEND_TIME, batches.max_timestamp, -1)
+        facts = [self.ordinals - np.arange(len(self.ordinals)), batches.timestamp_type, append_time]
+        first, last = self._ranges
+        together = np.ones(len(self.given), np.bool_)
+        together[1:] &= first[1:] > last[:-1]
+        if self.magic[0] == layouts.MAGIC_V2:
+            horizon = np.where(batches.has_delete_horizon, batches.base_timestamp, -1)
+            facts += [horizon, batches.partition_leader_epoch, batches.producer_id, batches.producer_epoch]
+            facts += [batches.is_transactional]
+            one = np.ones(len(batches) - 1, np.int32)
+            follows = batches.base_sequence[1:] == increment_sequence(batches.last_sequence[:-1], one)
+            follows &= first[1:] == last[:-1] + 1
+            together[1:] &= (batches.producer_id[1:] == layouts.NO_PRODUCER_ID) | follows
+        for each in facts:
+            together[1:] &= each[1:] == each[:-1]
+        together[:1] = False
+        breaks = np.zeros(self.columns.rows, np.bool_)
+        breaks[self.firsts[~together]] = True
+        return breaks
+
+    @cached_property
+    def _ranges(self) -> tuple[Int64s, Int64s]:
+        """The base and last offset of each batch: what v2 headers say, and what the offsets of its rows are."""
+        offset = self.columns.offset
+        first, last = offset[self.firsts], offset[self.firsts + self.given - 1]
+        whole = ~self.batches.is_legacy
+        whole[:1] &= self.before == 0
+        return np.where(whole, self.batches.entry_offset, first), np.maximum(last, self.batches.last_offset)
+
+    def headers(self, starts: Int64s) -> NDArray[np.void]:
+        """Headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. What has just
+        the rows of one v2 batch gets its header (but base timestamps of LogAppendTime are this time, as Kafka's builder
+        has it)."""
+        headers = headers_of(self.columns, starts)
+        if self.magic[0] < layouts.MAGIC_V2 or self.batches.is_legacy.all():
+            return headers
+        batches, offset = self.batches, self.columns.offset
+        first, last = self.source_of(starts[:-1]), self.source_of(starts[1:] - 1)
+        begins = self.firsts[first] == starts[:-1]
+        begins[:1] &= (self.before == 0) | (first[:1] > 0)
+        ends = self.firsts[last] + self.given[last] == starts[1:]
+        bases = np.where(begins, self._ranges[0][first], offset[starts[:-1]])
+        lasts = np.where(ends, self._ranges[1][last], offset[starts[1:] - 1])
+        fits = lasts - bases <= _LARGEST_DELTA
+        headers["base_offset"] = np.where(fits, bases, offset[starts[:-1]])
+        headers["last_offset_delta"] = np.where(fits, lasts - bases, headers["last_offset_delta"])
+        flags = np.where(batches.is_transactional[first], layouts.TRANSACTIONAL_BIT, 0)
+        flags |= np.where(batches.has_delete_horizon[first], layouts.DELETE_HORIZON_BIT, 0)
+        headers["attributes"] |= flags.astype(np.int16)
+        horizons = np.where(batches.has_delete_horizon[first], batches.base_timestamp[first], headers["base_timestamp"])
+        headers["base_timestamp"] = horizons
+        headers["partition_leader_epoch"] = batches.partition_leader_epoch[first]
+        headers["producer_id"] = batches.producer_id[first]
+        headers["producer_epoch"] = batches.producer_epoch[first]
+        sequences = np.where(begins & fits, batches.base_sequence[first], self.columns.sequence[starts[:-1]])
+        headers["base_sequence"] = np.where(
+            batches.producer_id[first] == layouts.NO_PRODUCER_ID, layouts.NO_SEQUENCE, sequences
+        )
+        same = begins & ends & (first == last) & ~batches.is_legacy[first]
+        headers[same] = batches.v2[first[same]]
+        is_append_time = (batches.timestamp_type[first] == layouts.LOG_APPEND_TIME) & ~batches.has_delete_horizon[first]
+        headers["base_timestamp"][is_append_time] = headers["max_timestamp"][is_append_time]
+        return headers
+
+
+def joined_groups(one: Group, other: Group) -> Group:
+    """The rows of one and then those of the other; the last batch of the one may go on in the other."""
+    if not len(other.given):
+        return one
+    columns = joined([one.columns, other.columns])
+    goes_on = one.ordinals[-1] == other.ordinals[0]
+    given = np.concatenate([one.given, other.given])
+    if goes_on:
+        given[len(one.given)] += given[len(one.given) - 1]
+        given = np.delete(given, len(one.given) - 1)
+    kept = one.batches.take(slice(0, -1)) if goes_on else one.batches
+    batches = Batches(
+        np.concatenate([kept.positions, other.batches.positions]),
+        np.concatenate([kept.raw, other.batches.raw]),
+        other.batches.buffer_size,
+    )
+    magic = np.concatenate([one.magic[: len(kept)], other.magic])
+    codec = np.concatenate([one.codec[: len(kept)], other.codec])
+    ordinals = np.concatenate([one.ordinals[: len(kept)], other.ordinals])
+    return Group(columns, batches, magic, codec, ordinals, given, one.before)
+
+
+def group_of(
+    decoded: Decoded, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8], ordinals: Int64s
+) -> Group:
+    """``ordinals``: the place among ``batches`` of each of ``decoded``'s; ``magic`` and ``codec``: what all of
+    ``batches`` are to become."""
+    some = ordinals[decoded.given > 0]
+    given = decoded.given[decoded.given > 0].astype(np.int64)
+    return Group(decoded.columns, batches.take(some), magic[some], codec[some], some, given)

@@ -1,0 +1,95 @@
+"""Rows -> v2 batches without a codec, written once as they come: a batch that is not full stays open for the next rows.
+
+With a codec, how full a batch is depends on how well others were compressed, so those are cut first and encoded then
+(:mod:`brokerless.format.write.encoder`). Both cut at the same rows.
+"""
+
+# Kernels take a whole Columns as positional arguments, which the checker cannot count.
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.columns import Columns, block
+from brokerless.format.write.encoder import LARGEST, SLACK, complete, headers_without_producer, most_bytes, too_large
+
+_AT_ONCE = 8 << 20
+"""Bytes that are handed over at once: what is encoded should be in the cache still when it is written."""
+_BATCHES_AT_ONCE = 1024
+_END, _FACTS = 0, 7
+"""What is noted of a batch: the columns of :func:`~brokerless.format.write.record_kernels.fill_batches`."""
+
+
+class Filler:
+    """The open batch of a partition, as ``MemoryRecordsBuilder`` (4.1.1) fills it up to ``batch_size`` bytes: what
+    :func:`brokerless.format.write.encoder.cut` says of a batch that is full holds here."""
+
+    def __init__(self, batch_size: int) -> None:
+        self._batch_size = batch_size
+        self._open = np.zeros(_FACTS, np.int64)
+        self._buffer = np.empty(0, np.uint8)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the open batch."""
+        return int(self._open[_END])
+
+    def add(self, columns: Columns) -> Iterator[NDArray[np.uint8]]:
+        """The bytes of batches that are full now, one after the other; some at a time. Offsets of the rows rise.
+
+        A batch has one timestamp type, and with LogAppendTime one timestamp, so one ends where these change.
+        Raises :class:`UsageError` for a batch that would be 2 GiB or larger.
+        """
+        from brokerless.format.write.record_kernels import fill_batches
+
+        row, rows = 0, columns.rows
+        while row < rows:
+            self._make_room(min(_AT_ONCE, most_bytes(columns, row, rows, rows - row)))
+            batches = np.empty((_BATCHES_AT_ONCE, _FACTS), np.int64)
+            batches[0] = self._open
+            reached, full = fill_batches(
+                row, rows, self._batch_size, columns.timestamp_type, *columns.contents(), self._buffer, batches
+            )
+            self._open = batches[full].copy()
+            if full:
+                yield self._take(batches[:full])
+            elif reached == row and len(self._buffer) > LARGEST:
+                raise too_large(len(self._buffer))
+            elif reached == row:
+                self._make_room(2 * len(self._buffer))
+            row = reached
+
+    def finish(self) -> Iterator[NDArray[np.uint8]]:
+        """The open batch, if there is one."""
+        if self.waiting_bytes:
+            batches, self._open = self._open[np.newaxis], np.zeros(_FACTS, np.int64)
+            yield self._take(batches)
+
+    def _make_room(self, size: int) -> None:
+        used = self.waiting_bytes
+        if used + size + SLACK > len(self._buffer):
+            buffer = block(max(used + size, 2 * used) + SLACK, np.uint8)
+            buffer[:used] = self._buffer[:used]
+            self._buffer = buffer
+
+    def _take(self, batches: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Full batches with their headers; what the open one has so far is kept."""
+        ends, counts, first_offsets, last_offsets, first_timestamps, max_timestamps, is_append_time = batches.T
+        headers = headers_without_producer(len(batches))
+        headers["base_offset"] = first_offsets
+        headers["last_offset_delta"] = last_offsets - first_offsets
+        headers["base_timestamp"] = first_timestamps
+        headers["max_timestamp"] = max_timestamps
+        headers["attributes"] = np.where(is_append_time, layouts.TIMESTAMP_TYPE_BIT, 0)
+        headers["count"] = counts
+        ends = np.ascontiguousarray(ends)
+        end = int(ends[-1])
+        full, self._buffer = self._buffer, self._buffer[end : max(end, self.waiting_bytes)].copy()
+        self._open[_END] = len(self._buffer)
+        complete(full, headers, np.append(0, ends[:-1]), ends)
+        return full[:end]

@@ -1,0 +1,315 @@
+"""Files with records, of Parquet or JSON Lines -> record batches, a few MiB at a time."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from brokerless.arrow import numbers
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.interchange.hive_paths import Source, file_source, find_sources, merge, put_together, with_path
+from brokerless.interchange.input_splits import (
+    PARQUET_MAGIC,
+    Part,
+    Stream,
+    is_parquet,
+    noted_topic_id,
+    open_parquet,
+    parts_of,
+    rows_before,
+)
+from brokerless.jobs.run.job import Done, ignore
+from brokerless.log.storage import paths as storage
+from brokerless.tables.rows import IGNORED, RowError, normalize
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from brokerless.interchange.jsonl_writer import BytesMode
+
+STDIN = "-"
+SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json")
+"""Names of the files of a directory that are read; those that begin with ``_`` or ``.`` are notes of who wrote it."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_ROWS = 1 << 15
+_PART = 128 << 20
+"""Bytes of a file that a task reads at least, as Spark's do (``spark.sql.files.maxPartitionBytes``)."""
+_BYTES, _BYTES_OF_SEVERAL = 8 << 20, 1 << 20
+_COMPACT = 8
+"""Bytes that a value takes in Parquet at most, on average, if most of a column is indices of its dictionary."""
+
+
+class Inputs:
+    """Record batches of files, one after the other; :meth:`place` says where a row of them is.
+
+    ``paths``: files, or directories of them such as Spark or an export writes, local or URLs; ``-`` is ``stdin`` (JSON
+    Lines). ``max_line_bytes``: what a line of JSON may have (64 MiB). ``done`` is called with the bytes that were read
+    since the last call, about.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str | Source],
+        mode: BytesMode = "auto",
+        stdin: io.BufferedReader | None = None,
+        max_line_bytes: int | None = None,
+    ) -> None:
+        self.done: Done = ignore
+        self._sources = put_together(each for path in paths for each in _find(path))
+        self._mode: BytesMode = mode
+        self._stdin = stdin
+        self._max_line_bytes = max_line_bytes
+        self._starts: list[int] = []
+        self._begun: list[tuple[Source, bool]] = []
+        self._rows = 0
+
+    @property
+    def files(self) -> list[str]:
+        """All files that are read, in this order; :data:`STDIN` among them if it is."""
+        return [file for source in self._sources for file in source.files]
+
+    @property
+    def size(self) -> int | None:
+        """Bytes to read; None if some come from stdin. Raises :class:`UnreadableError`."""
+        if STDIN in self.files:
+            return None
+        self._sources = [replace(each, size=_size(each)) for each in self._sources]
+        return sum(map(_size, self._sources))
+
+    def topic_ids(self) -> dict[str, str]:
+        """The IDs of topics that the files of an export note; of each directory, its first file is asked."""
+        found: dict[str, str] = {}
+        asked: set[str] = set()
+        for path in self.files:
+            directory = path.rpartition("/")[0]
+            if path.endswith(".parquet") and directory not in asked:
+                asked.add(directory)
+                noted = noted_topic_id(path)
+                if noted is not None:
+                    found.setdefault(*noted)
+        return found
+
+    def split(self, most: int) -> list[tuple[Inputs, int]]:
+        """The same as several, about so many at most, in their order and about equally large, which can be sent to
+        other processes; and the bytes of each. Large files are in several of them."""
+        total, before = self.size or 0, 0
+        most_bytes = max(_PART, -(-total // most))
+        sources = self._sources if most == 1 else [part for each in self._sources for part in _parts(each, most_bytes)]
+        groups: list[list[Source]] = []
+        for each in sources:
+            if len(sources) <= most or before * most >= len(groups) * total:
+                groups.append([])
+            groups[-1].append(each)
+            before += _size(each)
+        return [
+            (Inputs(each, self._mode, max_line_bytes=self._max_line_bytes), sum(map(_size, each))) for each in groups
+        ]
+
+    def refusal(self, error: RowError) -> UnreadableError:
+        """The same error, with the place of the row."""
+        return refused(error, self.place(error.row))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Reads ahead in a thread. Raises :class:`UnreadableError` for what cannot be opened or is damaged, with the
+        place."""
+        for source in self._sources:
+            if source.name == STDIN:
+                yield from self._read_stdin(source)
+            elif len(source.files) > 1:
+                opens = [partial(_exported, path, self.done) for path in source.files]
+                batches = (with_path(batch, source) for batch in merge(source.starts, opens))
+                yield from _ahead(self._count(source, batches, is_lines=False))
+            else:
+                with storage.open_file(source.name) as file:
+                    yield from _ahead(with_path(each, source) for each in self._read(source, file))
+
+    def _read_stdin(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """Not ahead: a thread that waits for input could not be interrupted."""
+        if self._stdin is None:
+            raise UnreadableError("stdin: it is closed")
+        stdin = _interruptible(self._stdin, self.done)
+        if stdin.peek(4)[:4] == PARQUET_MAGIC:
+            raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
+        return self._lines(replace(source, name="stdin"), stdin)
+
+    def _read(self, source: Source, file: storage.File) -> Iterator[pa.RecordBatch]:
+        path = source.name
+        if is_parquet(file):
+            return self._count(source, _parquet(path, file, self.done, source.part), is_lines=False)
+        if path.endswith(".parquet"):
+            no_parquet = "this is no Parquet file: it does not begin with PAR1"
+            reason = no_parquet if file.size else "this Parquet file cannot be read: it is empty"
+            raise UnreadableError(f"{path}: {reason}")
+        if file.read(0, 2).tobytes() == _GZIP_MAGIC:
+            raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
+        return self._lines(source, Stream(file, self.done, source.part))
+
+    def place(self, row: int) -> str:
+        """The file of a row, by its number in all that was read so far, and its line or row there."""
+        at = bisect_right(self._starts, row) - 1
+        source, is_lines = self._begun[at]
+        number = row - self._starts[at] + rows_before(source.name, source.part)
+        return f"{source.name}, line {number + 1}" if is_lines else f"{source.name}, row {number} (from 0)"
+
+    def _count(self, source: Source, batches: Iterable[pa.RecordBatch], *, is_lines: bool) -> Iterator[pa.RecordBatch]:
+        self._starts.append(self._rows)
+        self._begun.append((source, is_lines))
+        for batch in batches:
+            self._rows += batch.num_rows
+            yield batch
+
+    def _lines(self, source: Source, stream: Any) -> Iterator[pa.RecordBatch]:
+        from brokerless.interchange.jsonl_reader import MAX_LINE_BYTES, read_lines
+
+        most = self._max_line_bytes or MAX_LINE_BYTES
+        lines = read_lines(stream, source.name, self._mode, lambda: rows_before(source.name, source.part), most)
+        return self._count(source, lines, is_lines=True)
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same, the next one being read meanwhile."""
+    with ThreadPoolExecutor(1, "brokerless-read") as reader:
+        ahead = reader.submit(next, batches, None)
+        while (batch := ahead.result()) is not None:
+            ahead = reader.submit(next, batches, None)
+            yield batch
+
+
+class _Pipe(io.RawIOBase):
+    """A pipe whose reader looks up four times a second. With several threads, Python may miss a signal that comes just
+    before it begins to wait, and then would wait on."""
+
+    def __init__(self, descriptor: int, done: Done) -> None:
+        self._descriptor = descriptor
+        self._done = done
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not select.select([self._descriptor], [], [], 0.25)[0]:
+            pass
+        size = os.readv(self._descriptor, [buffer])
+        self._done(size)
+        return size
+
+
+def _interruptible(stdin: io.BufferedReader, done: Done) -> io.BufferedReader:
+    """What is read before anything was; a file in memory stays what it is."""
+    try:
+        return io.BufferedReader(_Pipe(stdin.fileno(), done), 1 << 16)
+    except (OSError, ValueError):
+        return stdin
+
+
+def refused(error: RowError, place: str) -> UnreadableError:
+    """What is said of a row that cannot become a record, with its place in a file."""
+    return UnreadableError(f"{place}, {error.column}: {error.reason}")
+
+
+def _find(path: str | Source) -> list[Source]:
+    if isinstance(path, Source):
+        return [path]
+    if path == STDIN:
+        return [Source(path, (path,))]
+    found: list[Source] = []
+    for each in storage.expand(path):
+        if each != path and storage.directory_name(each).startswith(("_", ".")):
+            continue  # a pattern takes what a directory takes
+        found += find_sources(each, SUFFIXES) if storage.is_directory(each) else [file_source(each)]
+    return found
+
+
+def _parts(source: Source, most_bytes: int) -> list[Source]:
+    """The same in parts, if it is one file and larger than that."""
+    if len(source.files) > 1 or _size(source) <= most_bytes:
+        return [source]
+    parts = parts_of(source.name, most_bytes)
+    return [replace(source, part=part, size=size) for part, size in parts] or [source]
+
+
+def _size(source: Source) -> int:
+    if source.size is not None:
+        return source.size
+    size = 0
+    for path in source.files:
+        with storage.open_file(path) as file:
+            size += file.size
+    return size
+
+
+def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
+    """One of several files that are read at once, in small pieces, with rising offsets."""
+    import pyarrow as pa
+
+    last = -1
+    with storage.open_file(path) as file:
+        for batch in _parquet(path, file, done, is_one=False):
+            if "offset" not in batch.schema.names or batch.schema.field("offset").type != pa.int64():
+                raise UnreadableError(f"{path}: this is named as a file of an export, but has no offsets")
+            offsets = np.concatenate([[last], numbers(batch.column("offset"), np.int64)])
+            if not (offsets[1:] > offsets[:-1]).all():
+                raise UnreadableError(f"{path}: this is named as a file of an export, but its offsets do not rise")
+            last = int(offsets[-1])
+            yield batch
+
+
+def _parquet(
+    path: str, file: storage.File, done: Done, part: Part | None = None, *, is_one: bool = True
+) -> Iterator[pa.RecordBatch]:
+    """The columns of a record of a Parquet file; of one of several, in small batches that are all of one type."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        source = open_parquet(path, file)
+        metadata = pq.read_metadata(source)
+        schema = metadata.schema.to_arrow_schema()
+        normalize(_empty(schema))  # to refuse a file for its columns before anything is read
+        compact, widest = _widths(metadata)
+        # Without pre_buffer and with a buffer, a row group need not be in memory as a whole.
+        options: Any = {"pre_buffer": False, "buffer_size": 1 << 20, "read_dictionary": compact if is_one else []}
+        options["coerce_int96_timestamp_unit"] = "ms"  # Spark's; years from 2262 on have too many nanoseconds
+        source.seek(0)
+        with closing(pq.ParquetFile(source, **options)) as parquet:
+            names = [name for name in schema.names if name not in IGNORED]
+            rows = max(1, min(_ROWS, (_BYTES if is_one else _BYTES_OF_SEVERAL) // max(widest, 1)))
+            groups = None if part is None else list(range(part.start, part.end))
+            for batch in parquet.iter_batches(rows, groups, columns=names, use_threads=False):
+                yield batch
+                done(file.size * batch.num_rows // metadata.num_rows)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableError(f"{path}: this Parquet file cannot be read: {error}") from error
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns: Any = [column.combine_chunks() for column in schema.empty_table().columns]
+    return pa.RecordBatch.from_arrays(columns, schema.names)
+
+
+def _widths(metadata: Any) -> tuple[list[str], int]:
+    """The columns whose values are nearly all in dictionaries, and the largest average of a row's bytes."""
+    compact: set[str] = set()
+    plain: set[str] = set()
+    widest = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        widest = max(widest, group.total_byte_size // max(group.num_rows, 1))
+        for column in map(group.column, range(metadata.num_columns)):
+            is_compact = column.has_dictionary_page and column.total_uncompressed_size < _COMPACT * column.num_values
+            (compact if is_compact else plain).add(column.path_in_schema)
+    names = ("key", "value", "topic", "timestampType")
+    return [name for name in names if name in compact and name not in plain], widest

@@ -1,0 +1,71 @@
+"""Leader epochs (KIP-101): those that batches are stamped with only grow, and the checkpoint says the same.
+
+Followers ask the checkpoint where they differ from the leader, so a wrong one makes them cut off too much or too
+little (``LeaderEpochFileCache``, 4.1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from brokerless.errors import Finding
+from brokerless.log.checkpoint.readers import LeaderEpochs
+from brokerless.log.segment import Chunk
+
+
+@dataclass(slots=True)
+class LeaderEpochChanges:
+    """Follows a partition's sound batches, and keeps where each epoch begins: (epoch, offset, path, position)."""
+
+    _last: int = -1
+    _changes: list[tuple[int, int, str, int]] = field(default_factory=list[tuple[int, int, str, int]])
+
+    def follow(self, chunk: Chunk, path: str) -> Iterator[Finding]:
+        batches = chunk.batches
+        stamped = batches.partition_leader_epoch.astype(np.int64)
+        if batches.is_legacy.any():
+            # Messages v0 and v1 have no epoch, and make the log forget those before.
+            self._changes.clear()
+        for row in np.flatnonzero(stamped != np.concatenate([[self._last], stamped[:-1]])).tolist():
+            epoch = int(stamped[row])
+            if epoch < 0:
+                continue
+            position, offset = int(chunk.positions[row]), int(batches.entry_offset[row])
+            if epoch < self._last:
+                text = (
+                    "a leader epoch before that of the batches before it: two logs were mixed, or a header was changed"
+                )
+                expected, found = f"epoch {self._last} or more", f"epoch {epoch}"
+                yield Finding("warning", "leader-epoch-order", path, position, offset, text, expected, found)
+            self._changes.append((epoch, offset, path, position))
+            self._last = epoch
+
+    def findings(self, checkpoint: LeaderEpochs | None, end_offset: int, is_partition: bool) -> Iterator[Finding]:
+        """The checkpoint against the batches, when all were followed. ``end_offset`` of the log; ``is_partition``: this
+        is a partition's directory, in which a broker keeps a checkpoint."""
+        if checkpoint is None:
+            if self._changes and is_partition:
+                epoch, offset, path, position = self._changes[0]
+                text = "batches have a leader epoch, but there is no leader-epoch-checkpoint beside them"
+                yield Finding("info", "leader-epoch-checkpoint-missing", path, position, offset, text)
+            return
+        if checkpoint.findings:
+            return
+        starts, epochs = checkpoint.start_offsets, checkpoint.epochs
+        for epoch, offset, path, position in self._changes:
+            at = int(np.searchsorted(starts, offset, side="right")) - 1
+            if at < 0 and len(epochs) and epoch <= int(epochs[0]):
+                continue  # records before it were deleted, and with them their epochs
+            if at < 0 or int(epochs[at]) != epoch:
+                text = f"this batch has another leader epoch than {checkpoint.file} says"
+                expected = "no epoch" if at < 0 else f"epoch {epochs[at]} from offset {starts[at]}"
+                found = f"epoch {epoch}"
+                yield Finding("warning", "leader-epoch-mismatch", path, position, offset, text, expected, found)
+        if len(starts) and int(starts[-1]) > end_offset:
+            text = "the last leader epoch begins behind the end of the log: what was written in it is not there"
+            expected, found = f"at most offset {end_offset}", f"epoch {epochs[-1]} from offset {starts[-1]}"
+            kind = "leader-epoch-beyond-end"
+            yield Finding("warning", kind, checkpoint.file, None, int(starts[-1]), text, expected, found)

@@ -1,0 +1,85 @@
+"""Offsets that are not there, and segments that reach into each other.
+
+A log that was only appended to has every offset. Compaction leaves holes, and other signs of itself: batches with
+fewer records than offsets, or a line in the cleaner's checkpoint. Holes without any such sign are lost data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.offset_gaps import shows_compaction
+from brokerless.log.segment import Chunk
+
+_MOST = 1000
+"""Holes that are kept to be told one by one."""
+
+
+@dataclass(slots=True)
+class Gaps:
+    """Follows a partition's sound batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
+    whether there is a sign of compaction so far, or one is known beforehand. Only what is missing after
+    ``log_start_offset`` is reported."""
+
+    is_compacted: bool = False
+    log_start_offset: int = 0
+    holes: int = 0
+    next_offset: int | None = None
+    _found: list[Finding] = field(default_factory=list[Finding])
+
+    def follow(self, chunk: Chunk, path: str) -> NDArray[np.int64]:
+        """The number of holes before each batch: int64, shape ``(n,)``."""
+        batches = chunk.batches
+        firsts, ends = batches.entry_offset, np.maximum.accumulate(batches.last_offset + 1)
+        before = np.concatenate([[firsts[0] if self.next_offset is None else self.next_offset], ends[:-1]])
+        self.next_offset = int(max(before[0], ends[-1]))
+        before = np.maximum(before, before[0])
+        # A wrapper message does not say where it begins.
+        missing = np.where(batches.is_wrapper, 0, np.maximum(firsts - before, 0))
+        self.is_compacted = self.is_compacted or shows_compaction(batches)
+        # Before the log start offset, nothing is missing.
+        is_missing = (missing > 0) & (firsts > self.log_start_offset)
+        for row in np.flatnonzero(is_missing)[: _MOST - len(self._found)].tolist():
+            text = "offsets are missing before this batch, and nothing says that compaction took them"
+            position, offset = int(chunk.positions[row]), int(firsts[row])
+            expected = f"offset {max(int(before[row]), self.log_start_offset)}"
+            self._found.append(
+                Finding("warning", "offset-gap", path, position, offset, text, expected, f"offset {offset}")
+            )
+        sums = self.holes + np.cumsum(missing)
+        self.holes = int(sums[-1])
+        return sums
+
+    def pass_over(self, missing: range) -> None:
+        """Counts offsets that are reported as a missing segment."""
+        self.holes += len(missing)
+        self.next_offset = missing.stop
+
+    def findings(self, last: SegmentPaths | None) -> Iterator[Finding]:
+        """What is missing, when all was followed; ``last`` is the last segment."""
+        if self.is_compacted:
+            return
+        yield from self._found
+        if last is not None and self.next_offset is not None and self.next_offset < last.base_offset:
+            text = "offsets are missing before this empty segment, and nothing says that compaction took them"
+            expected, found = f"offset {self.next_offset}", f"a segment that begins at {last.base_offset}"
+            yield Finding("warning", "offset-gap", last.log.path, 0, last.base_offset, text, expected, found)
+
+    def at_segment(self, base_offset: int, path: str) -> Iterator[Finding]:
+        """A segment begins. One that begins before the end of the last one hides the end of it: a broker looks for an
+        offset in the last segment that begins at or before it."""
+        if self.next_offset is None:
+            self.next_offset = base_offset
+        elif self.next_offset > base_offset:
+            text = "the segment before this one goes on beyond where this one begins; a broker does not serve that part"
+            expected, found = (
+                f"a segment that begins at {self.next_offset} or later",
+                f"one that begins at {base_offset}",
+            )
+            yield Finding("error", "segment-overlap", path, None, base_offset, text, expected, found)

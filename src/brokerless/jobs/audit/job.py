@@ -1,0 +1,359 @@
+"""Audit: everything that the files alone tell about a log, graded, in one pass over its data.
+
+:func:`audit_partition` is a task of its own: paths in, values out. What verify finds is part of it; what is added is
+about the log as a whole: offsets, epochs, producers, transactions, timestamps, and what the log directory notes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from brokerless import clock
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.internals.records import TOPICS
+from brokerless.internals.tables import state_rows
+from brokerless.jobs.audit.epochs import LeaderEpochChanges
+from brokerless.jobs.audit.gaps import Gaps
+from brokerless.jobs.audit.internal_topics import TABLES, Node, Replica, check_internal_topics
+from brokerless.jobs.audit.sequences import Sequences
+from brokerless.jobs.audit.timestamps import Timestamps
+from brokerless.jobs.audit.transactions import OpenTransaction, Transactions
+from brokerless.jobs.directory_state import (
+    Lines,
+    Notes,
+    check_directory,
+    check_lines,
+    check_state,
+    compare_topic_ids,
+    running_broker,
+)
+from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, in_order, run
+from brokerless.jobs.verify.segment import Seen, check_indexes, check_notes, of_unchanged, verify_file
+from brokerless.log import names
+from brokerless.log.checkpoint.log_start import UNKNOWN
+from brokerless.log.checkpoint.readers import load_leader_epochs, load_meta_properties
+from brokerless.log.checkpoint.topic_ids import topic_id_of
+from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
+from brokerless.log.live_segments import open_segments
+from brokerless.log.offset_gaps import missing_head, missing_offsets, missing_segment
+from brokerless.log.ranges import from_log_start
+from brokerless.log.segment import Chunk, graded_within_log
+from brokerless.log.segment_summary import Summary, add_chunk
+from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.logs import Partition
+
+MOST_OF_A_KIND = 1000
+"""Findings of one kind that are kept of one partition; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAudit:
+    """What is in one partition, and what is to say of it.
+
+    ``summary`` adds up the batches that are as they were written; records count from the log start offset on.
+    The log has ``start_offset <= offset < end_offset``. ``batches_by_magic``: how many batches have which format.
+    ``committed``, ``aborted``, ``open``: transactions; of ``transactions_without_data`` there is nothing but the
+    marker. ``left_out``: how many findings of a kind are not in ``findings``, as there are too many.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    state: names.PartitionState
+    segments: int
+    summary: Summary
+    start_offset: int
+    end_offset: int
+    batches_by_magic: dict[int, int]
+    committed: int
+    aborted: int
+    open: tuple[OpenTransaction, ...]
+    transactions_without_data: int
+    topic_id: tuple[str, str] | None
+    """The topic's ID, and the path of the file that says so."""
+    findings: tuple[Finding, ...]
+    left_out: dict[str, int]
+
+
+def audit_partition(
+    partition: PartitionPath,
+    lines: Lines,
+    now_ms: int | None = None,
+    limit: int = DEFAULT_LIMIT,
+    storage_options: StorageOptions | None = None,
+    done: Done = ignore,
+) -> PartitionAudit:
+    """Reads all of one partition. ``lines`` are its own in its log directory's checkpoints; ``now_ms`` (since the
+    epoch; now by default) decides which timestamps are from the future; ``limit``: bytes that one batch may inflate to.
+    ``done`` is called with the bytes that were read.
+
+    Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
+    """
+    follower = _Follower.of(partition, lines, now_ms or clock.now(), limit, storage_options)
+    kept: list[Finding] = []
+    counts: Counter[str] = Counter()
+    for finding in _findings(partition, follower, lines, limit, storage_options, done):
+        counts[finding.kind] += 1
+        if counts[finding.kind] <= MOST_OF_A_KIND:
+            kept.append(finding)
+    metadata = partition.partition_metadata
+    topic_id = topic_id_of(partition, storage_options)
+    return PartitionAudit(
+        partition.topic,
+        partition.partition,
+        partition.path,
+        partition.state,
+        len(partition.segments),
+        follower.summary,
+        follower.start_offset,
+        follower.end_offset,
+        dict(sorted(follower.magics.items())),
+        follower.transactions.committed,
+        follower.transactions.aborted,
+        tuple(follower.transactions.open(partition.segments)),
+        follower.transactions.without_data,
+        None if metadata is None or topic_id is None else (topic_id, metadata.path),
+        tuple(kept),
+        {kind: count - MOST_OF_A_KIND for kind, count in counts.items() if count > MOST_OF_A_KIND},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One partition to audit; see :func:`audit_partition`."""
+
+    partition: PartitionPath
+    lines: Lines
+    now_ms: int
+    limit: int
+    storage_options: StorageOptions | None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return self.partition.size
+
+
+def audit_partitions(
+    partitions: Sequence[PartitionPath],
+    notes: Notes,
+    limit: int = DEFAULT_LIMIT,
+    storage_options: StorageOptions | None = None,
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[PartitionAudit | UnreadableError]:
+    """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
+    ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
+    now_ms = clock.now()
+    tasks = [Task(each, notes.of(each), now_ms, limit, storage_options) for each in partitions]
+    name = "brokerless audit"
+    results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
+    with closing(results):
+        yield from in_order(results)
+
+
+def audit_task(task: Task, done: Done) -> PartitionAudit | UnreadableError:
+    """Audits a partition; what cannot be opened is a value."""
+    try:
+        return audit_partition(task.partition, task.lines, task.now_ms, task.limit, task.storage_options, done)
+    except UnreadableError as error:
+        return UnreadableError(str(error))
+
+
+def audit_directory(
+    directory: LogDirectory,
+    notes: Notes,
+    audits: Iterable[PartitionAudit],
+    storage_options: StorageOptions | None = None,
+) -> Iterator[Finding]:
+    """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
+    say of those partitions. Nothing of another path."""
+    audits = list(audits)
+    yield from check_directory(directory, notes, running_broker(notes) is not None, storage_options)
+    yield from compare_topic_ids(
+        (each.topic, *each.topic_id)
+        for each in audits
+        if each.topic is not None and each.topic_id is not None and each.state == "live"
+    )
+    yield from _internal_topics(directory, notes, audits, storage_options)
+
+
+def _internal_topics(
+    directory: LogDirectory, notes: Notes, audits: Iterable[PartitionAudit], storage_options: StorageOptions | None
+) -> Iterator[Finding]:
+    if directory.kind != "log-directory":
+        return
+    own = [Partition(each, storage_options) for each in directory.partitions if each.topic in TOPICS]
+    if not own:
+        return
+    tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is told of its partition
+    replicas = {
+        (each.topic, each.partition or 0): Replica(
+            each.path, each.start_offset, each.end_offset, each.topic_id and each.topic_id[0], each.open
+        )
+        for each in audits
+        if each.topic is not None and each.state == "live"
+    }
+    there = [(each.topic or "", each.partition or 0) for each in directory.partitions if each.state == "live"]
+    node = Node(None, None)
+    if names.META_PROPERTIES in notes.files:
+        meta = load_meta_properties(notes.files[names.META_PROPERTIES].path, storage_options)
+        node = Node(meta.node_id, meta.directory_id)
+    yield from check_internal_topics(tables, replicas, there, node, directory.path)
+
+
+@dataclass(slots=True)
+class _Follower:
+    """All that is followed through a partition's batches."""
+
+    partition: PartitionPath
+    gaps: Gaps
+    timestamps: Timestamps
+    transactions: Transactions
+    summary: Summary
+    max_batch_bytes: int
+    sequences: Sequences = field(default_factory=Sequences)
+    epochs: LeaderEpochChanges = field(default_factory=LeaderEpochChanges)
+    magics: Counter[int] = field(default_factory=Counter[int])
+
+    @classmethod
+    def of(
+        cls,
+        partition: PartitionPath,
+        lines: Lines,
+        now_ms: int,
+        max_batch_bytes: int,
+        storage_options: StorageOptions | None,
+    ) -> _Follower:
+        return cls(
+            partition,
+            Gaps(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset),
+            Timestamps(now_ms),
+            Transactions(partition.producer_snapshots, storage_options),
+            Summary(partition.size),
+            max_batch_bytes,
+        )
+
+    def watch(self, chunk: Chunk, path: str) -> Iterator[Finding]:
+        start = from_log_start(self.partition).start_offset or 0
+        # What is too large is reported by verify_file.
+        add_chunk(self.summary, chunk, path, lambda _: None, start, self.max_batch_bytes)
+        magics, counts = np.unique(chunk.batches.magic, return_counts=True)
+        self.magics.update(dict(zip(magics.tolist(), counts.tolist(), strict=True)))
+        holes = self.gaps.follow(chunk, path)
+        self.timestamps.follow(chunk, path)
+        yield from self.epochs.follow(chunk, path)
+        yield from self.sequences.follow(chunk, path, holes)
+        yield from self.transactions.follow(chunk, path, self.is_whole)
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.gaps.holes and not self.gaps.is_compacted
+
+    @property
+    def start_offset(self) -> int:
+        """The log start offset; where the log ends before it, a broker serves nothing."""
+        return min(self.partition.start_offset or 0, self.end_offset)
+
+    @property
+    def end_offset(self) -> int:
+        last = self.partition.segments[-1].base_offset if self.partition.segments else 0
+        return max(last, self.gaps.next_offset or 0)
+
+
+def _findings(
+    partition: PartitionPath,
+    follower: _Follower,
+    lines: Lines,
+    limit: int,
+    storage_options: StorageOptions | None,
+    done: Done,
+) -> Iterator[Finding]:
+    is_partition = partition.topic is not None
+    yield from check_state(partition)
+    for finding in check_names(partition):
+        if finding.kind != UNKNOWN:  # which is reported of the log directory
+            yield finding
+    if (missing := missing_head(partition, storage_options)) is not None:
+        yield missing
+    last_offset: int | None = None
+    unreadable: list[Finding] = []
+    told = replace(partition, findings=())
+    for each in open_segments(told, unreadable.append, storage_options=storage_options):
+        segment = each.segment
+        if names.parse_segment_file(segment.log.name) is not None and not each.start:
+            yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
+        seen = Seen(segment.base_offset, last_offset, watch=follower.watch)
+        findings = verify_file(each.file, seen, limit, done, each.start)
+        yield from _graded(findings, each.is_last, partition.state == "live")
+        last_offset = seen.last_offset
+        if each.start:  # it has taken the place of several, and what is beside it is about all of them
+            continue
+        yield from _missing_indexes(segment, is_partition)
+        for finding in check_indexes(each, seen, storage_options):
+            if finding.kind != "index-not-trimmed" or finding.severity != "info":  # which is as it should be
+                yield finding
+        yield from of_unchanged(segment, follower.transactions.at_segment_end(segment, is_partition), storage_options)
+        if (missing := missing_segment(each.partition, segment, each.file, storage_options)) is not None:
+            follower.gaps.pass_over(missing_offsets(missing))
+            yield missing
+    yield from unreadable
+    for snapshot in partition.snapshots:
+        try:
+            with open_file(snapshot.path, storage_options) as file:
+                yield from verify_file(file, None, limit)
+        except UnreadableError as error:
+            reason = str(error).removeprefix(f"{snapshot.path}: ")
+            yield Finding("error", "unreadable-file", snapshot.path, None, None, reason)
+    yield from check_notes(partition, storage_options)
+    yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
+    yield from follower.timestamps.findings()
+    checkpoint = partition.leader_epoch_checkpoint
+    epochs = None if checkpoint is None else load_leader_epochs(checkpoint.path, storage_options)
+    yield from follower.epochs.findings(epochs, follower.end_offset, is_partition)
+    yield from follower.transactions.findings(partition.segments, follower.end_offset, follower.is_whole)
+    yield from check_lines(lines, follower.start_offset, follower.end_offset)
+    yield from _formats(partition.path, follower)
+
+
+def _graded(findings: Iterable[Finding], is_last: bool, is_live: bool) -> Iterator[Finding]:
+    """The end of a log may be odd: zeros behind the last batch of the segment that a broker appends to are room for
+    more (``log.preallocate``), and its last batch may not be whole. In other segments, something is lost."""
+    for finding in findings:
+        if finding.kind == "zero-tail" and is_last and is_live:
+            finding = replace(finding, severity="info")
+        elif not is_last:
+            finding = graded_within_log(finding)
+        yield finding
+
+
+def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
+    for index, text in (
+        (segment.offset_index, "the segment has no offset index; a broker makes it anew at its next start"),
+        (
+            segment.time_index,
+            "the segment has no time index; a broker makes an empty one, unless it recovers the segment",
+        ),
+    ):
+        if is_partition and index is None:
+            yield Finding("warning", "index-missing", segment.log.path, None, segment.base_offset, text)
+
+
+def _formats(path: str, follower: _Follower) -> Iterator[Finding]:
+    old = {magic: count for magic, count in follower.magics.items() if 0 <= magic < 2}
+    if old:
+        text = "messages in old formats: Kafka 4 still reads them, and converts them no more for old clients"
+        found = ", ".join(f"{count} of v{magic}" for magic, count in sorted(old.items()))
+        yield Finding("info", "legacy-format", path, None, None, text, "v2", found)
+    if follower.timestamps.has_none:
+        text = "batches without timestamps: retention goes by the time of the file, which copying changes"
+        yield Finding("info", "no-timestamps", path, None, None, text)

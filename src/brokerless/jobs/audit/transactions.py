@@ -1,0 +1,227 @@
+"""Transactions and what is noted of producers: open and hanging ones, markers, the transaction index, snapshots.
+
+Sources: KIP-98; ``ProducerStateManager``, ``TransactionIndex`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format import layouts
+from brokerless.format.read.batches import Batches
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import ProducerSnapshot, load_producer_snapshot
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.index.checks import check_transaction_index
+from brokerless.log.index.readers import load_transaction_index
+from brokerless.log.producer.markers import Marker
+from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
+from brokerless.log.segment import Chunk
+from brokerless.log.storage.paths import Entry, StorageOptions
+
+HANGING_MS = 15 * 60 * 1000
+"""The default of ``transaction.max.timeout.ms``: by then, its coordinator has ended every transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction without its end: whose it is, and the offset and file of its first batch."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    file: str
+
+
+@dataclass(slots=True)
+class Transactions:
+    """Follows a partition's sound batches. ``snapshots``: its producer snapshots, which are compared on the way."""
+
+    snapshots: Sequence[Entry] = ()
+    storage_options: StorageOptions | None = None
+    committed: int = 0
+    aborted: int = 0
+    without_data: int = 0
+    """Markers that end nothing that is in the log."""
+    state: ProducerState = field(default_factory=ProducerState)
+    _aborted_here: list[CompletedTransaction] = field(default_factory=list[CompletedTransaction])
+    _first_offset: int | None = None
+    _next_snapshot: int = 0
+    _clock: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = field(
+        default_factory=list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+    )
+
+    def follow(self, chunk: Chunk, path: str, is_whole: bool) -> Iterator[Finding]:
+        """``is_whole``: no offset is missing so far, so that all that a broker saw is here."""
+        batches = chunk.batches
+        if self._first_offset is None:
+            self._first_offset = int(batches.entry_offset[0])
+        # Markers and what has LogAppendTime are stamped by brokers' clocks; producers may say anything.
+        by_broker = batches.is_control | (batches.timestamp_type == layouts.LOG_APPEND_TIME)
+        if by_broker.any():
+            self._clock.append((batches.entry_offset[by_broker], batches.max_timestamp[by_broker]))
+        start = 0
+        while (snapshot := self._snapshot()) is not None:
+            # Batches before the snapshot's offset; what is in one chunk with it is in two parts then.
+            end = int(np.searchsorted(np.maximum.accumulate(batches.last_offset), snapshot[0]))
+            if end == len(batches):
+                break
+            yield from self._take(batches.take(slice(start, end)), chunk, path)
+            yield from self._compare(snapshot[1], is_whole)
+            start = end
+        yield from self._take(batches.take(slice(start, len(batches))), chunk, path)
+
+    def _snapshot(self) -> tuple[int, Entry] | None:
+        if self._next_snapshot == len(self.snapshots):
+            return None
+        entry = self.snapshots[self._next_snapshot]
+        return _offset(entry), entry
+
+    def _take(self, batches: Batches, chunk: Chunk, path: str) -> Iterator[Finding]:
+        told = batches.take(_telling(batches))
+        while len(told):
+            update = self.state.update(told, chunk.buffer)
+            refused = update.refused
+            done = told if refused is None else told.take(slice(0, refused.row))
+            self._count(done, update.completed, chunk.buffer)
+            if refused is None:
+                return
+            position = chunk.base + int(told.positions[refused.row])
+            kind = "outside-of-transaction" if refused.exception == "InvalidTxnStateException" else "marker-broken"
+            facts = refused.message, refused.expected, refused.found
+            yield Finding("error", kind, path, position, refused.offset, *facts)
+            told = told.take(slice(refused.row + 1, len(told)))
+
+    def _count(self, batches: Batches, completed: list[CompletedTransaction], buffer: NDArray[np.uint8]) -> None:
+        aborted = [each for each in completed if each.is_aborted]
+        self.aborted += len(aborted)
+        self.committed += len(completed) - len(aborted)
+        rows = np.flatnonzero(batches.is_control & (batches.count > 0))
+        if len(rows) > len(completed):
+            alone = batches.take(rows[~np.isin(batches.entry_offset[rows], [each.last_offset for each in completed])])
+            self.without_data += len(alone)
+            for producer_id, offset, marker in zip(
+                alone.producer_id.tolist(), alone.entry_offset.tolist(), control_markers(alone, buffer), strict=True
+            ):
+                if isinstance(marker, Marker) and marker.is_abort:
+                    aborted.append(CompletedTransaction(producer_id, -1, offset, True, -1))
+        self._aborted_here += sorted(aborted, key=lambda each: each.last_offset)
+
+    def _compare(self, snapshot: Entry, is_whole: bool) -> Iterator[Finding]:
+        """What a broker noted at a snapshot's offset, against what the batches before it say."""
+        self._next_snapshot += 1
+        noted = load_producer_snapshot(snapshot.path, self.storage_options)
+        if not is_whole or noted.findings or self._first_offset is None:
+            return
+        wrong = [row for row in range(len(noted.producer_ids)) if not self._fits(noted, row)]
+        if wrong:
+            row, offset = wrong[0], _offset(snapshot)
+            producer_id = int(noted.producer_ids[row])
+            producer = self.state.producers.get(producer_id)
+            text = f"{len(wrong)} of {len(noted.producer_ids)} producers are not as the log before this snapshot says"
+            expected = f"for producer {producer_id} "
+            if producer is None:
+                expected += "nothing"
+            else:
+                last = producer.batches[-1].last_offset if producer.batches else -1
+                expected += _said(producer.epoch, producer.last_sequence, last, producer.txn_first_offset)
+            columns = noted.producer_epochs, noted.last_sequences, noted.last_offsets, noted.current_txn_first_offsets
+            found = _said(*(int(column[row]) for column in columns))
+            kind = "producer-snapshot-mismatch"
+            yield Finding("warning", kind, snapshot.path, None, offset, text, expected, found)
+
+    def _fits(self, noted: ProducerSnapshot, row: int) -> bool:
+        """Whether an entry says what the log does, as far as it goes back."""
+        transaction, last = int(noted.current_txn_first_offsets[row]), int(noted.last_offsets[row])
+        assert self._first_offset is not None
+        if last < self._first_offset or 0 <= transaction < self._first_offset:
+            return True
+        producer = self.state.producers.get(int(noted.producer_ids[row]))
+        if producer is None or not producer.batches:
+            return False
+        batch = producer.batches[-1]
+        known = (producer.epoch, batch.last_sequence, batch.last_offset, producer.txn_first_offset)
+        return known == (int(noted.producer_epochs[row]), int(noted.last_sequences[row]), last, max(transaction, -1))
+
+    def at_segment_end(self, segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
+        """The transaction index of a segment whose batches were followed."""
+        aborted, self._aborted_here = self._aborted_here, []
+        path, index = segment.log.path.removesuffix(".log") + ".txnindex", None
+        if segment.transaction_index is not None:
+            path = segment.transaction_index.path
+            index = load_transaction_index(path, segment.base_offset, self.storage_options)
+            yield from index.findings
+        if index is not None or is_partition:
+            columns = [(each.producer_id, each.first_offset, each.last_offset) for each in aborted]
+            yield from check_transaction_index(index, path, *np.array(columns, np.int64).reshape(-1, 3).T)
+
+    def findings(self, segments: Sequence[SegmentPaths], end_offset: int, is_whole: bool) -> Iterator[Finding]:
+        """What is left when all was followed."""
+        while (snapshot := self._snapshot()) is not None:
+            if snapshot[0] <= end_offset:
+                yield from self._compare(snapshot[1], is_whole and snapshot[0] == end_offset)
+                continue
+            self._next_snapshot += 1
+            text = "a producer snapshot from behind the end of the log: what it knows of is not there"
+            expected = f"at most offset {end_offset}"
+            kind, found = "producer-snapshot-beyond-end", f"offset {snapshot[0]}"
+            yield Finding("warning", kind, snapshot[1].path, None, snapshot[0], text, expected, found)
+        for each in self.open(segments):
+            producer_id, first, path = each.producer_id, each.first_offset, each.file
+            batches = self.state.producers[producer_id].batches
+            idle = self._time_since(batches[-1].last_offset if batches else first)
+            if idle > HANGING_MS:
+                text = (
+                    f"a transaction of producer {producer_id} hangs: the log went on for {idle // 60_000} min without "
+                )
+                text += "its end; read_committed ends here"
+                yield Finding("warning", "transaction-hanging", path, None, first, text, "a marker", "none")
+            else:
+                text = f"a transaction of producer {producer_id} is open; read_committed ends here"
+                yield Finding("info", "transaction-open", path, None, first, text)
+
+    def open(self, segments: Sequence[SegmentPaths]) -> Iterator[OpenTransaction]:
+        """What is open when all of a partition's ``segments`` were followed."""
+        for producer_id, producer in self.state.producers.items():
+            first = producer.txn_first_offset
+            if first >= 0:
+                before = [segment for segment in segments if segment.base_offset <= first] or segments
+                yield OpenTransaction(producer_id, producer.epoch, first, before[-1].log.path)
+
+    def _time_since(self, offset: int) -> int:
+        """ms of brokers' clocks from the first batch behind an offset that has such a time to the last one."""
+        if not self._clock:
+            return 0
+        offsets, times = (np.concatenate(columns) for columns in zip(*self._clock, strict=True))
+        behind = times[offsets > offset]
+        return int(behind.max() - behind[0]) if len(behind) else 0
+
+
+def _telling(batches: Batches) -> NDArray[np.int64]:
+    """The rows that decide what is known of producers at the end: not those between two of the same kind."""
+    rows = np.flatnonzero(batches.producer_id > layouts.NO_PRODUCER_ID)
+    if len(rows) < 3:
+        return rows
+    rows = rows[np.argsort(batches.producer_id[rows], kind="stable")]
+    same = np.ones(len(rows) - 1, np.bool_)
+    for column in (batches.producer_id, batches.producer_epoch, batches.is_transactional):
+        same &= column[rows[1:]] == column[rows[:-1]]
+    same &= ~(batches.is_control[rows[1:]] | batches.is_control[rows[:-1]])
+    between = np.append(False, same) & np.append(same, False)
+    return np.sort(rows[~between])
+
+
+def _offset(snapshot: Entry) -> int:
+    file = names.parse_segment_file(snapshot.name)
+    assert file is not None
+    return file.offset
+
+
+def _said(epoch: int, sequence: int, offset: int, transaction: int) -> str:
+    text = f"epoch {epoch}, sequence {sequence}, offset {offset}"
+    return text if transaction < 0 else f"{text}, in a transaction from {transaction}"

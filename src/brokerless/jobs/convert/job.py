@@ -1,0 +1,372 @@
+"""Convert: partitions in another message format, codec or batch size, as new partitions of a log directory.
+
+A plan looks at all that can be wrong beforehand; a task for each partition reads it and writes it beside, wherever it
+runs (:mod:`brokerless.jobs.run.job`); a commit on the driver gives it its name. Topic IDs, leader epochs, log start and
+end offsets stay. A partition with damage is not committed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from brokerless.errors import DamageError, Finding, RefusedError, UsageError
+from brokerless.format import layouts
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.convert import LOST, Converter, Target, Totals
+from brokerless.jobs.convert.reading import Isolation, Reading, files_that_are_read, is_damage
+from brokerless.jobs.manifest import FileNote, Manifest, TaskNote, note_directory, note_file
+from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, run_longest_first
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.readers import load_leader_epochs, noted_offset, was_clean
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.commit.commit import Unfinished, commit, refuse_existing, settle
+from brokerless.log.commit.job_commit import outputs_of_job
+from brokerless.log.commit.node_files import complete, whole_directories
+from brokerless.log.commit.partition_copy import copy_partition, files_of
+from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.config import UNBOUNDED, LogConfig
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.ranges import from_log_start
+from brokerless.log.segment import Report
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import Entry, StorageOptions, full_path
+from brokerless.log.write.follower_append import check_sizes, whole_batches
+
+LEFT_OUT = LOST | {
+    "aborted": "records of aborted transactions",
+    "undecided": "records from the first open transaction on",
+}
+"""What may not be there any more, by the names under which it is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How all partitions are converted. ``config``: None for segments that begin where those of the source do, and are
+    split only where they would be larger than a segment can be. ``isolation``: read_committed leaves out what is
+    aborted or not yet decided. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done but
+    writing."""
+
+    target: Target = field(default_factory=Target)
+    config: LogConfig | None = None
+    isolation: Isolation = "read_uncommitted"
+    limit: int = DEFAULT_LIMIT
+    dry_run: bool = False
+
+    @property
+    def log_config(self) -> LogConfig:
+        return UNBOUNDED if self.config is None else self.config
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One partition to convert into ``directory``."""
+
+    source: PartitionPath
+    topic: str
+    partition: int
+    directory: Destination
+    topic_id: str
+    conversion: Conversion
+    storage_options: StorageOptions | None = None
+    owner: str = ""
+    """In the names of directories that this job has not finished."""
+    notes: bool = False
+    """Whether files are hashed, for a manifest."""
+    is_copied: bool = False
+    """Whether its files are copied as they are: of Kafka's own topics that were not asked for by name."""
+    whole: tuple[LogDirectory, ...] = ()
+    """The log directories of which all is converted by these tasks."""
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return self.source.size
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Of the source's segments."""
+        return tuple(segment.base_offset for segment in self.source.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one partition. ``totals.lost`` is by the names of :data:`LEFT_OUT`. Offsets are those of the log:
+    the first that a reader gets, and the one behind the last. ``damages`` kept it from being written. ``base_offsets``:
+    of the segments that were written."""
+
+    task: Task
+    totals: Totals
+    start_offset: int
+    end_offset: int
+    damages: tuple[Finding, ...]
+    base_offsets: tuple[int, ...] = ()
+
+    @property
+    def has_other_segments(self) -> bool:
+        """Whether what was written is divided into segments in another way."""
+        return bool(self.base_offsets) and self.base_offsets != self.task.base_offsets
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``convert --json`` writes it."""
+        task, totals = self.task, self.totals
+        is_written = not self.damages and not task.conversion.dry_run
+        return {
+            "topic": task.topic,
+            "partition": task.partition,
+            "source": task.source.path,
+            "target": task.directory.join(task.name) if is_written else None,
+            "startOffset": self.start_offset,
+            "endOffset": self.end_offset,
+            "batchesIn": totals.batches_in,
+            "batchesOut": totals.batches_out,
+            "recordsIn": totals.records_in,
+            "recordsOut": totals.records_out,
+            "segmentsIn": len(task.base_offsets),
+            "segmentsOut": len(self.base_offsets) if is_written else None,
+            "bytesIn": totals.bytes_in,
+            "bytesOut": totals.bytes_out,
+            "lost": dict(totals.lost),
+            "isCopied": task.is_copied,
+            "damages": len(self.damages),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a task hands to the driver: :class:`Result`, all findings, and what was written, unless there is damage."""
+
+    totals: Totals
+    start_offset: int
+    end_offset: int
+    damages: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    unfinished: Unfinished | None
+    inputs: tuple[FileNote, ...]
+    outputs: tuple[FileNote, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a manifest's job is: the same for all of its runs."""
+
+    to: str
+    conversion: Conversion
+
+
+def plan(
+    partitions: Sequence[PartitionPath],
+    sources: Sequence[str],
+    directory: str | os.PathLike[str],
+    conversion: Conversion,
+    storage_options: StorageOptions | None = None,
+    target_storage_options: StorageOptions | None = None,
+    named: Collection[str] = (),
+) -> list[Task]:
+    """A task for each partition; they are in ``sources``, the paths that were given. ``target_storage_options``: those
+    of ``directory``, where it is a URL. ``named``: which of Kafka's own topics are converted as well, beside those
+    whose directories are ``sources``; others of them are copied as they are.
+
+    Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
+    known, ``directory`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
+    """
+    named = {*named, *(each.topic or "" for each in partitions if each.path in sources)}
+    if names.CLUSTER_METADATA in named:
+        raise UsageError(
+            f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it; leave it out, "
+            "or give its whole log directory, of which it is copied as it is"
+        )
+    to = output_directory(directory, sources, target_storage_options)
+    completed = frozenset() if conversion.dry_run else settle(to)
+    found: dict[str, PartitionPath] = {}
+    for each in partitions:
+        if each.topic is None or each.partition is None:
+            raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory, as orders-0")
+        name = names.partition_directory(each.topic, each.partition)
+        if name in found:
+            raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")
+        found[name] = each
+    refuse_existing(to, found, completed)
+    own = [(each.topic or "", topic_id_of(each, storage_options), each.path) for each in partitions]
+    logs = [resolve(each, (), storage_options) for each in sources]
+    whole = whole_directories(logs, {each.path for each in partitions}, to)
+    return [
+        Task(
+            each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options,
+            is_copied=names.is_internal(each.topic) and each.topic not in named, whole=whole,
+        )
+        for each, topic_id in zip(partitions, choose_topic_ids(to, own), strict=True)
+    ]  # fmt: skip
+
+
+def inputs_of(source: PartitionPath, *, is_copied: bool = False) -> list[Entry]:
+    """The files of a partition that are read."""
+    return files_of(source) if is_copied else files_that_are_read(source)
+
+
+def convert(
+    tasks: Sequence[Task],
+    report: Report,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    manifest: Manifest | None = None,
+    processes: int | None = None,
+) -> Iterator[Result]:
+    """Runs tasks, and commits those without damage; the results come in the order of the tasks. With a manifest each is
+    committed as it is finished, and a later run goes on; without one all are at the end, as nobody could.
+
+    ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
+    called with the bytes that were read. ``manifest``: where what was read and written is noted. ``spark``, ``say``,
+    ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    """
+    if not tasks:
+        return
+    dry_run = tasks[0].conversion.dry_run
+
+    waiting: list[Unfinished] = []
+
+    def take(index: int, value: Value) -> Result:
+        for finding in value.findings:
+            report(finding)
+        task = tasks[index]
+        base_offsets = () if value.unfinished is None else value.unfinished.base_offsets
+        result = Result(task, value.totals, value.start_offset, value.end_offset, value.damages, base_offsets)
+        if value.unfinished is not None and manifest is not None:
+            manifest.add(TaskNote(task.name, value.inputs, value.outputs, result.as_dict()))
+            commit(task.directory, [value.unfinished])
+        elif value.unfinished is not None:
+            waiting.append(value.unfinished)
+        return result
+
+    with ExitStack() as stack:
+        job = None if manifest is None else full_path(manifest.path)
+        owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory, job))
+        notes = manifest is not None and not dry_run
+        owned = [replace(task, owner=owner, notes=notes) for task in tasks]
+        name = "brokerless convert"
+        results = run_longest_first(
+            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
+        )
+        with closing(results):
+            if manifest is not None:
+                is_whole = True
+                for result in results:
+                    is_whole = is_whole and not result.damages
+                    yield result
+                if is_whole and not dry_run:
+                    complete(tasks[0].whole, tasks[0].directory, say, tasks[0].storage_options)
+                return
+            taken = list(results)
+        if waiting:
+            commit(tasks[0].directory, waiting)
+        if not dry_run and not any(result.damages for result in taken):
+            complete(tasks[0].whole, tasks[0].directory, say, tasks[0].storage_options)
+        yield from taken
+
+
+def run_task(task: Task, done: Done) -> Value:
+    """Reads a partition and writes it, under a name that readers pass over."""
+    if task.is_copied:
+        return _copy_task(task, done)
+    findings: list[Finding] = []
+    with ExitStack() as stack:
+        output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
+        how, options = task.conversion, task.storage_options
+        reading = Reading(
+            task.source,
+            how.isolation,
+            findings.append,
+            options,
+            is_hashed=task.notes,
+            keeps_segments=how.config is None,
+        )
+        converter = Converter(task.conversion.target, task.conversion.limit)
+        try:
+            for buffer in reading.buffers(converter, done):
+                if output is not None and len(buffer):
+                    output.append(buffer)
+                elif len(buffer):
+                    check_sizes(whole_batches(buffer, computed=True), task.conversion.log_config)
+                del buffer  # a huge one is not to stay beside the next
+        except (RefusedError, UsageError) as error:
+            reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
+        start = min(task.source.start_offset or 0, reading.end_offset)
+        unfinished, outputs = None, ()
+        if output is not None and not reading.damages:
+            magic = task.conversion.target.magic
+            limits = start, reading.end_offset, _epochs(task)
+            output.set_limits(*limits, layouts.MAGIC_V2 if magic is None else magic)
+            unfinished = output.finish()
+            if task.notes:
+                outputs = note_directory(task.directory, unfinished.directory, task.name)
+        inputs = tuple(reading.notes())
+        damages = tuple(reading.damages)
+        return Value(converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs)
+
+
+def _copy_task(task: Task, done: Done) -> Value:
+    """Reads a partition, and copies its files if they are sound."""
+    findings: list[Finding] = []
+    source, options = task.source, task.storage_options
+    reading, totals = Reading(source, "read_uncommitted", findings.append, options), Totals()
+    reading.look(totals, done)
+    start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
+    if damages or task.conversion.dry_run:
+        return Value(totals, start, end, tuple(damages), tuple(findings), None, (), ())
+    noted = (noted_offset(source, each, options) for each in _CHECKPOINTS)
+    unfinished = copy_partition(
+        source, task.directory, task.topic_id, Checkpoints(*noted), end,
+        clean=was_clean(source, options), owner=task.owner, storage_options=options,
+    )  # fmt: skip
+    inputs = tuple(note_file(each, options) for each in files_of(source, options)) if task.notes else ()
+    outputs = note_directory(task.directory, unfinished.directory, task.name) if task.notes else ()
+    return Value(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
+
+
+_CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
+
+
+def _begin(task: Task) -> PartitionOutput:
+    return PartitionOutput(
+        task.directory,
+        task.topic,
+        task.partition,
+        task.conversion.log_config,
+        start_offset=_first_offset(task.source),
+        topic_id=task.topic_id,
+        owner=task.owner,
+        base_offsets=() if task.conversion.config is not None else task.base_offsets[1:],
+    )
+
+
+def raise_damage(finding: Finding) -> None:
+    """A report that raises :class:`DamageError` for what keeps a partition from being written."""
+    if is_damage(finding):
+        raise DamageError(finding)
+
+
+def _first_offset(source: PartitionPath) -> int:
+    """Where the new log's first segment begins: with a segment of the source, as the batch that has the log start
+    offset is kept whole."""
+    segments = from_log_start(source).segments(source.segments)
+    return segments[0].base_offset if segments else 0
+
+
+def _epochs(task: Task) -> Epochs:
+    """Leader epochs as the source notes them; the older formats have none."""
+    checkpoint = task.source.leader_epoch_checkpoint
+    magic = task.conversion.target.magic
+    if checkpoint is None or (magic is not None and magic < layouts.MAGIC_V2):
+        return ()
+    return epochs_of(load_leader_epochs(checkpoint.path, task.storage_options))

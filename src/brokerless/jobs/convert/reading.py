@@ -1,0 +1,166 @@
+"""A partition as a conversion reads it: batches in new forms, where the log ends, and its damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format.convert import Converter, Totals
+from brokerless.format.read.batches import Batches
+from brokerless.jobs.manifest import FileNote, Hashing, note_file
+from brokerless.jobs.run.job import Done
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import OpenSegment, open_segments
+from brokerless.log.offset_gaps import check_following, check_head
+from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.ranges import EVERYTHING, from_log_start
+from brokerless.log.seek import log_start_after_end
+from brokerless.log.segment import Report, check_checksums, scan
+from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.transactions import Transactions
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+
+
+def files_that_are_read(source: PartitionPath) -> list[Entry]:
+    """Those of a partition that is converted."""
+    return [segment.log for segment in source.segments] + _companions(source)
+
+
+def _companions(source: PartitionPath) -> list[Entry]:
+    return [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
+
+
+class Reading:
+    """A partition that is read: where its log ends, and its damage."""
+
+    def __init__(
+        self,
+        source: PartitionPath,
+        isolation: Isolation,
+        report: Report,
+        storage_options: StorageOptions | None = None,
+        *,
+        is_hashed: bool = False,
+        keeps_segments: bool = False,
+    ) -> None:
+        """``is_hashed``: of a job with a manifest. ``keeps_segments``: no batch has records of two segments."""
+        self.damages: list[Finding] = []
+        self.end_offset = max((each.base_offset for each in source.segments), default=0)
+        self.path = source.path
+        self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
+        self._keeps_segments = keeps_segments
+        self._notes: dict[str, FileNote] = {}
+        self._first = EVERYTHING
+        self._transactions: Transactions | None = None
+        if isolation == "read_committed":
+            self._transactions = transactions_of(source, storage_options)
+
+    def tell(self, finding: Finding) -> None:
+        if is_damage(finding):
+            self.damages.append(finding)
+        self._report(finding)
+
+    def notes(self) -> Iterator[FileNote]:
+        """Of all files that were read, if they are to be hashed and are not damaged."""
+        if not self._is_hashed or self.damages:
+            return
+        yield from self._notes.values()
+        for entry in _companions(self._source):
+            yield note_file(entry, self._options)
+
+    def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
+        source, options = self._source, self._options
+        self._first = from_log_start(source)
+        if not self._begins():
+            return
+        for each in open_segments(source, self.tell, self._first, options):
+            hashing = Hashing(each.file) if self._is_hashed else None
+            yield from self._of_file(each, converter, hashing, done)
+            check_following(each.partition, each.segment, each.file, self.tell, options, self._first)
+            if self.damages:
+                return
+            if hashing is not None:
+                self._notes[each.file.path] = hashing.finish(each.segment.log)
+            if self._keeps_segments:
+                yield from (piece.buffer for piece in converter.flush())
+        yield from (piece.buffer for piece in converter.flush())
+
+    def _begins(self) -> bool:
+        """Whether the log reaches its log start offset; first segments that are missing are reported."""
+        finding = log_start_after_end(self._source, self._options)
+        if finding is not None:
+            self.tell(finding)
+            return False
+        check_head(self._source, self.tell, self._options)
+        return True
+
+    def _of_file(
+        self, opened: OpenSegment, converter: Converter, hashing: Hashing | None, done: Done
+    ) -> Iterator[NDArray[np.uint8]]:
+        file = opened.file
+        for chunk in scan(file, self.tell, opened.start):
+            if hashing is not None:
+                hashing.add(chunk)
+            check_checksums(chunk, file.path, self.tell)
+            if self.damages:
+                return
+            self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
+            chosen = self._chosen(chunk.batches, converter.totals)
+            for piece in converter.convert(chunk.buffer, chosen, chunk.base) if len(chosen) else ():
+                for damage in piece.damages:
+                    self.tell(damage_finding(file.path, damage))
+                if self.damages:
+                    return
+                yield piece.buffer
+                del piece
+            done(int(chunk.batches.sizes.sum()))
+
+    def _chosen(self, batches: Batches, totals: Totals) -> Batches:
+        """From the one on that has the log start offset; without what read_committed leaves out, which is added to what
+        went in."""
+        if not self._first.is_everything:
+            batches = batches.take(self._first.batches(batches))
+        if self._transactions is None:
+            return batches
+        aborted = self._transactions.aborted(batches)
+        stable = self._transactions.decided_until
+        undecided = np.zeros(len(batches), np.bool_) if stable is None else batches.last_offset >= stable
+        if not (aborted | undecided).any():
+            return batches
+        for name, rows in (("aborted", aborted & ~undecided), ("undecided", undecided)):
+            left_out = batches.take(rows)
+            records = int(np.where(left_out.is_legacy, 1, left_out.count).sum())
+            totals.batches_in += len(left_out)
+            totals.records_in += records
+            totals.bytes_in += int(left_out.sizes.sum())
+            if records:
+                totals.lost[name] += records
+        return batches.take(~(aborted | undecided))
+
+    def look(self, totals: Totals, done: Done) -> None:
+        """Reads all of it, without giving anything, and counts what is there."""
+        if not self._begins():
+            return
+        for opened in open_segments(self._source, self.tell, storage_options=self._options):
+            file = opened.file
+            for chunk in scan(file, self.tell, opened.start):
+                batches = chunk.batches
+                check_checksums(chunk, file.path, self.tell)
+                self.end_offset = max(self.end_offset, int(batches.last_offset.max()) + 1)
+                totals.batches_in += len(batches)
+                totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
+                totals.bytes_in += int(batches.sizes.sum())
+                done(int(batches.sizes.sum()))
+            check_following(opened.partition, opened.segment, file, self.tell, self._options)
+        totals.batches_out, totals.records_out = totals.batches_in, totals.records_in
+        totals.bytes_out = totals.bytes_in
+
+
+def is_damage(finding: Finding) -> bool:
+    """Whether a finding keeps a partition from being written."""
+    return finding.severity == "error" or finding.kind == "truncated-batch"

@@ -1,0 +1,181 @@
+"""What a log directory notes of its partitions, against what is in them; and what else is in it.
+
+Sources: ``LogManager`` (``loadLogs``, ``loadLog``), ``LogCleanerManager``, ``ReplicaManager`` (4.1.1); KIP-858.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from brokerless.errors import Finding, Severity, UnreadableError
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import load_meta_properties, load_offset_checkpoint
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.storage.directory_lock import is_locked
+from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, list_directory, local
+
+Place = tuple[str, int]
+Lines = Mapping[str, tuple[str, int]]
+"""One partition's lines in its log directory's checkpoints, by the file's name: its path, and the offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """A log directory's checkpoints: offsets by topic and partition, for the name of each file that is there.
+
+    ``was_clean``: it has the mark of a clean stop. ``findings``: files that Kafka could not read.
+    """
+
+    files: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    offsets: Mapping[str, Mapping[Place, int]] = field(default_factory=dict[str, Mapping[Place, int]])
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def was_clean(self) -> bool:
+        return names.CLEAN_SHUTDOWN in self.files
+
+    def of(self, partition: PartitionPath) -> Lines:
+        """One partition's lines; they are not of what is deleted or stray."""
+        place = partition.topic or "", -1 if partition.partition is None else partition.partition
+        live = self.offsets.items() if partition.state in ("live", "future") else ()
+        return {name: (self.files[name].path, offsets[place]) for name, offsets in live if place in offsets}
+
+
+def running_broker(notes: Notes) -> Path | None:
+    """The log directory, if a broker or another process that writes holds its lock."""
+    lock = notes.files.get(names.LOCK)
+    if lock is None or is_remote(lock.path):
+        return None
+    directory = Path(local(lock.path)).parent
+    return directory if is_locked(directory) else None
+
+
+def load_notes(directory: LogDirectory, storage_options: StorageOptions | None = None) -> Notes:
+    """The notes of a log directory; for a partition's directory, of the local one that it is in. None of it raises."""
+    files = directory.files
+    if directory.kind == "partition" and "://" not in directory.path:
+        with suppress(UnreadableError):
+            entries = list_directory(str(Path(directory.path).absolute().parent), storage_options)
+            files = {entry.name: entry for entry in entries if names.is_log_directory_file(entry.name)}
+    offsets: dict[str, Mapping[Place, int]] = {}
+    findings: list[Finding] = []
+    for name in names.OFFSET_CHECKPOINTS:
+        if name in files:
+            loaded = load_offset_checkpoint(files[name].path, storage_options)
+            offsets[name] = loaded.offsets
+            findings += loaded.findings
+    return Notes(files, offsets, tuple(findings))
+
+
+def check_lines(lines: Lines, start_offset: int, end_offset: int) -> Iterator[Finding]:
+    """One partition's lines against its log, which has ``start_offset <= offset < end_offset``."""
+    for name, kind, severity, text in _BEYOND_END:
+        path, offset = lines.get(name, ("", 0))
+        if offset > end_offset:
+            expected, found = f"at most {end_offset}, where the log ends", f"offset {offset}"
+            yield Finding(severity, kind, path, None, offset, text, expected, found)
+    for name, kind, text in _BEFORE_START:
+        path, offset = lines.get(name, ("", start_offset))
+        if offset < start_offset:
+            expected, found = f"{start_offset} or more, where the log begins", f"offset {offset}"
+            yield Finding("info", kind, path, None, offset, text, expected, found)
+
+
+_BEYOND_END: tuple[tuple[str, str, Severity, str], ...] = (
+    (
+        names.RECOVERY_POINT_CHECKPOINT,
+        "recovery-point-beyond-end",
+        "error",
+        "the log ends before its recovery point: what had been flushed to disk is not there",
+    ),
+    (
+        names.HIGH_WATERMARK_CHECKPOINT,
+        "high-watermark-beyond-end",
+        "error",
+        "the log ends before its high watermark: what was committed is not there",
+    ),
+    (
+        names.LOG_START_OFFSET_CHECKPOINT,
+        "log-start-beyond-end",
+        "error",
+        "the log ends before its start offset: a broker deletes all of it at its next start",
+    ),
+    (
+        names.CLEANER_CHECKPOINT,
+        "cleaner-checkpoint-beyond-end",
+        "warning",
+        "the log ends before the offset up to which it was compacted",
+    ),
+)
+_BEFORE_START = (
+    (
+        names.LOG_START_OFFSET_CHECKPOINT,
+        "log-start-before-segments",
+        "the first segment begins behind the log start offset: a segment is missing, or the note is old",
+    ),
+    (
+        names.HIGH_WATERMARK_CHECKPOINT,
+        "high-watermark-before-start",
+        "the first segment begins behind the high watermark: the note is old",
+    ),
+)
+
+
+def check_directory(
+    directory: LogDirectory, notes: Notes, is_running: bool, storage_options: StorageOptions | None = None
+) -> Iterator[Finding]:
+    """What is to say of a log directory as a whole; nothing of another path."""
+    if directory.kind != "log-directory":
+        return
+    yield from notes.findings
+    if names.META_PROPERTIES in notes.files:
+        yield from load_meta_properties(notes.files[names.META_PROPERTIES].path, storage_options).findings
+    elif notes.files:
+        text = "there is no meta.properties: a broker would not start on this directory"
+        yield Finding("info", "meta-properties-missing", directory.path, None, None, text)
+    if is_running:
+        text = "a broker is running on this directory: what is said here is of a moment of its work"
+        yield Finding("info", "broker-running", directory.path, None, None, text)
+    elif notes.files and not notes.was_clean:
+        text = "there is no mark of a clean stop: a broker was killed here, or this is a copy of a running one's"
+        yield Finding("info", "unclean-stop", directory.path, None, None, text)
+    for partition in directory.others:
+        yield from partition.findings if partition.state == "live" else check_state(partition)
+    for entry in directory.foreign:
+        text = "not Kafka's: neither a partition's directory nor one of a log directory's files"
+        yield Finding("info", "foreign-file", entry.path, None, None, text)
+    there = {(each.topic, each.partition) for each in (*directory.partitions, *directory.others)}
+    for place, offset in notes.offsets.get(names.RECOVERY_POINT_CHECKPOINT, {}).items():
+        if place not in there:
+            text = f"there is a recovery point for {place[0]}-{place[1]}, but no such directory"
+            path = notes.files[names.RECOVERY_POINT_CHECKPOINT].path
+            found = f"flushed up to offset {offset}"
+            yield Finding("warning", "partition-missing", path, None, offset, text, "a directory", found)
+
+
+def check_state(partition: PartitionPath) -> Iterator[Finding]:
+    """What the name of a partition's directory says of its state, if it is not a live one."""
+    if partition.is_unfinished:
+        text = "what brokerless was writing here is not finished: a job is going on, or was killed"
+        yield Finding("info", "unfinished-directory", partition.path, None, None, text)
+    elif partition.state != "live":
+        yield Finding(*_STATES[partition.state][:2], partition.path, None, None, _STATES[partition.state][2])
+
+
+_STATES: Mapping[str, tuple[Severity, str, str]] = {
+    "stray": ("warning", "stray-directory", "a replica that the cluster no longer has here; no broker serves it"),
+    "future": ("info", "future-directory", "a replica that was being moved to this log directory"),
+    "delete": ("info", "deleted-directory", "a deleted partition; a broker removes it soon, or at its next start"),
+}
+
+
+def compare_topic_ids(topic_ids: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
+    """Partitions of one topic with another topic ID: (topic, ID, path of partition.metadata)."""
+    first: dict[str, str] = {}
+    for topic, topic_id, path in topic_ids:
+        if first.setdefault(topic, topic_id) != topic_id:
+            text = f"the topic ID is another one than that of {topic}'s other partitions: they are of two topics"
+            yield Finding("error", "topic-id-mismatch", path, None, None, text, first[topic], topic_id)

@@ -1,0 +1,181 @@
+"""What becomes of finished tasks: files get their names, and the manifest says how far they go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from brokerless.errors import Finding, UsageError
+from brokerless.jobs.export import files, target
+from brokerless.jobs.export import state as export_state
+from brokerless.jobs.export.files import Written
+from brokerless.jobs.export.missing import Span, merge, without
+from brokerless.jobs.export.plan import Plan, Task
+from brokerless.jobs.export.state import Exported, Manifest, Offsets
+from brokerless.log.segment import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a task made. ``missing``: what the log does not have. ``is_whole``: False where something could not be read
+    that may be there another time, and so nothing was kept."""
+
+    files: tuple[Written, ...]
+    next_offset: int
+    findings: tuple[Finding, ...]
+    left_out: tuple[Offsets, ...]
+    is_whole: bool = True
+    missing: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedPartition:
+    """What is new of one partition: ``files``, and the offsets from ``start_offset`` to before ``next_offset``, where
+    the next run goes on. ``left_out``: offsets that are damaged (a last one of None: from there on nothing could be
+    read, and the next run tries again). ``end_offset``: where the log ended. ``missing``: what it does not have, the
+    first offset and the one after the last; later runs take it if it is there then. ``filled``: what was missing in
+    earlier runs, and is exported now."""
+
+    topic: str
+    partition: int
+    source: str
+    start_offset: int
+    next_offset: int
+    end_offset: int
+    files: tuple[Written, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    left_out: tuple[Offsets, ...] = ()
+    missing: tuple[Span, ...] = ()
+    filled: tuple[Span, ...] = ()
+
+    @property
+    def records(self) -> int:
+        return sum(each.records for each in self.files)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files."""
+        return sum(each.size for each in self.files)
+
+
+class Commit:
+    """Commits tasks in the order of each partition's offsets, whatever order they end in."""
+
+    def __init__(self, plan: Plan, report: Report) -> None:
+        self._plan, self._report = plan, report
+        self._manifests: dict[str, Manifest] = {}
+        self._early: dict[int, Result] = {}
+        self._committed: set[int] = set()
+        self._stopped: set[tuple[str, int]] = set()
+        self._so_far: dict[tuple[str, int], ExportedPartition] = {}
+
+    def begin(self) -> None:
+        """Takes away what an interrupted run left, and notes what this one is about to write."""
+        plan = self._plan
+        for topic in dict.fromkeys(task.topic for task in plan.tasks):
+            now = export_state.load(plan.directory, topic, plan.storage_options)
+            if now != plan.manifests[topic]:
+                raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
+            before = now or Manifest(topic, None, plan.export.by_date, plan.export.isolation)
+            own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
+            tasks = [task for task in plan.tasks if task.topic == topic]
+            export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
+            for number, each in own.partitions.items():
+                if each.filling and number in {task.partition for task in tasks}:
+                    own = own.with_partition(number, replace(each, filling=()))
+            there: Counter[int] | None = None  # all that is there is listed only if it matters
+            for task in tasks:
+                exported = own.partitions.get(task.partition, Exported(task.start, files=0))
+                if exported.files is None or plan.export.allow_removed:
+                    if there is None:
+                        there = export_state.count_files(plan.directory, topic, plan.storage_options)
+                    exported = replace(exported, files=there[task.partition])
+                if task.mark is None:
+                    exported = replace(exported, until=max(exported.until or 0, task.end))
+                else:
+                    exported = replace(exported, filling=(*exported.filling, (task.start, task.end)))
+                own = own.with_partition(task.partition, exported)
+            self._manifests[topic] = own
+            export_state.save(own, plan.directory, plan.storage_options)
+
+    def end(self) -> None:
+        """Takes away what was finished and is not committed, as the export was given up."""
+        if self._plan.export.dry_run:
+            return
+        for index, result in self._early.items():
+            for each in result.files:
+                files.discard(each, self._plan.tasks[index].layout)
+        for topic in self._manifests:
+            target.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
+
+    def take(self, index: int, result: Result) -> Iterator[ExportedPartition]:
+        """A task's result; what it completes is given."""
+        self._early[index] = result
+        tasks = self._plan.tasks
+        while index in self._early:
+            is_first = index == 0 or _name(tasks[index - 1]) != _name(tasks[index])
+            if not is_first and index - 1 not in self._committed:
+                return  # one before it is not done yet
+            self._commit(tasks[index], self._early.pop(index))
+            self._committed.add(index)
+            if tasks[index].is_last:
+                yield self._so_far.pop(_name(tasks[index]))
+                return
+            index += 1
+
+    def _commit(self, task: Task, result: Result) -> None:
+        name = _name(task)
+        so_far = self._so_far.get(name)
+        if so_far is None:
+            begin = task.start if task.mark is None else task.mark
+            so_far = ExportedPartition(*name, task.source.path, begin, begin, begin)
+        if name in self._stopped:
+            for each in result.files:
+                files.discard(each, task.layout)
+            self._so_far[name] = replace(so_far, end_offset=task.end)
+            return
+        for finding in result.findings:
+            self._report(finding)
+        if not self._plan.export.dry_run:
+            self._publish(task, result)
+        is_fill = task.mark is not None
+        if not result.is_whole and not is_fill:
+            self._stopped.add(name)
+        filled = ((task.start, result.next_offset),) if is_fill and task.start < result.next_offset else ()
+        self._so_far[name] = replace(
+            so_far,
+            next_offset=so_far.next_offset if is_fill else max(so_far.next_offset, result.next_offset),
+            end_offset=so_far.end_offset if is_fill else task.end,
+            missing=so_far.missing + result.missing,
+            filled=so_far.filled + filled,
+            files=so_far.files + result.files,
+            findings=so_far.findings + result.findings,
+            left_out=so_far.left_out + result.left_out,
+        )
+
+    def _publish(self, task: Task, result: Result) -> None:
+        for each in result.files:
+            files.published(each, task.layout)
+        own = self._manifests[task.topic]
+        exported = own.partitions[task.partition]
+        left_out = exported.left_out + tuple(each for each in result.left_out if each[1] is not None)
+        count = None if exported.files is None else exported.files + len(result.files)
+        exported = replace(exported, left_out=left_out, files=count)
+        if task.mark is None:
+            next_offset = max(exported.next_offset, result.next_offset)
+            until = None if task.is_last and result.is_whole else exported.until
+            passed = ((first, min(after, next_offset)) for first, after in result.missing)
+            missing = tuple(merge((*exported.missing, *passed)))
+            exported = replace(exported, next_offset=next_offset, until=until, missing=missing)
+        else:
+            missing = tuple(merge(without(exported.missing, (task.start, result.next_offset))))
+            filling = tuple(without(exported.filling, (task.start, task.end)))
+            exported = replace(exported, missing=missing, filling=filling)
+        own = own.with_partition(task.partition, exported)
+        self._manifests[task.topic] = own
+        export_state.save(own, self._plan.directory, self._plan.storage_options)
+
+
+def _name(task: Task) -> tuple[str, int]:
+    return task.topic, task.partition

@@ -1,0 +1,96 @@
+"""Export: what is new in partitions, as Parquet files by topic (and date); nothing twice, nothing half.
+
+The plan fixes which offsets are read: from where the last run ended to where the log ends now. A task writes files of
+its own under names that no reader sees; the commit names them, then notes in the topic's manifest how far they go
+(:mod:`jobs.exports.manifest`). A damaged batch is left out, and passed when a sound one follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.jobs.export import target
+from brokerless.jobs.export.commit import Commit, ExportedPartition, Result
+from brokerless.jobs.export.files import Files
+from brokerless.jobs.export.plan import Export, Plan, Task, plan
+from brokerless.jobs.export.reading import NotReadableError, Records
+from brokerless.jobs.run import job
+from brokerless.log.segment import Report
+
+__all__ = ["Export", "ExportedPartition", "Plan", "Result", "Task", "export", "plan", "run"]
+
+
+def export(
+    plan: Plan,
+    report: Report,
+    *,
+    spark: job.Spark = job.NONE,
+    done: job.Done = job.ignore,
+    say: job.Say = job.ignore,
+    processes: int | None = None,
+) -> Iterator[ExportedPartition]:
+    """Does what was planned, and gives each partition when it is done. ``report`` is called with every finding, before
+    what it is in is committed; what it raises ends the export. For the others, see :func:`job.run`.
+
+    Raises :class:`UsageError` if another export was here meanwhile, :class:`UnwritableError` where the target fails.
+    """
+    for finding in plan.findings:
+        report(finding)
+    if not plan.tasks:
+        return
+    work = job.run(run, plan.tasks, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
+    if plan.export.dry_run:
+        yield from _commit_each(Commit(plan, report), work)
+        return
+    with target.only_export(plan.directory):
+        commit = Commit(plan, report)
+        commit.begin()
+        try:
+            yield from _commit_each(commit, work)
+        finally:
+            commit.end()
+
+
+def _commit_each(commit: Commit, results: Generator[tuple[int, Result]]) -> Iterator[ExportedPartition]:
+    with closing(results):
+        for index, result in results:
+            yield from commit.take(index, result)
+
+
+def run(task: Task, done: job.Done) -> Result:
+    """Reads a task's records and writes its files, which nobody sees yet. Raises :class:`UnwritableError`."""
+    records = Records(
+        task.source,
+        task.start,
+        task.end,
+        task.export.isolation == "read_committed",
+        task.export.limit,
+        task.is_last or task.mark is not None,
+        task.is_live,
+        task.storage_options,
+        done,
+        task.whole,
+    )
+    output = Files(task.layout)
+    try:
+        for batch in records:
+            output.add(batch)
+        written = output.finish()
+    except (NotReadableError, UnreadableError) as error:
+        output.abandon()
+        if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
+            records.findings.append(Finding("error", "unreadable-file", task.source.path, None, None, str(error)))
+        return Result((), task.start, tuple(records.findings), ((task.start, None),), is_whole=False)
+    except BaseException:
+        output.abandon()
+        raise
+    next_offset, left_out = records.next_offset, tuple(records.left_out)
+    if task.mark is not None:
+        next_offset = task.end if records.is_through else next_offset
+    elif not task.is_last:  # another segment follows
+        left_out = tuple((first, task.end - 1 if last is None else last) for first, last in left_out)
+        next_offset = task.end
+    findings, missing = (*records.findings, *task.findings), (*task.missing, *records.missing)
+    return Result(written, next_offset, findings, left_out, missing=missing)

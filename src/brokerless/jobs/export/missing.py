@@ -1,0 +1,65 @@
+"""Offsets that a log did not have when it was exported past them, and that an intact copy may bring later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from brokerless.errors import Finding
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import open_segments
+from brokerless.log.offset_gaps import missing_offsets, missing_segment
+from brokerless.log.ranges import Range
+from brokerless.log.segment import ignore
+from brokerless.log.storage.paths import StorageOptions
+
+Span = tuple[int, int]
+"""The first offset, and the one after the last."""
+
+
+def present(
+    source: PartitionPath, span: Span, end_offset: int, storage_options: StorageOptions | None
+) -> tuple[list[Span], list[Finding]]:
+    """Which of some offsets a log has now, which ends at ``end_offset``; and findings about those that it lacks still.
+    What compaction took meanwhile counts as there."""
+    first, after = max(span[0], source.start_offset or 0), span[1]
+    if first >= after:
+        return [], []
+    found: list[Span] = []
+    findings: list[Finding] = []
+    ends = dict(zip((each.base_offset for each in source.segments), _ends(source, end_offset), strict=True))
+    for each in open_segments(source, ignore, Range(first, after), storage_options):
+        segment = each.segment
+        end = ends.get(segment.base_offset, after)  # one that took the place of several has what is left of them
+        finding = missing_segment(each.partition, segment, each.file, storage_options)
+        if finding is not None:
+            end = missing_offsets(finding).start
+            if end < after:
+                findings.append(finding)
+        one = max(segment.base_offset, first), min(end, after)
+        if one[0] < one[1]:
+            found.append(one)
+    return merge(found), findings
+
+
+def _ends(source: PartitionPath, end_offset: int) -> Iterator[int]:
+    yield from (each.base_offset for each in source.segments[1:])
+    yield end_offset
+
+
+def merge(spans: Iterable[Span]) -> list[Span]:
+    """The same offsets in as few spans as can be, in order."""
+    merged: list[Span] = []
+    for first, after in sorted(spans):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], after)
+        elif first < after:
+            merged.append((first, after))
+    return merged
+
+
+def without(spans: Iterable[Span], taken: Span) -> list[Span]:
+    """The spans without some offsets."""
+    left: list[Span] = []
+    for first, after in spans:
+        left += [(first, min(after, taken[0])), (max(first, taken[1]), after)]
+    return [each for each in left if each[0] < each[1]]

@@ -1,0 +1,289 @@
+"""The records of a range of offsets, and how far they came: what is damaged, and which offsets it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format.read.batches import Batches, read_headers
+from brokerless.jobs.export.files import SCHEMA
+from brokerless.jobs.export.missing import Span
+from brokerless.jobs.export.state import Offsets
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import OpenSegment, open_segments
+from brokerless.log.offset_checks import misplaced, not_above
+from brokerless.log.offset_gaps import MISSING, missing_offsets, missing_segment
+from brokerless.log.partition import Piece, Reading, read_partition
+from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.seek import position_of_offset
+from brokerless.log.segment import SHRUNK, Chunk, ignore, scan, scan_headers
+from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.transactions import Transactions, follow
+from brokerless.tables.record_batches import record_batches
+
+if TYPE_CHECKING:
+    from brokerless.format.read.decoder import Damage
+
+Place = tuple[str, int | None]
+
+NOT_PASSED = ("unreadable-directory", "unreadable-file", "limit-exceeded", SHRUNK)
+"""What may be read another time: nothing behind it is exported before it was."""
+
+
+_CHAIN_ENDS = ("batch-size-invalid", "zero-tail")
+
+
+class NotReadableError(Exception):
+    """Ends a task of which nothing is to be kept."""
+
+
+@dataclass
+class Records:
+    """The records of ``[start, end)`` of a partition; what is said of them is known when all were taken.
+
+    ``is_last``: whether what lies behind ``end`` is for another run; else no batch of these segments may be there.
+
+    ``next_offset``: behind the last sound batch, where the next run goes on. ``left_out``: the offsets of what was
+    damaged, as far as the batches around it tell them (in a compacted log, some of them were not there before).
+    ``missing``: what is between segments and not there. ``whole``: all of the partition, where the range lies before
+    the end of another run, and so all of its transactions decide.
+    """
+
+    @property
+    def is_through(self) -> bool:
+        """Whether all of the range was passed."""
+        return self._stable >= self.end and all(last is not None for _, last in self.left_out)
+
+    source: PartitionPath
+    start: int
+    end: int
+    committed: bool
+    limit: int
+    is_last: bool
+    is_live: bool
+    storage_options: StorageOptions | None
+    done: Callable[[int], object]
+    whole: PartitionPath | None = None
+    next_offset: int = field(init=False)
+    findings: list[Finding] = field(init=False, default_factory=list[Finding])
+    left_out: list[Offsets] = field(init=False, default_factory=list[Offsets])
+    missing: list[Span] = field(init=False, default_factory=list[Span])
+
+    def __post_init__(self) -> None:
+        self.next_offset = self.start
+        self._stable = self._decided = self.end
+        self._is_broken = False
+        self._highest = -1
+        self._ahead: list[tuple[Place, int, int]] = []
+        self._known_until: Place = ("", None)
+        self._given: dict[int, int] = {}
+        self._wrong: dict[tuple[str, int], int] = {}
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        """Raises :class:`NotReadableError` for what is not to be passed over."""
+        self._check_beginnings()
+        pending: dict[Place, Finding] = {}
+        transactions = None
+        if self.committed:
+            transactions = self._transactions(pending)
+            stable = transactions.last_stable_offset
+            self._stable = self._stable if stable is None else min(self._stable, stable)
+        reading = Reading(
+            Range(self.start, self._decided), transactions=transactions, limit=self.limit, watch=self._watch
+        )  # fmt: skip
+
+        def tell(finding: Finding) -> None:
+            if finding.position is None or not self._is_elsewhere(finding.file, finding.position):
+                pending.pop((finding.file, finding.position), None)
+                self._tell(finding)
+
+        pieces = self._noted(read_partition(self.source, reading, tell, self.storage_options))
+        yield from record_batches(pieces, self.source.topic, self.source.partition, SCHEMA)
+        # What made a transaction look open lies where a committed reader does not come.
+        for finding in pending.values():
+            self.findings.append(finding)
+        if self._is_broken:
+            self.left_out.append((self.next_offset, None))
+
+    def _check_beginnings(self) -> None:
+        """Files that do not begin where their names say, of which reading a range may never see a batch."""
+        last_of = {one.base_offset: two.base_offset - 1 for one, two in pairwise(self.source.segments)}
+        for each in open_segments(self.source, ignore, Range(self.start, self.end), self.storage_options):
+            file = each.file
+            chunk = next(scan_headers(file, ignore), None)
+            if chunk is None or each.start:
+                continue
+            base, first = each.segment.base_offset, int(chunk.batches.entry_offset[0])
+            last = last_of.get(base)
+            if first < base or (last is not None and first > last):
+                text = (
+                    "the file begins at an offset that its name does not have; what is outside of this run is left out"
+                )
+                expected = f"an offset from {base} on" if last is None else f"an offset from {base} to {last}"
+                self.findings.append(
+                    Finding("error", "offset-misplaced", file.path, 0, first, text, expected, str(first))
+                )
+
+    def _noted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        """The same; of batches that are broken inside, how far they gave records."""
+        for piece in pieces:
+            for damage in piece.decoded.damages:
+                self._note(piece, damage)
+            one = [piece]
+            del piece
+            yield one.pop()
+
+    def _note(self, piece: Piece, damage: Damage) -> None:
+        decoded = piece.decoded
+        rows = np.flatnonzero(decoded.positions == damage.position)
+        if len(rows) and decoded.given[rows[-1]]:
+            self._given[damage.position] = int(decoded.columns.offset[int(decoded.given[: rows[-1] + 1].sum()) - 1])
+
+    def _tell(self, finding: Finding) -> None:
+        is_cut = finding.kind == "truncated-batch"
+        if is_cut and self.is_live and finding.severity != "error":
+            return  # where the log ends, a broker may be about to write the rest
+        self.findings.append(finding)
+        if finding.kind == MISSING:
+            missing = missing_offsets(finding)
+            self.missing.append((max(missing.start, self.start), missing.stop))
+            return
+        if finding.kind in NOT_PASSED:
+            raise NotReadableError
+        if (finding.file, finding.position) in self._wrong:
+            return
+        if is_cut or finding.kind in _CHAIN_ENDS:
+            self._is_broken = True
+        elif finding.severity == "error" and finding.offset is not None:
+            self._leave_out_rest(finding)
+
+    def _is_elsewhere(self, file: str, position: int) -> bool:
+        """Whether it was passed by the run before, or is for the next one."""
+        old, before = self._known_until
+        new, after = self._ahead[0][0] if self._ahead else ("", None)
+        is_old = file == old and before is not None and position < before
+        return is_old or (file == new and after is not None and position >= after)
+
+    def _leave_out_rest(self, finding: Finding) -> None:
+        """Of a batch whose header is sound: what comes after the records that it gave."""
+        position = finding.position or 0
+        with open_file(finding.file, self.storage_options) as file:
+            header = read_headers(file.read(position, 1 << 10), np.zeros(1, np.int64))
+        last = int(header.last_offset[0])
+        first = self._given[position] + 1 if position in self._given else finding.offset
+        self.left_out.append((min(last, first if first is not None and first >= 0 else last), last))
+
+    def _watch(self, path: str, chunk: Chunk, valid: NDArray[np.bool_]) -> None:
+        """Follows where sound batches are."""
+        batches = chunk.batches
+        self.done(int(batches.sizes.sum()))
+        if not valid.all() or not self._goes_on(batches):
+            self._follow_each(path, chunk, valid)
+            return
+        if self._is_broken:
+            self._passed(batches, 0)
+        self._highest = int(batches.last_offset[-1])
+        self.next_offset = max(self.next_offset, self._highest + 1)
+
+    def _goes_on(self, batches: Batches) -> bool:
+        """Whether all of them are what comes next, one behind the other, and none is for another run."""
+        before = np.concatenate([[max(self._highest, self.start - 1)], batches.last_offset[:-1]])
+        is_up = bool((batches.entry_offset > np.maximum.accumulate(before)).all())
+        return is_up and not self._ahead and int(batches.last_offset[-1]) < self._stable
+
+    def _follow_each(self, path: str, chunk: Chunk, valid: NDArray[np.bool_]) -> None:
+        batches = chunk.batches
+        for row in range(len(batches)):
+            place = path, int(chunk.positions[row])
+            first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
+            if not valid[row]:
+                if not self._ahead:
+                    self._is_broken = True
+                    self._wrong[place] = last
+            elif last < self.start:
+                self._follow_old(place, first, last)
+            elif first < self._stable:
+                self._follow_new(place, batches, row)
+            elif self.is_last:
+                self._ahead.append((place, first, last))
+            else:
+                self._misplaced(place, first, last)
+                self._is_broken = True
+
+    def _follow_old(self, place: Place, first: int, last: int) -> None:
+        """A batch that the run before has passed, unless its file does not begin before this run."""
+        if self._highest >= 0 or self.start <= self.source.segments[0].base_offset:
+            self._misplaced(place, first, last)
+        else:
+            self._known_until = place
+            self._ahead, self._is_broken = [], False
+
+    def _follow_new(self, place: Place, batches: Batches, row: int) -> None:
+        """A batch of this run. Where others are before it that looked as if they were for the next one, those are at
+        offsets that cannot be."""
+        for each in self._ahead:
+            self._misplaced(*each)
+            self._is_broken = True
+        self._ahead = []
+        first, last = int(batches.entry_offset[row]), int(batches.last_offset[row])
+        if first <= self._highest:
+            path, position = place
+            self.findings.append(not_above(path, position or 0, first, self._highest))
+        if self._is_broken:
+            self._passed(batches, row)
+        self._highest = max(self._highest, last)
+        self.next_offset = max(self.next_offset, last + 1)
+
+    def _misplaced(self, place: Place, first: int, last: int) -> None:
+        path, position = place
+        self.findings.append(misplaced(path, position or 0, first, last, self.start, self._stable))
+
+    def _passed(self, batches: Batches, row: int) -> None:
+        """A sound batch follows what was broken: what is between is left out."""
+        first = int(batches.entry_offset[row])
+        if first >= self._stable:
+            return
+        self._is_broken = False
+        last = first - 1
+        if batches.is_wrapper[row]:  # its offset is its last one
+            last = min(last, max(self._wrong.values(), default=last))
+        if int(batches.last_offset[row]) >= self.start and last >= self.next_offset:
+            self.left_out.append((self.next_offset, last))
+
+    def _transactions(self, pending: dict[Place, Finding]) -> Transactions:
+        """Those of the range alone: what begins before it was decided when the last run ended there, and what ends
+        behind it is open, whatever a broker has written meanwhile. Or those of all the partition.
+
+        What is open where a segment is missing is not decided, as the marker may be missing, and a later one may be of
+        another transaction: reading ends before it, until the segment is there."""
+        limits = Range(self.start, self.end) if self.whole is None else EVERYTHING
+        source, transactions = self.whole or self.source, Transactions()
+
+        def note(finding: Finding) -> None:
+            pending[finding.file, finding.position] = finding
+
+        for each in open_segments(source, ignore, limits, self.storage_options):
+            follow(transactions, self._chunks(each, limits), note)
+            missing = missing_segment(each.partition, each.segment, each.file, self.storage_options)
+            if missing is not None and (undecided := transactions.last_stable_offset) is not None:
+                self._stable = self._decided = min(self.end, undecided)
+                if undecided <= missing_offsets(missing).start < self.end:
+                    self.findings.append(missing)  # where reading does not come
+                break
+        return transactions
+
+    def _chunks(self, each: OpenSegment, limits: Range) -> Iterator[tuple[str, Chunk]]:
+        start = each.start
+        if limits.start_offset is not None:
+            start = max(start, position_of_offset(each.file, each.segment, limits.start_offset, self.storage_options))
+        for chunk in scan(each.file, ignore, start):
+            rows = limits.batches(chunk.batches)
+            if rows.any():
+                yield each.file.path, chunk.take(rows)

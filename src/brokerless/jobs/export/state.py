@@ -1,0 +1,222 @@
+"""How far each partition of a topic was exported: a small file beside the topic's files, written last.
+
+It is ``topic=NAME/_brokerless.json``; readers of Parquet pass over names that begin with ``_``. Whoever removes a
+topic's directory removes what is known of it as well, and the next export begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.export import target
+from brokerless.jobs.export.missing import Span
+from brokerless.log.storage import paths
+from brokerless.log.storage.own_files import read_own
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.strict_json import (
+    MAX_INT32,
+    WrongJsonError,
+    as_flag,
+    as_integer,
+    as_list,
+    as_object,
+    as_text,
+    member,
+    optional,
+    parse_object,
+)
+
+NAME = "_brokerless.json"
+_VERSION = 1
+_LIMIT = 32 << 20
+"""Bytes of a manifest: some 400,000 partitions, or as many places that are left out."""
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
+_FILE = re.compile(r"(?:date=[^/]+/)?partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
+
+Isolation = Literal["read_uncommitted", "read_committed"]
+Offsets = tuple[int, int | None]
+"""The first and the last of some offsets; None: all from the first one on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """How far one partition was exported: up to ``next_offset``, without it. ``until``: a run that began there, and of
+    which no end is known, may have left files that begin before ``until``. ``left_out``: what was damaged. ``files``:
+    how many there are, None where that was not noted.
+
+    ``missing``: offsets before ``next_offset`` that the log did not have, and that another run takes if they are there
+    by then. ``filling``: those of them that a run was taking of which no end is known."""
+
+    next_offset: int
+    until: int | None = None
+    left_out: tuple[Offsets, ...] = ()
+    files: int | None = None
+    missing: tuple[Span, ...] = ()
+    filling: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What was exported of one topic. ``topic_id`` is None where the log did not say it."""
+
+    topic: str
+    topic_id: str | None
+    by_date: bool
+    isolation: Isolation
+    partitions: Mapping[int, Exported] = field(default_factory=dict[int, Exported])
+
+    def with_partition(self, partition: int, exported: Exported) -> Manifest:
+        partitions = {**self.partitions, partition: exported}
+        return Manifest(self.topic, self.topic_id, self.by_date, self.isolation, partitions)
+
+
+def topic_directory(directory: str, topic: str) -> str:
+    return paths.join(directory, f"topic={topic}")
+
+
+def file_name(partition: int, first_offset: int) -> str:
+    """Of the file whose first record has this offset, within its date if there is one. The topic is not in it: with
+    ``_schemas``, say, readers would pass over the file."""
+    return f"partition-{partition}-{first_offset:020d}.parquet"
+
+
+def load(directory: str, topic: str, storage_options: StorageOptions | None) -> Manifest | None:
+    """The manifest of a topic; None if nothing of it was exported.
+
+    Raises :class:`UnreadableError` for one that cannot be read, and UsageError for files without one.
+    """
+    own = topic_directory(directory, topic)
+    path = paths.join(own, NAME)
+    target.refuse_link(own)
+    if not target.exists(own, NAME, storage_options):
+        others = [each for each in target.find(own, storage_options) if not each.startswith(("_", "."))]
+        if others:
+            raise UsageError(
+                f"{own}: there are files ({others[0]}), but not {NAME}, which would say what they hold; export to "
+                f"another directory, or move these away"
+            )
+        return None
+    try:
+        found = parse_object(read_own(path, _LIMIT, storage_options))
+        version = as_integer(member(found, "version"), "version")
+        if version != _VERSION:
+            raise UnreadableError(f"{path}: version {version} of an export; this is for {_VERSION}")
+        if as_text(member(found, "topic"), "topic") != topic:
+            raise WrongJsonError("topic is not the one of this directory")
+        return Manifest(
+            topic,
+            optional(member(found, "topicId"), "topicId", as_text),
+            as_flag(member(found, "byDate"), "byDate"),
+            _isolation(member(found, "isolation")),
+            dict(_partitions(as_object(member(found, "partitions"), "partitions"))),
+        )
+    except WrongJsonError as error:
+        text = "this does not say what was exported"
+        advice = "put back the file that was here, or export to another directory"
+        raise UnreadableError(f"{path}: {text} ({error}); {advice}") from error
+
+
+def save(manifest: Manifest, directory: str, storage_options: StorageOptions | None) -> None:
+    """Writes it at once: after a crash there is the old one or the new one. Raises :class:`UnwritableError`."""
+    value = {
+        "version": _VERSION,
+        "topic": manifest.topic,
+        "topicId": manifest.topic_id,
+        "byDate": manifest.by_date,
+        "isolation": manifest.isolation,
+        "partitions": {str(number): _as_dict(each) for number, each in sorted(manifest.partitions.items())},
+    }
+    own, data = topic_directory(directory, manifest.topic), json.dumps(value).encode() + b"\n"
+    if len(data) > _LIMIT:
+        raise UsageError(
+            f"{own}: so much of this topic is damaged that it cannot be noted; salvage it, and export that"
+        )
+    target.write(own, NAME, data, storage_options)
+
+
+def forget(manifest: Manifest, directory: str, storage_options: StorageOptions | None) -> None:
+    """Takes the manifest of a topic away of which nothing was exported. Raises :class:`UnwritableError`."""
+    own = topic_directory(directory, manifest.topic)
+    target.remove(own, NAME, storage_options)
+    target.remove_if_empty(own)
+
+
+def count_files(directory: str, topic: str, storage_options: StorageOptions | None) -> Counter[int]:
+    """How many files there are of each partition."""
+    names = target.find(topic_directory(directory, topic), storage_options)
+    matches = (_FILE.fullmatch(name) for name in names)
+    return Counter(int(match["partition"]) for match in matches if match is not None)
+
+
+def clean(directory: str, manifest: Manifest, partitions: set[int], storage_options: StorageOptions | None) -> None:
+    """Takes away what an interrupted run left of some partitions: it will be written again."""
+    own = topic_directory(directory, manifest.topic)
+    target.remove_unfinished(own)
+    begun = {number: each for number, each in manifest.partitions.items() if each.until is not None or each.filling}
+    if not begun.keys() & partitions:
+        return
+    for name in target.find(own, storage_options):
+        match = _FILE.fullmatch(name)  # an object's name may have anything above: not ours
+        if match is None or int(match["partition"]) not in partitions:
+            continue
+        exported = begun.get(int(match["partition"]))
+        if exported is None:
+            continue
+        spans = [(exported.next_offset, exported.until or 0), *exported.filling]
+        if any(first <= int(match["offset"]) < after for first, after in spans):
+            target.remove(own, name, storage_options)
+
+
+def _isolation(value: Any) -> Isolation:
+    if value not in ("read_uncommitted", "read_committed"):
+        raise WrongJsonError("isolation is none that there is")
+    return value
+
+
+def _partitions(found: Mapping[str, Any]) -> Iterator[tuple[int, Exported]]:
+    for name, value in found.items():
+        if _NUMBER.fullmatch(name) is None or int(name) > MAX_INT32:
+            raise WrongJsonError("partitions has one without a number")
+        yield int(name), _exported(as_object(value, name))
+
+
+def _exported(value: Mapping[str, Any]) -> Exported:
+    next_offset = as_integer(member(value, "nextOffset"), "nextOffset")
+    until = optional(value.get("until"), "until", as_integer)
+    left_out = as_list(value.get("leftOut", []), "leftOut", _offsets)
+    files = optional(value.get("files"), "files", as_integer)
+    missing, filling = (as_list(value.get(name, []), name, _span) for name in ("missing", "filling"))
+    return Exported(next_offset, until, left_out, files, missing, filling)
+
+
+def _offsets(value: Any, name: str) -> Offsets:
+    if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
+        raise WrongJsonError(f"{name} is no pair of offsets")
+    return as_integer(value[0], name), optional(value[1], name, as_integer)
+
+
+def _span(value: Any, name: str) -> Span:
+    first, last = _offsets(value, name)
+    if last is None or last < first:
+        raise WrongJsonError(f"{name} is no pair of offsets, the first not above the last")
+    return first, last + 1
+
+
+def _as_dict(exported: Exported) -> dict[str, Any]:
+    value: dict[str, Any] = {"nextOffset": exported.next_offset}
+    if exported.until is not None:
+        value["until"] = exported.until
+    if exported.left_out:
+        value["leftOut"] = [list(each) for each in exported.left_out]
+    if exported.files is not None:
+        value["files"] = exported.files
+    for name, spans in (("missing", exported.missing), ("filling", exported.filling)):
+        if spans:
+            value[name] = [[first, after - 1] for first, after in spans]
+    return value

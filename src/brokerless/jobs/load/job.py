@@ -1,0 +1,251 @@
+"""Files of records -> new partitions: in one pass through this process, or as tasks on Spark.
+
+Both give the same records with the same offsets in the same partitions, or refuse them in the same words. A task on
+Spark reads some of the files and writes what is in them as pieces of partitions; the driver puts the pieces of each
+partition behind each other, in the order of the files, and commits all of them at once. Where records without a key go
+depends on all that come before, so then the tasks first count those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+from brokerless import clock
+from brokerless.errors import BrokerlessError, UsageError
+from brokerless.format import layouts
+from brokerless.interchange.input_files import STDIN, Inputs, refused
+from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, Loader, check_same, load, records_of
+from brokerless.jobs.load.routing import Placement, Placer
+from brokerless.jobs.run.job import NONE, Done, Place, Say, Spark, ignore, in_order, run, started
+from brokerless.log.commit.commit import Unfinished
+from brokerless.log.commit.job_commit import cleared_of, commit_pieces, outputs_of_job
+from brokerless.log.commit.partition_writer import allow_many_files, output_directory
+from brokerless.log.config import LogConfig
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.batcher import BatchSettings, check_room, does_not_rise
+from brokerless.tables.rows import RowError, bounded
+
+_MOST_TASKS = 1000
+"""Each writes a piece of nearly every partition."""
+_NAME = "brokerless load"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some of the files, or a part of one. ``now`` (ms): of records without a timestamp; ``without_key``: what
+    :func:`~brokerless.tables.partitioner.sticky_partition` counts of what comes before."""
+
+    inputs: Inputs
+    size: int
+    directory: Destination
+    placement: Placement
+    settings: BatchSettings
+    config: LogConfig
+    job: str
+    now: int
+    dry_run: bool
+    without_key: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a task made: pieces of partitions, and the place of the first row of each partition of ``loaded``.
+    ``columns``: those of all rows, if there are any; ``begins``: the place of the first one."""
+
+    loaded: Loaded
+    pieces: tuple[Unfinished, ...]
+    places: tuple[str, ...]
+    columns: tuple[str, ...] | None
+    begins: str
+
+
+def load_files(
+    inputs: Inputs,
+    directory: str,
+    placement: Placement | None = None,
+    settings: BatchSettings | None = None,
+    config: LogConfig | None = None,
+    *,
+    spark: Spark = NONE,
+    storage_options: StorageOptions | None = None,
+    dry_run: bool = False,
+    done: Done = ignore,
+    say: Say = ignore,
+    before_commit: BeforeCommit = lambda *_: None,
+) -> Loaded:
+    """:func:`brokerless.jobs.load.loader.load` for files. ``spark``, ``say``: as :func:`brokerless.jobs.run.job.run`
+    takes them; without Spark, it is one pass in this process. ``done`` is called with bytes that were read.
+
+    Raises what :func:`~brokerless.jobs.load.loader.load` raises, but for a row that cannot become a record
+    :class:`UnreadableError` with its place in its file. Then nothing is left.
+    """
+    placement = replace(placement or Placement(), exported_ids=inputs.topic_ids())
+    how = placement, settings or BatchSettings(), config or LogConfig()
+    to = output_directory(directory, (), storage_options)
+    tasks = _plan(inputs, to, *how, dry_run=dry_run)
+    if not tasks and spark not in (None, NONE):
+        raise UsageError("what comes from stdin can be read by this process only; give files, or leave out --spark")
+    with ExitStack() as stack:
+        if tasks and not dry_run:
+            stack.enter_context(cleared_of(to, tasks[0].job))
+        place = stack.enter_context(started(spark if tasks else NONE, tasks, say, _NAME))
+        if place != NONE:
+            return _load_on(place, tasks, done, say, before_commit)
+        inputs.done = done
+        try:
+            return load(
+                inputs, directory, *how, storage_options=storage_options, dry_run=dry_run, before_commit=before_commit
+            )
+        except RowError as error:
+            raise inputs.refusal(error) from error
+
+
+def run_task(task: Task, done: Done) -> Part | BrokerlessError:
+    """Writes some of the files. What is refused is given back, as what is refused of the files before counts more."""
+    allow_many_files()
+    inputs = task.inputs
+    inputs.done = done
+    try:
+        with Loader(
+            task.directory, task.placement, task.settings, task.config, task.dry_run,
+            job=task.job, now=task.now, threads=1, without_key=task.without_key,
+        ) as loader:  # fmt: skip
+            for batch in inputs:
+                for part in bounded(batch):
+                    loader.add(part)
+            pieces = tuple(loader.finish())
+        columns = None if loader.columns is None else tuple(loader.columns)
+        places = tuple(map(inputs.place, loader.first_rows()))
+        return Part(loader.loaded(), pieces, places, columns, "" if columns is None else inputs.place(loader.first_row))
+    except RowError as error:
+        return inputs.refusal(error)
+    except BrokerlessError as error:
+        return error
+
+
+def count_without_key(task: Task, done: Done) -> int:
+    """What is counted of records whose partition nothing decides but how many came before."""
+    inputs, rows = task.inputs, 0
+    inputs.done = done
+    placer = Placer(task.placement, task.settings.batch_size)
+    with suppress(BrokerlessError):  # which the task that writes meets again
+        for part in (part for batch in inputs for part in bounded(batch)):
+            records, numbers = records_of(part, rows, task.now)
+            rows += part.num_rows
+            if records.num_rows:
+                placer.partitions(records, numbers)
+    return placer.without_key
+
+
+def _plan(
+    inputs: Inputs,
+    to: Destination,
+    placement: Placement,
+    settings: BatchSettings,
+    config: LogConfig,
+    *,
+    dry_run: bool,
+) -> list[Task]:
+    """None if there cannot be any, as something comes from stdin."""
+    if STDIN in inputs.files:
+        return []
+    # Compressed messages of format v0 have their offsets inside, where they are not changed afterwards.
+    is_one = settings.message_format == layouts.MAGIC_V0 and settings.compression_type != "none"
+    job, now = uuid4().hex, clock.now()
+    return [
+        Task(part, size, to, placement, settings, config, job, now, dry_run)
+        for part, size in inputs.split(1 if is_one else _MOST_TASKS)
+    ]
+
+
+def _load_on(place: Place, tasks: Sequence[Task], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
+    first = tasks[0]
+    placement = first.placement
+    with ExitStack() as stack:
+        if not first.dry_run:
+            stack.enter_context(outputs_of_job(first.directory, first.job))
+        times = 1
+        if placement.partition is None and (placement.partitions or 1) > 1:
+            times = 2  # that everything is read
+            counting = run(
+                count_without_key, tasks, spark=place, done=lambda size: done(size // 2), say=say, name=_NAME
+            )
+            with closing(counting):
+                tasks = _with_counts(tasks, in_order(counting))
+        results = run(run_task, tasks, spark=place, done=lambda size: done(size // times), say=say, name=_NAME)
+        stack.enter_context(closing(results))
+        parts: list[Part] = []
+        loaded = _together(_sound(in_order(results), parts))
+        pieces = [piece for part in parts for piece in part.pieces]
+        if pieces:
+            commit_pieces(
+                first.directory,
+                pieces,
+                first.config,
+                only_new=True,
+                before_commit=lambda new: before_commit(loaded, new),
+            )
+        return loaded
+
+
+def _with_counts(tasks: Sequence[Task], counts: Iterable[int]) -> list[Task]:
+    counted, before = list[Task](), 0
+    for task, count in zip(tasks, counts, strict=True):
+        counted.append(replace(task, without_key=before))
+        before += count
+    return counted
+
+
+def _sound(values: Iterable[Part | BrokerlessError], parts: list[Part]) -> Iterator[Part]:
+    for value in values:
+        if isinstance(value, BrokerlessError):
+            raise value
+        parts.append(value)
+        yield value
+
+
+def _together(parts: Iterable[Part]) -> Loaded:
+    """What was loaded in all. Raises what one pass through all files would have raised where parts do not fit."""
+    columns: tuple[str, ...] | None = None
+    found: dict[tuple[str, int], LoadedPartition] = {}
+    unknown: set[str] = set()
+    rows = control_records = 0
+    for part in parts:
+        rows += part.loaded.rows
+        control_records += part.loaded.control_records
+        unknown.update(part.loaded.unknown)
+        columns = columns or part.columns
+        if columns is None or part.columns is None:
+            continue
+        with _at(part.begins):
+            check_same(columns, part.columns, 0)
+        for each, place in zip(part.loaded.partitions, part.places, strict=True):
+            before = found.get((each.topic, each.partition))
+            with _at(place):
+                found[each.topic, each.partition] = each if before is None else _join(before, each, "offset" in columns)
+    return Loaded(tuple(found[place] for place in sorted(found)), rows, control_records, tuple(sorted(unknown)))
+
+
+def _join(before: LoadedPartition, each: LoadedPartition, has_offsets: bool) -> LoadedPartition:
+    if not has_offsets:
+        check_room(each.records, before.last_offset + 1)
+    elif each.first_offset <= before.last_offset:
+        raise RowError(0, "offset", does_not_rise(each.first_offset, before.last_offset))
+    return replace(
+        before,
+        records=before.records + each.records,
+        size_in_bytes=before.size_in_bytes + each.size_in_bytes,
+        last_offset=each.last_offset if has_offsets else before.last_offset + each.records,
+    )
+
+
+@contextmanager
+def _at(place: str) -> Generator[None]:
+    try:
+        yield
+    except RowError as error:
+        raise refused(error, place) from error

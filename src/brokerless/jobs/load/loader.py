@@ -1,0 +1,418 @@
+"""Arrow record batches -> partitions that a broker can serve, in one pass.
+
+Each step is by itself: rows are checked and given Kafka's types (``tables/rows.py``), sent to partitions
+(``places.py``), cut into batches and encoded (``tables/batcher.py``), written beside
+(``log/commit/partition_writer.py``). When all is written and synced, partitions take their names; before that, an error
+leaves nothing.
+
+:func:`load` is all of them, and what a benchmark should call.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless import arrow, clock
+from brokerless.errors import UsageError
+from brokerless.format.write.encoder import Ratio
+from brokerless.jobs.load.routing import Placement, Placer
+from brokerless.jobs.run.encoders import AT_ONCE, Encoders
+from brokerless.log import names
+from brokerless.log.checkpoint.topic_ids import check_topic_ids, topic_ids_there
+from brokerless.log.checkpoint.writers import random_id
+from brokerless.log.commit.commit import Unfinished, commit, discard
+from brokerless.log.commit.job_commit import id_of, owner_of_command, partitions_of, prepare, remove_unused
+from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.config import LogConfig
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.write.follower_append import check_sizes
+from brokerless.log.write.loader import checked_name
+from brokerless.log.write.log_writer import Appended, unwritable
+from brokerless.tables.batcher import Batcher, BatchSettings, Cut, Encoded, observe
+from brokerless.tables.rows import RowError, bounded, normalize
+
+if TYPE_CHECKING:
+    from brokerless.internals.known_topics import KnownTopics
+
+Int64s = NDArray[np.int64]
+
+_GROUP, _GROUP_OF_EACH = 4 << 20, 32 << 10
+"""Bytes of rows that are sorted by partition at once, and what each partition that there is adds to them."""
+_SMALL = 1 << 20
+"""Bytes that are written without another thread: two with much to do in Python mostly wait for its lock."""
+Check = Callable[[Destination, str, int], object]
+"""Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
+BeforeCommit = Callable[["Loaded", Sequence[Unfinished]], object]
+_ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedPartition:
+    """What was written of one partition: records, bytes of its log, its first and last offset."""
+
+    topic: str
+    partition: int
+    records: int
+    size_in_bytes: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was written. ``control_records``: how many rows were control records, which are not written."""
+
+    partitions: tuple[LoadedPartition, ...]
+    rows: int
+    control_records: int
+    unknown: tuple[str, ...] = ()
+    """Partitions that the cluster's metadata in the directory does not know: a broker takes them for strays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a manifest's job is; ``bytes``: how strings of JSON are read."""
+
+    to: str
+    bytes: str
+    placement: Placement
+    settings: BatchSettings
+    config: LogConfig
+
+
+def load(
+    batches: Iterable[pa.RecordBatch],
+    directory: str,
+    placement: Placement | None = None,
+    settings: BatchSettings | None = None,
+    config: LogConfig | None = None,
+    *,
+    storage_options: StorageOptions | None = None,
+    dry_run: bool = False,
+    done: Callable[[int], object] = lambda _: None,
+    before_commit: BeforeCommit = lambda *_: None,
+) -> Loaded:
+    """Writes record batches as new partitions of a log directory; all of them take their names when all is written.
+
+    ``batches``: any columns that :func:`rows.normalize` takes. Offsets that are given have to rise in each partition
+    and are kept, gaps as well, and so are timestamps. With ``dry_run`` all is done but writing. ``done`` is called with
+    the numbers of rows that were taken in.
+
+    Raises :class:`UsageError` for a setting that cannot be, a partition that is there, or a directory on which a broker
+    runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
+    """
+    to = output_directory(directory, (), storage_options)
+    with Loader(to, placement or Placement(), settings or BatchSettings(), config, dry_run) as loader:
+        for batch in batches:
+            for part in bounded(batch):
+                loader.add(part)
+                done(part.num_rows)
+        return loader.commit(before_commit)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A partition that is being written."""
+
+    batcher: Batcher
+    output: PartitionOutput | None
+    first_offset: int
+    first_row: int
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Group:
+    """Rows that wait to be sorted by partition."""
+
+    rows: list[pa.RecordBatch] = field(default_factory=list[pa.RecordBatch])
+    places: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]])
+    numbers: list[Int64s] = field(default_factory=list[Int64s])
+    size: int = 0
+
+
+def check_new(directory: Destination, topic: str, partition: int) -> None:
+    """Raises :class:`UsageError` where a partition could not be written: it is there, or a broker runs there."""
+    name = checked_name(topic, partition)
+    if directory.exists(name):
+        raise UsageError(f"{directory.join(name)}: this partition exists already; it is not written to")
+    directory.refuse_running()
+
+
+class Loader:
+    """Partitions that are being written; leaving it without :meth:`commit` leaves nothing."""
+
+    def __init__(
+        self,
+        directory: Destination,
+        placement: Placement,
+        settings: BatchSettings,
+        config: LogConfig | None = None,
+        dry_run: bool = False,
+        *,
+        job: str | None = None,
+        check: Check = check_new,
+        now: int | None = None,
+        threads: int | None = None,
+        without_key: int = 0,
+        owner: str | None = None,
+    ) -> None:
+        """``job``: of which job this is a task; then what it writes of a partition is a piece, as others may write of
+        it as well. ``check``: which partitions it may write. ``now`` (ms): of records without a timestamp, where none
+        is given for them. ``threads``: how many encode, as many as there are processors by default. ``without_key``:
+        of :class:`Placer`. ``owner``: of :func:`bulk.unfinished_name`, for what is no run of a command."""
+        self._directory = directory
+        self._settings = settings
+        self._config = config or LogConfig()
+        self._dry_run = dry_run
+        self._placer = Placer(placement, settings.batch_size, without_key)
+        self._job = job
+        self._owner = owner_of_command(job) if owner is None else owner
+        self._check = check
+        self._start_offset = placement.start_offset
+        self._own_timestamp = placement.timestamp
+        given = (placement.timestamp, now, clock.now())
+        self._timestamp = next(each for each in given if each is not None)
+        self._placement = placement
+        self._known: KnownTopics | None = None
+        self._partitions = placement.partitions
+        self._topic_ids: dict[str, str] = {}
+        self._ratios: dict[str, Ratio] = {}
+        self._open: dict[int, _Open] = {}
+        self._group = _Group()
+        self.columns: list[str] | None = None
+        self.first_row = 0
+        self._rows = 0
+        self._control_records = 0
+        self._stack = ExitStack()
+        self._encoders = self._stack.enter_context(Encoders(settings, threads))
+        self._waiting: deque[tuple[_Open, Future[Encoded]]] = deque()
+        self._writing: deque[Future[Appended]] = deque()
+        # One thread: writing into the page cache takes as long as encoding, and batches have to come in their order.
+        self._writer = ThreadPoolExecutor(1, "brokerless-write")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.shutdown(cancel_futures=True)  # before what it writes to is taken away
+        self._stack.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Takes rows in; what makes full batches is written, some of it later."""
+        rows, numbers = records_of(batch, self._rows, self._own_timestamp)
+        self._rows += batch.num_rows
+        self._control_records += batch.num_rows - rows.num_rows
+        if not rows.num_rows:
+            return
+        names = [name for name in _ROWS if name in rows.schema.names]
+        if self.columns is None:
+            self.columns, self.first_row = names, int(numbers[0])
+        check_same(self.columns, names, int(numbers[0]))
+        group = self._group
+        group.places.append(self._placer.place(rows, numbers))
+        group.rows.append(rows.select(names))
+        group.numbers.append(numbers)
+        group.size += rows.nbytes
+        if group.size >= _GROUP + _GROUP_OF_EACH * len(self._open):
+            self._write_group()
+
+    def finish(self) -> list[Unfinished]:
+        """Writes what is left, and hands over all partitions, synced, for
+        :func:`brokerless.log.commit.commit.commit`."""
+        self._write_group()
+        for each in self._open.values():
+            self._append(each, each.batcher.finish())
+        while self._waiting:
+            self._write_oldest()
+        self._wait_for_writes(0)
+        partitions: list[Unfinished] = []
+        try:
+            for each in self._open.values():
+                if each.output is not None:
+                    partitions.append(each.output.finish())
+        except BaseException:
+            discard(self._directory, partitions)
+            raise
+        return partitions
+
+    def commit(self, before: BeforeCommit = lambda *_: None) -> Loaded:
+        """Writes what is left, syncs all partitions, calls ``before``, and then gives them their names."""
+        partitions = self.finish()
+        loaded = self.loaded()
+        try:
+            if partitions:
+                check_topic_ids(self._directory, ((each.topic, each.directory) for each in partitions))
+                before(loaded, partitions)
+                commit(self._directory, partitions)
+        except BaseException:
+            discard(self._directory, partitions)
+            raise
+        return loaded
+
+    def loaded(self) -> Loaded:
+        """What was written, or would have been; after :meth:`finish`."""
+        partitions = (
+            LoadedPartition(
+                topic, partition, each.batcher.records, each.size, each.first_offset,
+                each.batcher.next_offset - 1,
+            )
+            for topic, partition, each in self._sorted()
+        )  # fmt: skip
+        known = self._known
+        unknown = [] if known is None else [(t, p) for t, p in self._placer.codes if not known.have(t, p)]
+        names_of_unknown = tuple(names.partition_directory(*place) for place in sorted(unknown))
+        return Loaded(tuple(partitions), self._rows, self._control_records, names_of_unknown)
+
+    def first_rows(self) -> list[int]:
+        """The number of each partition's first row, in the order of :meth:`loaded`."""
+        return [each.first_row for _, _, each in self._sorted()]
+
+    def _sorted(self) -> Iterator[tuple[str, int, _Open]]:
+        for (topic, partition), code in sorted(self._placer.codes.items()):
+            yield topic, partition, self._open[code]
+
+    def _write_group(self) -> None:
+        group, self._group = self._group, _Group()
+        if not group.rows:
+            return
+        rows = group.rows[0] if len(group.rows) == 1 else pa.concat_batches(group.rows)
+        places, numbers = np.concatenate(group.places), np.concatenate(group.numbers)
+        if (places == places[0]).all():
+            self._write(int(places[0]), rows, numbers)
+            return
+        order = np.argsort(places.astype(np.uint16) if places.max() < 1 << 16 else places, kind="stable")
+        places, numbers = places[order], numbers[order]
+        rows = rows.take(arrow.column_of_numbers(pa.int64(), order))
+        starts = np.flatnonzero(np.diff(places, prepend=-1))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True):
+            self._write(int(places[start]), rows.slice(start, end - start), numbers[start:end])
+
+    def _write(self, place: int, rows: pa.RecordBatch, numbers: Int64s) -> None:
+        if place not in self._open:
+            self._open[place] = self._begin(*self._placer.names[place], rows, int(numbers[0]))
+        each = self._open[place]
+        self._append(each, each.batcher.add(rows, numbers))
+
+    def _begin(self, topic: str, partition: int, rows: pa.RecordBatch, first_row: int) -> _Open:
+        """``rows``: its first ones, from number ``first_row`` on."""
+        has_offsets = "offset" in rows.schema.names
+        first = rows.column("offset")[0].as_py() if has_offsets else self._start_offset
+        ratio = self._ratios.setdefault(topic, Ratio())
+        batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
+        if topic not in self._topic_ids:
+            self._check_internal(topic)
+            if not self._topic_ids:
+                from brokerless.internals.known_topics import known_topics
+
+                self._known = known_topics(self._directory.path, self._directory.storage_options)
+            self._check_partitions(topic)
+            self._topic_ids[topic] = self._choose_id(topic)
+        if self._dry_run or self._job is not None:
+            self._check(self._directory, topic, partition)
+        if self._dry_run:
+            return _Open(batcher, None, first, first_row)
+        with unwritable(self._directory):
+            if self._job is not None:
+                self._directory.make()
+            elif not self._open:
+                if self._directory.is_missing:
+                    self._stack.callback(remove_unused, self._directory)
+                prepare(self._directory)
+                self._stack.enter_context(self._directory.hold())  # until all is committed
+        output = PartitionOutput(
+            self._directory,
+            topic,
+            partition,
+            self._config,
+            start_offset=first,
+            topic_id=self._topic_ids[topic],
+            owner=self._owner,
+            has_offsets=has_offsets,
+            as_piece=self._job is not None,
+        )
+        return _Open(batcher, self._stack.enter_context(output), first, first_row)
+
+    def _check_partitions(self, topic: str) -> None:
+        there = max(partitions_of(self._directory, topic), default=0)
+        if self._partitions is not None and there >= self._partitions:
+            raise UsageError(
+                f"{self._directory}: there is a partition {names.partition_directory(topic, there)}, so {topic} has "
+                f"more than {self._partitions} partitions; say how many (partitions), so that keys stay where they are"
+            )
+
+    def _check_internal(self, topic: str) -> None:
+        if topic == names.CLUSTER_METADATA or (names.is_internal(topic) and topic != self._placement.topic):
+            what = "KRaft's own log, which is not to be written" if topic == names.CLUSTER_METADATA else "Kafka's own"
+            raise UsageError(
+                f"{topic}: this topic is {what}; leave its records out, or load those of __consumer_offsets and the "
+                "like by themselves, naming the topic (--topic)"
+            )
+
+    def _choose_id(self, topic: str) -> str:
+        there, asked = topic_ids_there(self._directory, {topic}).get(topic), self._placement.topic_id
+        if asked is not None and there not in (None, asked):
+            raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
+        known = None if self._known is None else self._known.ids.get(topic)
+        found = asked or there or known or self._placement.exported_ids.get(topic)
+        return found or (random_id() if self._job is None else id_of(self._job, topic))
+
+    def _append(self, each: _Open, pieces: Iterator[Cut | Encoded]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Encoded):
+                self._write_encoded(each, piece)
+                continue
+            self._waiting.append((each, self._encoders.submit(piece)))
+            if len(self._waiting) > AT_ONCE:
+                self._write_oldest()
+
+    def _write_oldest(self) -> None:
+        each, future = self._waiting.popleft()
+        encoded = future.result()
+        observe(each.batcher.ratio, encoded, self._settings)
+        self._write_encoded(each, encoded)
+
+    def _write_encoded(self, each: _Open, encoded: Encoded) -> None:
+        if each.output is None:
+            check_sizes(encoded.batches, self._config)
+        elif len(encoded.buffer) < _SMALL:
+            self._wait_for_writes(0)
+            each.output.append(encoded.buffer, encoded.batches)
+        else:
+            self._writing.append(self._writer.submit(each.output.append, encoded.buffer, encoded.batches))
+            self._wait_for_writes(AT_ONCE)
+        each.size += len(encoded.buffer)
+
+    def _wait_for_writes(self, left: int) -> None:
+        while len(self._writing) > left:
+            self._writing.popleft().result()
+
+
+def records_of(batch: pa.RecordBatch, first_row: int, timestamp: int | None) -> tuple[pa.RecordBatch, Int64s]:
+    """The rows that are written, as :func:`rows.normalize` gives them, so without control records; and the number of
+    each in the input, where ``first_row`` is that of the first one in ``batch``."""
+    rows = normalize(batch, first_row, timestamp)
+    numbers = np.arange(first_row, first_row + rows.num_rows)
+    if "isControl" not in rows.schema.names:
+        return rows, numbers
+    is_record = ~arrow.flags(rows.column("isControl")).view(np.bool_)
+    if not is_record.all():
+        rows, numbers = rows.filter(arrow.column_of_flags(is_record)), numbers[is_record]
+    return rows, numbers
+
+
+def check_same(columns: Sequence[str], others: Sequence[str], row: int) -> None:
+    """Raises :class:`RowError` for the row from which on there are other columns than before."""
+    for name in _ROWS:
+        if (name in columns) != (name in others):
+            raise RowError(row, name, "is there in some parts of the input and not in others")

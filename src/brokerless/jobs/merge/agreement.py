@@ -1,0 +1,116 @@
+"""Which of several copies of a partition has the history that counts, and where each of the others leaves it.
+
+It is what replication does: the log with the greatest leader epoch, and of these the longest, is that of the last
+leader; what another one has behind the offset up to which they are the same is what it would cut off to follow
+(KIP-101, KIP-279; ``AbstractFetcherThread``, 4.1.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.jobs.merge.leader_epochs import Starts, earliest, is_same, joined
+from brokerless.jobs.recovered.losses import Loss
+from brokerless.log.checkpoint.leader_epochs import truncation_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy. ``batches``: :data:`SOUND`, by offset. ``losses``: what is missing between them. Its first segment
+    begins at ``begin``, its first record is at ``start``, its last batch or segment ends at ``reach``, and it has been
+    at ``end`` once, by what is noted."""
+
+    batches: NDArray[np.void]
+    losses: tuple[Loss, ...]
+    begin: int
+    start: int
+    reach: int
+    end: int
+    starts: Starts = ()
+    high_watermark: int | None = None
+    is_compacted: bool = False
+
+    @property
+    def last_epoch(self) -> int:
+        """-1 if it has none."""
+        return self.starts[-1].epoch if self.starts else -1
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A copy has the same history before the offset ``until``. ``epoch``: the last one that began before it, if any.
+    ``by``: what tells; ``nothing`` where a compacted log has no epochs, and then agreement is taken for granted."""
+
+    until: int
+    by: Literal["epochs", "contents", "nothing"]
+    epoch: int | None = None
+
+    def left_out(self, copy: Copy) -> NDArray[np.bool_]:
+        """Which of a copy's batches are of another history."""
+        return copy.batches["last"] >= self.until
+
+
+def rank(copies: Sequence[Copy]) -> list[int]:
+    """The numbers of the copies, from the one with the history that counts to the one that is last to be asked. Those
+    whose last epoch is greater come first, then longer ones, then those with more records: fewer are left of one that
+    is damaged, lost a file of which nothing tells, or was compacted once more, which takes no key's last record."""
+
+    def key(number: int) -> tuple[int, int, int, int]:
+        copy = copies[number]
+        return -copy.last_epoch, -copy.reach, -int(copy.batches["records"].sum()), number
+
+    return sorted(range(len(copies)), key=key)
+
+
+def agree(copies: Sequence[Copy], order: Sequence[int]) -> list[Agreement]:
+    """How far each copy has the history of the first in ``order``, by the copy's number."""
+    leading = copies[order[0]]
+    starts = leading.starts
+    agreements: dict[int, Agreement] = {}
+    for number in order:
+        copy = copies[number]
+        end = max([leading.reach, *(start.latest for start in starts[-1:])])
+        until = truncation_offset(earliest(starts), end, earliest(copy.starts), copy.reach)
+        if number == order[0]:
+            agreements[number] = _agreement(copy, end, "epochs" if starts else "contents")
+        elif until is not None:
+            agreements[number] = _agreement(copy, until, "epochs")
+            starts = joined(starts, copy.starts, until)
+        elif not len(copy.batches):
+            agreements[number] = _agreement(copy, copy.reach, "epochs")
+        elif leading.is_compacted or copy.is_compacted:
+            agreements[number] = _agreement(copy, _most(leading, copy), "nothing")
+        else:
+            agreements[number] = _agreement(copy, _same_until(leading, copy), "contents")
+    return [agreements[number] for number in range(len(copies))]
+
+
+def _agreement(copy: Copy, until: int, by: Literal["epochs", "contents", "nothing"]) -> Agreement:
+    known = [start.epoch for start in copy.starts if start.earliest < until]
+    return Agreement(until, by, known[-1] if known else None)
+
+
+def _most(leading: Copy, copy: Copy) -> int:
+    """Up to where a copy without epochs may have the same history: it has no part in what has epochs."""
+    return min(copy.reach, leading.starts[0].earliest if leading.starts else leading.reach)
+
+
+def _same_until(leading: Copy, copy: Copy) -> int:
+    """Where the last batch that both have ends before the first that differs."""
+    most = _most(leading, copy)
+    ours, theirs = copy.batches, leading.batches
+    if not len(ours) or not len(theirs):
+        return most
+    rows = np.minimum(np.searchsorted(theirs["last"], ours["first"]), len(theirs) - 1)
+    meets = (theirs["last"][rows] >= ours["first"]) & (theirs["first"][rows] <= ours["last"])
+    same = meets & is_same(ours, theirs[rows])
+    different = np.flatnonzero(meets & ~same)
+    if not len(different):
+        return most
+    before = np.flatnonzero(same[: different[0]])
+    return min(most, int(ours["last"][before[-1]]) + 1 if len(before) else int(ours["first"][0]))

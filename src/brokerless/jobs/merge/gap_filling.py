@@ -1,0 +1,162 @@
+"""The batches of the leading copy, and for its holes those that other copies have.
+
+A hole is where bytes are damaged or files are missing, never what compaction left out: there the leading copy is
+right. Every batch is taken as a whole, and no offset twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.jobs.merge.agreement import Agreement, Copy
+from brokerless.jobs.merge.leader_epochs import has_epoch, is_same
+from brokerless.jobs.recovered.losses import TO_THE_END
+
+Span = tuple[int, int]
+"""Offsets ``[first, end)``."""
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The batches of the merged log (:data:`SOUND`) by offset, the copy that each is from, and what no copy has.
+    ``misfits``: batches of a copy, as (copy, row), that would fill a hole, but whose epoch cannot be there."""
+
+    batches: NDArray[np.void]
+    givers: Rows
+    holes: tuple[Span, ...]
+    misfits: tuple[tuple[int, int], ...]
+
+
+def fill(copies: Sequence[Copy], order: Sequence[int], agreements: Sequence[Agreement], begin: int) -> Filled:
+    """Merges the copies; those that come first in ``order`` are asked first. ``begin``: where the log begins."""
+    leading = copies[order[0]]
+    batches, givers = leading.batches, np.full(len(leading.batches), order[0], np.int64)
+    holes = union([*_holes(leading), (begin, leading.begin), (max(leading.reach, begin), TO_THE_END)])
+    misfits: list[tuple[int, int]] = []
+    used: list[tuple[int, int]] = []
+    for number in order[1:]:
+        copy, until = copies[number], agreements[number].until
+        rows = np.flatnonzero(copy.batches["last"] < until)
+        inside = rows[_are_within(copy.batches[rows], holes)]
+        fits = _fit(copy.batches[inside], batches)
+        misfits += [(number, row) for row in inside[~fits].tolist()]
+        taken = inside[fits]
+        if len(taken):
+            used.append((number, int(copy.batches["first"][taken[0]])))
+            batches, givers = _together(batches, givers, copy.batches[taken], number)
+        unused = np.setdiff1d(rows[_meet(copy.batches[rows], holes)], taken, assume_unique=True)
+        known = [(copy.begin, min(until, copy.reach))]
+        holes = without(holes, without(known, union([*_holes(copy), *_spans(copy.batches[unused])])))
+    if used and any(copy.is_compacted for copy in copies):
+        for number, first in used:
+            batches, givers = _less_compacted(batches, givers, copies[number], number, first, agreements[number].until)
+    return Filled(batches, givers, tuple(holes), tuple(misfits))
+
+
+def differing(copy: Copy, until: int, batches: NDArray[np.void]) -> Rows:
+    """The batches of a copy before ``until`` that are others than those of the merged log with the same offsets, though
+    neither was compacted; rows."""
+    if not len(batches) or copy.is_compacted:
+        return np.zeros(0, np.int64)
+    ours = copy.batches
+    rows = np.minimum(np.searchsorted(batches["last"], ours["first"]), len(batches) - 1)
+    theirs = batches[rows]
+    meets = (theirs["last"] >= ours["first"]) & (theirs["first"] <= ours["last"]) & (ours["last"] < until)
+    is_whole = ~ours["compacted"] & ~theirs["compacted"] & ~ours["partial"] & ~theirs["partial"]
+    return np.flatnonzero(meets & is_whole & ~is_same(ours, theirs))
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that touch as one."""
+    found: list[Span] = []
+    for first, end in sorted(span for span in spans if span[0] < span[1]):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((first, end))
+    return found
+
+
+def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
+    """What is in ``spans`` and not in ``others``, both in order and apart."""
+    left: list[Span] = []
+    at = 0
+    for first, end in spans:
+        while at and others[at - 1][1] > first:
+            at -= 1
+        while at < len(others) and others[at][1] <= first:
+            at += 1
+        start, each = first, at
+        while each < len(others) and others[each][0] < end:
+            if others[each][0] > start:
+                left.append((start, others[each][0]))
+            start = max(start, others[each][1])
+            each += 1
+        if start < end:
+            left.append((start, end))
+    return left
+
+
+def _holes(copy: Copy) -> list[Span]:
+    return union(
+        (loss.first_offset, TO_THE_END if loss.last_offset is None else loss.last_offset + 1) for loss in copy.losses
+    )
+
+
+def _spans(batches: NDArray[np.void]) -> list[Span]:
+    return list(zip(batches["first"].tolist(), (batches["last"] + 1).tolist(), strict=True))
+
+
+def _are_within(batches: NDArray[np.void], holes: Sequence[Span]) -> NDArray[np.bool_]:
+    if not holes:
+        return np.zeros(len(batches), np.bool_)
+    starts, ends = np.array(holes, np.int64).T
+    at = np.searchsorted(starts, batches["first"], side="right") - 1
+    return (at >= 0) & (batches["last"] < ends[np.maximum(at, 0)])
+
+
+def _meet(batches: NDArray[np.void], holes: Sequence[Span]) -> NDArray[np.bool_]:
+    starts, ends = np.array([*holes, (TO_THE_END, TO_THE_END)], np.int64).T
+    return starts[np.searchsorted(ends, batches["first"], side="right")] <= batches["last"]
+
+
+def _fit(batches: NDArray[np.void], between: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Whether epochs would not fall if these batches were among those others, by offset."""
+    stamped = between[has_epoch(between)]
+    if not len(stamped):
+        return np.ones(len(batches), np.bool_)
+    highest = np.append(-1, np.maximum.accumulate(stamped["epoch"]))
+    lowest = np.append(np.minimum.accumulate(stamped["epoch"][::-1])[::-1], np.iinfo(np.int32).max)
+    at = np.searchsorted(stamped["first"], batches["first"])
+    return ~has_epoch(batches) | ((highest[at] <= batches["epoch"]) & (batches["epoch"] <= lowest[at]))
+
+
+def _together(
+    batches: NDArray[np.void], givers: Rows, more: NDArray[np.void], giver: int
+) -> tuple[NDArray[np.void], Rows]:
+    everything = np.concatenate([batches, more])
+    by_offset = np.argsort(everything["first"], kind="stable")
+    return everything[by_offset], np.append(givers, np.full(len(more), giver, np.int64))[by_offset]
+
+
+def _less_compacted(
+    batches: NDArray[np.void], givers: Rows, copy: Copy, number: int, first: int, until: int
+) -> tuple[NDArray[np.void], Rows]:
+    """A hole in a compacted log was filled with records that a later one made void; from there on, nothing of that copy
+    may be missing, for it may be a tombstone that did so, or a marker that the leading copy needs no more."""
+    rows = np.flatnonzero((copy.batches["first"] >= first) & (copy.batches["last"] < until))
+    ours = copy.batches[rows]
+    at = np.minimum(np.searchsorted(batches["last"], ours["first"]), len(batches) - 1)
+    theirs = batches[at]
+    meets = (theirs["last"] >= ours["first"]) & (theirs["first"] <= ours["last"])
+    same = (theirs["first"] == ours["first"]) & (theirs["last"] == ours["last"])
+    better = meets & same & (ours["records"] > theirs["records"])
+    batches, givers = batches.copy(), givers.copy()
+    batches[at[better]], givers[at[better]] = ours[better], number
+    more = ours[~meets]
+    return _together(batches, givers, more[_fit(more, batches)], number)

@@ -1,0 +1,344 @@
+"""Merge: several copies of each partition, as brokers' disks have them, become one good log.
+
+The copy of the last leader has the history that counts; what others have beyond the offset up to which they agree with
+it is left out, as replication would cut it off. Its damage is made good from the other copies. Offsets never change,
+and nothing is written to what is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+
+from brokerless.errors import Finding, UsageError
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.jobs.directory_state import Notes, load_notes
+from brokerless.jobs.merge.agreement import Agreement, Copy, agree, rank
+from brokerless.jobs.merge.gap_filling import Filled, differing, fill
+from brokerless.jobs.merge.misplaced import without_moved
+from brokerless.jobs.merge.outcome import Divergence, Piece, committed_until, cut_off, divergences, losses, pieces
+from brokerless.jobs.merge.replicas import begin_of, end_of, read_copies, tell_batches
+from brokerless.jobs.recovered.damaged_regions import Told
+from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.reading import Files, describe_files, find_log
+from brokerless.jobs.recovered.writing import Contents, Place, write_unfinished
+from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, run_longest_first
+from brokerless.jobs.salvage.quorum import newest_quorum_files
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
+from brokerless.log.checkpoint.readers import load_meta_properties
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.commit.commit import Unfinished, commit, refuse_existing, settle
+from brokerless.log.commit.job_commit import outputs_of_job
+from brokerless.log.commit.node_files import complete, whole_directories
+from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.config import LogConfig
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.segment import Report
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions, is_remote
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """How all partitions are merged. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done
+    but writing. ``committed_only``: without the tail that is not known to be committed."""
+
+    config: LogConfig = field(default_factory=LogConfig)
+    limit: int = DEFAULT_LIMIT
+    dry_run: bool = False
+    committed_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One partition to merge into ``directory``."""
+
+    copies: tuple[Files, ...]
+    topic: str
+    partition: int
+    directory: Destination
+    topic_id: str
+    merge: Merge
+    storage_options: StorageOptions | None = None
+    owner: str = ""
+    """In the names of directories that this job has not finished."""
+    whole: tuple[LogDirectory, ...] = ()
+    """The log directories of which all is merged by these tasks."""
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The directory of each copy."""
+        return tuple(copy.paths[0].path for copy in self.copies)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(copy.size for copy in self.copies)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether no copy can be opened, so that nothing is written."""
+        return all(copy.is_unreadable for copy in self.copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but ``pieces``,
+    ``divergences`` and ``losses`` are by copy; ``copies`` without their batches and losses. ``agreements``: how far
+    each has the history that counts, which is that of ``leading``; ``damaged``: its bytes in no sound batch;
+    ``differing``: its batches whose contents are others, though offsets and epochs are the same. ``committed``: the
+    offset before which all is known to be committed, None if nothing is known; the history that counts goes on to
+    ``reach``, and what is between the two is in the log unless ``committed_only`` was asked for."""
+
+    task: Task
+    start_offset: int
+    end_offset: int
+    batches: int
+    records: int
+    bytes: int
+    leading: int
+    copies: tuple[Copy, ...]
+    agreements: tuple[Agreement, ...]
+    damaged: tuple[int, ...]
+    differing: tuple[int, ...]
+    pieces: tuple[Piece, ...]
+    divergences: tuple[Divergence, ...]
+    losses: tuple[Loss, ...]
+    committed: int | None
+    reach: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a copy could be read, nothing is lost, no copy has another history, and, if only what is committed
+        was asked for, anything says what that is."""
+        if self.task.is_unreadable:
+            return False
+        if self.task.merge.committed_only and self.committed is None and self.reach > self.start_offset:
+            return False
+        return not self.losses and not self.divergences and not any(self.differing)
+
+
+def plan(
+    logs: Sequence[LogDirectory],
+    directory: str | os.PathLike[str],
+    merge: Merge,
+    chosen: Callable[[PartitionPath], bool] = lambda _: True,
+    storage_options: StorageOptions | None = None,
+) -> list[Task]:
+    """A task for each partition that is in at least one of the log directories.
+
+    Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its copies are of
+    two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
+    """
+    to = output_directory(directory, [log.path for log in logs])
+    completed = frozenset() if merge.dry_run else settle(to)
+    _refuse_the_same_twice(logs)
+    found: dict[tuple[str, int], list[tuple[PartitionPath, Notes]]] = {}
+    for log in logs:
+        notes = load_notes(log, storage_options)
+        for each in filter(chosen, log.partitions):
+            if each.topic is None or each.partition is None:
+                raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
+            found.setdefault((each.topic, each.partition), []).append((each, notes))
+    known = _topic_ids([each for copies in found.values() for each in copies], storage_options)
+    places = sorted(found)
+    refuse_existing(to, [names.partition_directory(*place) for place in places], completed)
+    whole = whole_directories(logs, {each.path for copies in found.values() for each, _ in copies}, to)
+    topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
+    return [
+        Task(
+            tuple(describe_files([each], notes, (), storage_options) for each, notes in found[place]),
+            *place, to, topic_id, merge, storage_options, whole=whole,
+        )
+        for place, topic_id in zip(places, topic_ids, strict=True)
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a task hands to the driver: what is to be told, and what was written, if anything was."""
+
+    result: Result
+    findings: tuple[Finding, ...]
+    unfinished: Unfinished | None
+
+
+def merge(
+    tasks: Sequence[Task],
+    report: Report,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Iterator[Result]:
+    """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
+
+    ``report`` is called with what is odd or left out, ``done`` with the bytes that were read (and again with those that
+    were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    """
+    if not tasks:
+        return
+
+    def take(_: int, value: Value) -> Value:
+        for finding in value.findings:
+            report(finding)
+        return value
+
+    with ExitStack() as stack:
+        owner = "" if tasks[0].merge.dry_run else stack.enter_context(outputs_of_job(tasks[0].directory))
+        owned = [replace(task, owner=owner) for task in tasks]
+        name = "brokerless merge"
+        taken = run_longest_first(
+            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
+        )
+        with closing(taken):
+            values = list(taken)
+        unfinished = [each.unfinished for each in values if each.unfinished is not None]
+        if unfinished:
+            commit(tasks[0].directory, unfinished)
+        if not tasks[0].merge.dry_run:
+            complete(tasks[0].whole, tasks[0].directory, ignore, tasks[0].storage_options)
+        yield from (value.result for value in values)
+
+
+def run_task(task: Task, done: Done) -> Value:
+    """Merges one partition, under a name that readers pass over."""
+    report = Told()
+    how = task.merge
+    founds = without_moved([find_log(files, how.limit, False, report, done) for files in task.copies])
+    paths = [file.path for files in task.copies for file in files.files]
+    copies, noted = read_copies(founds, paths, report)
+    order = rank(copies)
+    leading = copies[order[0]]
+    agreements = agree(copies, order)
+    begin, start = begin_of(founds[order[0]], noted[order[0]], copies, agreements)
+    filled = fill(copies, order, agreements, begin)
+    committed = committed_until(copies, agreements)
+    end = end_of(copies, agreements, leading, filled)
+    reach = max([leading.reach, *(filled.batches["last"][-1:] + 1).tolist()])
+    if how.committed_only:
+        if committed is None and reach > start:
+            text = (
+                "nothing says what of this partition is committed, so all of it is left out: there is one copy, and no "
+                "high watermark is noted beside it; give log directories with their replication-offset-checkpoint, or "
+                "more copies, or leave out --committed-only"
+            )
+            report(Finding("error", "nothing-known-to-be-committed", task.paths[0], None, start, text))
+        end = max(start, min(end, committed or 0))
+        filled = cut_off(filled, end)
+    _tell(task, copies, agreements, filled, paths, report)
+    unfinished = None
+    if not how.dry_run and not task.is_unreadable:
+        filled, unfinished = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
+    differ = [differing(copy, each.until, filled.batches) for copy, each in zip(copies, agreements, strict=True)]
+    for copy, rows in zip(copies, differ, strict=True):
+        text = "another copy, which was taken, has other contents at these offsets in the same leader epoch"
+        tell_batches(copy, rows[:1].tolist(), paths, "replicas-differ", text, report)
+    result = Result(
+        task,
+        start,
+        end,
+        len(filled.batches),
+        int(filled.batches["records"].sum()),
+        int(filled.batches["size"].sum()),
+        order[0],
+        tuple(replace(copy, batches=copy.batches[:0].copy(), losses=()) for copy in copies),
+        tuple(agreements),
+        tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
+        tuple(map(len, differ)),
+        pieces(filled),
+        divergences(copies, agreements),
+        summed(losses(filled, copies, agreements, order[0], start, end)),
+        committed,
+        reach,
+    )
+    return Value(result, report.findings(task.name), unfinished)
+
+
+def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
+    seen: dict[str, str] = {}
+    for log in logs:
+        place = log.path if is_remote(log.path) else os.path.realpath(log.path)
+        if place in seen:
+            raise UsageError(f"{log.path} is given twice: it is one copy, and would count as two")
+        seen[place] = log.path
+
+
+def _topic_ids(
+    copies: Sequence[tuple[PartitionPath, Notes]], storage_options: StorageOptions | None
+) -> dict[str, tuple[str | None, str]]:
+    """The ID of each topic, None where no copy has one, and a copy's path. Where a copy has none, it must be of the
+    same cluster at least."""
+    known: dict[str, tuple[str, str]] = {}
+    clusters: dict[str, tuple[str, str]] = {}
+    what = "they are of two topics; leave one out, or choose others with -t and -p"
+    for each, notes in copies:
+        topic = each.topic or ""
+        topic_id = topic_id_of(each, storage_options)
+        if topic_id is not None:
+            first, path = known.setdefault(topic, (topic_id, each.path))
+            if first != topic_id:
+                raise UsageError(f"{path} has the topic ID {first}, but {each.path} has {topic_id}: {what}")
+            continue
+        properties = notes.files.get(names.META_PROPERTIES)
+        cluster = None if properties is None else load_meta_properties(properties.path, storage_options).cluster_id
+        if cluster is not None:
+            first, path = clusters.setdefault(topic, (cluster, each.path))
+            if first != cluster:
+                raise UsageError(f"{path} is of the cluster {first}, but {each.path} of {cluster}: {what}")
+    return {each.topic or "": known.get(each.topic or "", (None, each.path)) for each, _ in copies}
+
+
+def _write(
+    task: Task,
+    filled: Filled,
+    paths: Sequence[str],
+    limits: tuple[int, int, int],
+    noted: Epochs,
+    report: Report,
+    done: Done,
+) -> tuple[Filled, Unfinished]:
+    """Writes the merged log; what it does not take is missing then."""
+    begin, start, end = limits
+    place = Place(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
+    contents = Contents(filled.batches, paths, begin, start, end)
+    epochs = truncate_from_end(noted, end)
+    limit, options = task.merge.limit, task.storage_options
+    beside = newest_quorum_files([copy.paths[0] for copy in task.copies], options)
+    taken, unfinished = write_unfinished(place, contents, epochs, report, done, limit, options, beside)
+    refused = filled.batches[~taken]
+    spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
+    holes = tuple(sorted((*filled.holes, *spans)))
+    return replace(filled, batches=filled.batches[taken], givers=filled.givers[taken], holes=holes), unfinished
+
+
+def _tell(
+    task: Task,
+    copies: Sequence[Copy],
+    agreements: Sequence[Agreement],
+    filled: Filled,
+    paths: Sequence[str],
+    report: Report,
+) -> None:
+    for number, (copy, agreement) in enumerate(zip(copies, agreements, strict=True)):
+        path = task.paths[number]
+        if agreement.by == "contents" and len(copies) > 1 and copy.starts == () and len(copy.batches):
+            text = "batches without leader epochs: the copies were compared by offsets and contents"
+            report(Finding("warning", "no-leader-epochs", path, None, None, text))
+        if agreement.by == "nothing":
+            text = "a compacted log without leader epochs: where this copy differs cannot be told, and it is believed"
+            report(Finding("warning", "no-leader-epochs", path, None, None, text))
+        if task.copies[number].paths[0].snapshots:
+            text = "KRaft snapshots are not merged: those of the copy with the newest one are taken"
+            report(Finding("warning", "snapshots-left-out", path, None, None, text))
+    for number, row in filled.misfits:
+        text = "left out: its leader epoch is not between those of the batches around it"
+        tell_batches(copies[number], [row], paths, "leader-epoch-order", text, report)

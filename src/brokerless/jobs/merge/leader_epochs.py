@@ -1,0 +1,182 @@
+"""Which leader epochs a copy of a partition knows, and where each began: by its batches, and by what is noted beside
+them.
+
+No checksum covers the epoch in a batch's header, so it is judged by those around it: epochs never fall (KIP-101).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.log.checkpoint.leader_epochs import Epochs
+
+Int64s = NDArray[np.int64]
+Rows = NDArray[np.int64]
+
+_MANY_ELECTIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A leader epoch began at ``earliest <= offset <= latest``: these differ where damage hides it."""
+
+    epoch: int
+    earliest: int
+    latest: int
+
+
+Starts = tuple[Start, ...]
+
+
+def with_right_epochs(batches: NDArray[np.void], noted: Epochs) -> NDArray[np.void]:
+    """A log's batches (:data:`SOUND`, by offset), where those whose epoch cannot be right have the right one and are
+    ``restamped``. ``noted``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch alone, with
+    others behind it, says something else."""
+    rows = np.flatnonzero(has_epoch(batches))
+    if len(rows) < 2:
+        return batches
+    stamped = batches["epoch"][rows].astype(np.int64)
+    offsets = batches["first"][rows]
+    is_wrong = np.zeros(len(rows), np.bool_)
+    before, this, behind = stamped[:-2], stamped[1:-1], stamped[2:]
+    is_wrong[1:-1] = (before <= behind) & ((this < before) | (this > behind))
+    right = np.flatnonzero(~is_wrong)
+    if len(right) >= 2 and stamped[right[0]] > stamped[right[1]]:
+        first_is_noted = len(right) == 2 and _epochs_at(noted, offsets[right[:1]])[0] == stamped[right[0]]
+        is_wrong[right[1 if first_is_noted else 0]] = True
+    highest = np.maximum.accumulate(np.where(is_wrong, -1, stamped))
+    is_wrong |= stamped < highest
+    if noted and not is_wrong.any():
+        alone = np.flatnonzero(~_agrees(stamped, offsets, noted))
+        is_wrong[alone] = len(alone) == 1 and alone[0] < len(rows) - 1
+    return _restamped(batches, rows, is_wrong, noted) if is_wrong.any() else batches
+
+
+def with_right_last_epoch(
+    batches: NDArray[np.void], noted: Epochs, others: Sequence[NDArray[np.void]]
+) -> NDArray[np.void]:
+    """The same for the last batch, behind which there is nothing that would tell. A broker notes an epoch before it
+    writes the first batch of it; so an epoch is wrong that only the last batch has and that is not noted, if another
+    copy has the same batch with the epoch that is noted, if none has one nearly as large, or if a later one is noted.
+    Else the note may be older than the log, as in a copy that was taken while the broker ran."""
+    rows = np.flatnonzero(has_epoch(batches))
+    if not len(rows) or not noted:
+        return batches
+    last = batches[rows[-1]]
+    is_alone = len(rows) < 2 or batches["epoch"][rows[-2]] != last["epoch"]
+    told = int(_epochs_at(noted, last["first"].reshape(1))[0])
+    if not is_alone or told in (-1, last["epoch"]):
+        return batches
+    known = max([noted[-1][0], *(int(other["epoch"].max()) for other in others if len(other))])
+    is_wrong = int(last["epoch"]) > known + _MANY_ELECTIONS or noted[-1][1] > last["first"]
+    for other in others:
+        same = other[other["first"] == last["first"]]
+        is_wrong |= bool(len(same) and is_same(same[:1], batches[rows[-1:]])[0] and same["epoch"][0] == told)
+    return _restamped(batches, rows, rows == rows[-1], noted) if is_wrong else batches
+
+
+def disagreement(batches: NDArray[np.void], noted: Epochs) -> int | None:
+    """The first batch whose epoch is not the one that is noted, as a row; None if there is none."""
+    rows = np.flatnonzero(has_epoch(batches))
+    if not noted or not len(rows):
+        return None
+    agrees = _agrees(batches["epoch"][rows].astype(np.int64), batches["first"][rows], noted)
+    wrong = np.flatnonzero(~agrees)
+    return int(rows[wrong[0]]) if len(wrong) else None
+
+
+def starts_of(batches: NDArray[np.void], noted: Epochs, begin: int) -> Starts:
+    """The epochs of a log that begins at ``begin``. ``noted`` must agree with the batches. Messages v0 and v1 have no
+    epoch, and those before them count no more, as for a broker (``LeaderEpochFileCache``, 4.1.1)."""
+    legacy = np.flatnonzero(batches["magic"] < layouts.MAGIC_V2)
+    after = int(legacy[-1]) + 1 if len(legacy) else 0
+    rows = np.flatnonzero(has_epoch(batches))
+    rows = rows[rows >= after]
+    stamped = batches["epoch"][rows].astype(np.int64)
+    changes = rows[np.flatnonzero(np.append(True, stamped[1:] != stamped[:-1])[: len(rows)])]
+    found: dict[int, Start] = {}
+    for row in changes.tolist():
+        epoch, first = int(batches["epoch"][row]), int(batches["first"][row])
+        found[epoch] = Start(epoch, min(first, int(batches["last"][row - 1]) + 1 if row else begin), first)
+    since = int(batches["last"][after - 1]) + 1 if after else 0
+    for epoch, offset in noted:
+        if offset >= since and (epoch not in found or found[epoch].latest >= offset):
+            found[epoch] = Start(epoch, offset, offset)
+    return tuple(found[epoch] for epoch in sorted(found))
+
+
+def joined(starts: Starts, others: Starts, until: int) -> Starts:
+    """What two logs know that are the same before ``until``, the first of them better: epochs that only the other
+    knows, and less uncertainty of those that both know."""
+    found = {each.epoch: each for each in starts}
+    for number, each in enumerate(others):
+        if each.earliest >= until:
+            break
+        known = found.get(each.epoch)
+        if known is None:
+            below = [start for start in found.values() if start.epoch < each.epoch]
+            above = [start for start in found.values() if start.epoch > each.epoch]
+            fits = all(start.earliest < each.latest for start in below) and all(
+                start.latest > each.latest for start in above
+            )
+            if fits:
+                found[each.epoch] = each
+        elif number and known.earliest < known.latest:  # the first epoch of a log may have begun before that log does
+            earliest = max(known.earliest, min(each.earliest, known.latest))
+            found[each.epoch] = Start(each.epoch, earliest, max(earliest, min(known.latest, each.latest)))
+    return tuple(found[epoch] for epoch in sorted(found))
+
+
+def earliest(starts: Starts) -> Epochs:
+    """Each epoch with the first offset at which it may have begun: whoever follows keeps nothing that is in doubt."""
+    epochs: Epochs = ()
+    for each in starts:
+        if not epochs or each.earliest > epochs[-1][1]:
+            epochs = (*epochs, (each.epoch, each.earliest))
+        else:
+            epochs = (*epochs[:-1], (each.epoch, epochs[-1][1]))
+    return epochs
+
+
+def has_epoch(batches: NDArray[np.void]) -> NDArray[np.bool_]:
+    return (batches["magic"] >= layouts.MAGIC_V2) & (batches["epoch"] >= 0)
+
+
+def is_same(batches: NDArray[np.void], others: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Whether batches are the same in pairs, but for what no checksum covers."""
+    same = np.ones(len(batches), np.bool_)
+    for name in ("first", "last", "size", "checksum", "magic"):
+        same &= batches[name] == others[name]
+    return same
+
+
+def _agrees(stamped: Int64s, offsets: Int64s, noted: Epochs) -> NDArray[np.bool_]:
+    expected = _epochs_at(noted, offsets)
+    # Records that were deleted from the log's start may be there still, and their epochs are noted no more.
+    return np.where(expected < 0, stamped <= noted[0][0], stamped == expected)
+
+
+def _epochs_at(noted: Epochs, offsets: Int64s) -> Int64s:
+    """The noted epoch of each offset, -1 before the first."""
+    epochs = np.array([-1, *(epoch for epoch, _ in noted)], np.int64)
+    return epochs[np.searchsorted(np.array([offset for _, offset in noted], np.int64), offsets, side="right")]
+
+
+def _restamped(batches: NDArray[np.void], rows: Rows, is_wrong: NDArray[np.bool_], noted: Epochs) -> NDArray[np.void]:
+    batches = batches.copy()
+    right = rows[~is_wrong]
+    for row in rows[is_wrong].tolist():
+        at = int(np.searchsorted(right, row))
+        before = int(batches["epoch"][right[at - 1]]) if at else None
+        behind = int(batches["epoch"][right[at]]) if at < len(right) else None
+        told = int(_epochs_at(noted, batches["first"][row : row + 1])[0])
+        fits = told >= (before or 0) and (behind is None or told <= behind)
+        either = before if before is not None else behind
+        batches["epoch"][row] = told if fits else either
+        batches["restamped"][row] = True
+    return batches

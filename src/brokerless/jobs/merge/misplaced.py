@@ -1,0 +1,95 @@
+"""Batches whose offset cannot be right, as other copies tell.
+
+No checksum covers it either. Within one copy, a batch is judged by those that are right beside it (decision 18); where
+they are damaged too, another copy may have the very same batch elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.jobs.recovered.damaged_regions import Region
+from brokerless.jobs.recovered.losses import TO_THE_END, are_side_by_side
+from brokerless.jobs.recovered.reading import Found
+
+_BITS = 2
+
+
+def without_moved(founds: Sequence[Found]) -> list[Found]:
+    """What was found of each copy, without batches that belong to other offsets: their bytes count as damaged."""
+    return [_without(found, _are_moved(found, [*founds[:at], *founds[at + 1 :]])) for at, found in enumerate(founds)]
+
+
+def _are_moved(found: Found, others: Sequence[Found]) -> NDArray[np.bool_]:
+    """Only of batches without another one right beside them that goes on where they end, or ends where they begin. Such
+    a batch has no place in the file of another segment; and it is moved if no other copy has it here, but one has it at
+    an offset that differs in a bit or two, where this copy has none."""
+    batches = found.saved
+    beside = are_side_by_side(batches)
+    beside[1:] &= batches["first"][1:] == batches["last"][:-1] + 1
+    is_alone = ~(beside | np.append(beside[1:], False))
+    base = np.array([each.base_offset for each in found.files.files], np.int64)
+    bases = np.unique([*(each.base_offset for each in found.files.paths[0].segments), np.iinfo(np.int64).max])
+    from_ = base[batches["file"]]
+    is_outside = (batches["first"] < from_) | (batches["first"] >= bases[np.searchsorted(bases, from_, side="right")])
+    moved = is_alone & is_outside
+    known = [other.saved for other in others]
+    is_here = np.zeros(len(batches), np.bool_)
+    is_known = np.zeros(len(batches), np.bool_)
+    for each in filter(len, known):
+        at = np.minimum(np.searchsorted(each["first"], batches["first"]), len(each) - 1)
+        is_here |= (each["first"][at] == batches["first"]) & (each["checksum"][at] == batches["checksum"])
+        is_known |= np.isin(batches["checksum"], each["checksum"])
+    for row in np.flatnonzero(is_alone & ~moved & is_known & ~is_here).tolist():
+        moved[row] = _is_elsewhere(batches, row, known)
+    return moved
+
+
+def _is_elsewhere(batches: NDArray[np.void], row: int, others: Sequence[NDArray[np.void]]) -> bool:
+    batch = batches[row]
+    found = np.concatenate([_the_same(other, batch) for other in others]) if others else batches[:0]
+    if (found["first"] == batch["first"]).any():
+        return False
+    rest = np.delete(batches, row)
+    for each in found:
+        at = int(np.searchsorted(rest["last"], each["first"]))
+        is_free = at == len(rest) or rest["first"][at] > each["last"]
+        if is_free and (int(each["first"]) ^ int(batch["first"])).bit_count() <= _BITS:
+            return True
+    return False
+
+
+def _the_same(others: NDArray[np.void], batch: np.void) -> NDArray[np.void]:
+    """Those that differ in nothing but the offset."""
+    same = others["last"] - others["first"] == batch["last"] - batch["first"]
+    for name in ("checksum", "size", "magic", "epoch"):
+        same &= others[name] == batch[name]
+    return others[same]
+
+
+def _without(found: Found, moved: NDArray[np.bool_]) -> Found:
+    if not moved.any():
+        return found
+    saved = found.saved[~moved]
+    live = max((each.base_offset for each in found.files.paths[0].segments), default=0)
+    end = max(live, found.files.noted_end or 0, *(saved["last"][-1:] + 1).tolist(), found.begin)
+    regions = [_as_region(found, saved, each) for each in found.saved[moved]]
+    return replace(found, saved=saved, regions=[*found.regions, *regions], end=end)
+
+
+def _as_region(found: Found, saved: NDArray[np.void], batch: np.void) -> tuple[Region, int]:
+    """A batch as damaged bytes, between those that are around it in its file."""
+    file = found.files.files[int(batch["file"])]
+    position = int(batch["position"])
+    before = saved[(saved["file"] == batch["file"]) & (saved["position"] < position)]
+    behind = saved[(saved["file"] == batch["file"]) & (saved["position"] > position)]
+    after = max([file.base_offset, *(before["last"] + 1).tolist()])
+    bases = (each.base_offset for each in found.files.files if each.base_offset > file.base_offset)
+    following = min([*behind["first"].tolist(), min(bases, default=TO_THE_END)])
+    text = "a batch whose offset cannot be right"
+    end = position + int(batch["size"])
+    return Region(file.path, position, end, "offset-misplaced", text, after, int(batch["first"])), following

@@ -1,0 +1,144 @@
+"""What came of a merge: which copy gave what, where copies diverge, what is known to be committed, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.jobs.merge.agreement import Agreement, Copy
+from brokerless.jobs.merge.gap_filling import Filled, Span
+from brokerless.jobs.recovered.damaged_regions import Region
+from brokerless.jobs.recovered.losses import TO_THE_END, Loss
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Batches side by side in the merged log that are from one copy (its number)."""
+
+    copy: int
+    first_offset: int
+    last_offset: int
+    batches: int
+    records: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """What a copy has that is not of the history that counts: its batches from ``offset`` on, as replication would cut
+    them off. ``epoch``: the last leader epoch that is the same, None if there is none; ``epochs``: those of the
+    batches. ``committed``: how many of the offsets were committed once, by the copy's high watermark; only an unclean
+    election makes that void."""
+
+    copy: int
+    offset: int
+    last_offset: int
+    epoch: int | None
+    epochs: tuple[int, ...]
+    batches: int
+    records: int
+    bytes: int
+    committed: int
+
+
+def pieces(filled: Filled) -> tuple[Piece, ...]:
+    """Which copy gave what, by offset."""
+    batches, givers = filled.batches, filled.givers
+    if not len(batches):
+        return ()
+    starts = np.flatnonzero(np.append(True, givers[1:] != givers[:-1])).tolist()
+    return tuple(
+        Piece(
+            int(givers[start]),
+            int(batches["first"][start]),
+            int(batches["last"][end - 1]),
+            end - start,
+            int(batches["records"][start:end].sum()),
+            int(batches["size"][start:end].sum()),
+        )
+        for start, end in zip(starts, [*starts[1:], len(batches)], strict=True)
+    )
+
+
+def divergences(copies: Sequence[Copy], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
+    """What is left out of each copy as another history."""
+    found: list[Divergence] = []
+    for number, (copy, agreement) in enumerate(zip(copies, agreements, strict=True)):
+        batches = copy.batches[agreement.left_out(copy)]
+        if not len(batches):
+            continue
+        end = int(batches["last"][-1]) + 1
+        found.append(
+            Divergence(
+                number,
+                agreement.until,
+                end - 1,
+                agreement.epoch,
+                tuple(np.unique(batches["epoch"]).tolist()),
+                len(batches),
+                int(batches["records"].sum()),
+                int(batches["size"].sum()),
+                max(0, min(copy.high_watermark or 0, end) - agreement.until),
+            )
+        )
+    return tuple(found)
+
+
+def committed_until(copies: Sequence[Copy], agreements: Sequence[Agreement]) -> int | None:
+    """The offset before which all is known to be committed: by the high watermark that any copy notes, or because more
+    than half of the copies have got it, if there are several. None if nothing is known."""
+    both = list(zip(copies, agreements, strict=True))
+    known = [min(copy.high_watermark, each.until) for copy, each in both if copy.high_watermark is not None]
+    if len(copies) > 1:
+        reached = sorted((min(copy.reach, each.until) for copy, each in both), reverse=True)
+        known.append(reached[len(copies) // 2])
+    return max(known, default=None)
+
+
+def losses(
+    filled: Filled, copies: Sequence[Copy], agreements: Sequence[Agreement], leading: int, start: int, end: int
+) -> list[Loss]:
+    """What is in no copy of ``[start, end)``, and what no one knows the end of."""
+    batches = filled.batches
+    found: list[Loss] = []
+    for first, last in _bounded(filled.holes, copies, leading, start, end):
+        before = int(np.searchsorted(batches["first"], first))
+        overlapping = [
+            loss
+            for copy, agreement in zip(copies, agreements, strict=True)
+            for loss in copy.losses
+            if first < agreement.until or copy is copies[leading]
+            if loss.first_offset < (TO_THE_END if last is None else last + 1)
+            if loss.last_offset is None or loss.last_offset >= first
+        ]
+        regions: tuple[Region, ...] = tuple(dict.fromkeys(each for loss in overlapping for each in loss.regions))
+        after = int(batches["max_timestamp"][before - 1]) if before else None
+        behind = int(batches["base_timestamp"][before]) if before < len(batches) else None
+        found.append(Loss(first, last, after, behind, regions, any(loss.upper_bound for loss in overlapping)))
+    return found
+
+
+def _bounded(
+    holes: Sequence[Span], copies: Sequence[Copy], leading: int, start: int, end: int
+) -> list[tuple[int, int | None]]:
+    """Holes as first and last offsets, without what is before or behind the log."""
+    found: list[tuple[int, int | None]] = []
+    for first, until in holes:
+        last = min(until, end) - 1
+        if last >= max(first, start):
+            found.append((max(first, start), last))
+    # A copy of the same history that ends there undamaged would be the leading one.
+    is_open = any(loss.last_offset is None for loss in copies[leading].losses)
+    if is_open and end >= copies[leading].reach:
+        found.append((end, None))
+    return found
+
+
+def cut_off(filled: Filled, end: int) -> Filled:
+    """The same up to an offset."""
+    kept: NDArray[np.bool_] = filled.batches["last"] < end
+    holes = tuple((first, min(last, end)) for first, last in filled.holes if first < end)
+    return Filled(filled.batches[kept], filled.givers[kept], holes, filled.misfits)

@@ -1,0 +1,111 @@
+"""What was found of each copy of a partition, as copies that can be compared; where the merged log begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from brokerless.errors import Finding
+from brokerless.jobs.merge.agreement import Agreement, Copy
+from brokerless.jobs.merge.gap_filling import Filled
+from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_right_epochs, with_right_last_epoch
+from brokerless.jobs.recovered.reading import Files, Found
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
+from brokerless.log.checkpoint.readers import load_leader_epochs
+from brokerless.log.segment import Report
+
+
+def read_copies(founds: Sequence[Found], paths: Sequence[str], report: Report) -> tuple[list[Copy], list[Epochs]]:
+    """The copies, whose batches count their files in ``paths``, those of all copies; and what is noted of the epochs of
+    each, as far as it can be believed."""
+    noted = [_noted(found.files, report) for found in founds]
+    before = np.cumsum([0, *(len(found.files.files) for found in founds)])
+    right = [with_right_epochs(found.saved, epochs) for found, epochs in zip(founds, noted, strict=True)]
+    others = [[*right[:number], *right[number + 1 :]] for number in range(len(right))]
+    right = [with_right_last_epoch(*each) for each in zip(right, noted, others, strict=True)]
+    copies: list[Copy] = []
+    believed: list[Epochs] = []
+    for number, (found, batches, epochs) in enumerate(zip(founds, right, noted, strict=True)):
+        batches = batches.copy()
+        batches["file"] += before[number]
+        wrong = disagreement(batches, epochs)
+        checkpoint = found.files.paths[0].leader_epoch_checkpoint
+        if wrong is not None and checkpoint is not None:
+            row = batches[wrong]
+            text = "leader epochs are noted here that are not those of the batches; the batches are believed"
+            told = f"epoch {row['epoch']} at offset {row['first']}, in {paths[int(row['file'])]}"
+            report(Finding("warning", "leader-epoch-mismatch", checkpoint.path, None, int(row["first"]), text, told))
+            epochs = ()
+        live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
+        reach = max(live, int(batches["last"][-1]) + 1 if len(batches) else found.begin)
+        copy = Copy(
+            batches,
+            tuple(found.losses(found.saved, found.regions)),
+            found.begin,
+            found.start,
+            reach,
+            max(found.end, reach),
+            starts_of(batches, epochs, found.begin),
+            found.files.high_watermark,
+            found.is_compacted(found.saved),
+        )
+        text = "the leader epoch of this batch, which no checksum covers, cannot be right; it is set right"
+        tell_batches(copy, np.flatnonzero(batches["restamped"]).tolist(), paths, "leader-epoch-wrong", text, report)
+        copies.append(copy)
+        believed.append(epochs)
+    return copies, believed
+
+
+def begin_of(found: Found, noted: Epochs, copies: Sequence[Copy], agreements: Sequence[Agreement]) -> tuple[int, int]:
+    """Where the first segment and the log of the leading copy begin, also where files of it are missing at the start:
+    a broker notes the first epoch anew when it deletes old records, and leaves no index without its log."""
+    offsets = [offset for _, offset in noted[:1]]
+    for entry in found.files.paths[0].leftovers:
+        named = names.parse_segment_file(entry.name)
+        if named is not None and named.state == "live":
+            offsets.append(named.offset)
+    if found.files.files:
+        offsets.append(found.begin)
+    elif not offsets:
+        offsets = [copy.begin for copy in copies if len(copy.batches)] or [found.begin]
+    begin = min(offsets)
+    start = max(found.start, begin)
+    if begin < found.begin:
+        if start == found.begin:
+            told = [*(offset for _, offset in noted[:1]), found.files.noted_start or 0]
+            start = max([begin, *(offset for offset in told if offset <= start)])
+        for copy, agreement in zip(copies, agreements, strict=True):  # another copy's batch may begin before
+            inside = (copy.batches["first"] < begin) & (copy.batches["last"] >= begin) & ~agreement.left_out(copy)
+            begin = min([begin, *copy.batches["first"][inside].tolist()])
+    return begin, start
+
+
+def end_of(copies: Sequence[Copy], agreements: Sequence[Agreement], leading: Copy, filled: Filled) -> int:
+    """Where the merged log ends, or once ended."""
+    ends = [leading.end, *(loss.last_offset + 1 for loss in leading.losses if loss.last_offset is not None)]
+    ends += [
+        copy.end
+        for copy, agreement in zip(copies, agreements, strict=True)
+        if copy.last_epoch == leading.last_epoch and not agreement.left_out(copy).any()
+    ]
+    return max([*ends, *(filled.batches["last"][-1:] + 1).tolist()])
+
+
+def tell_batches(copy: Copy, rows: Sequence[int], paths: Sequence[str], kind: str, text: str, report: Report) -> None:
+    for row in rows:
+        each = copy.batches[row]
+        place = paths[int(each["file"])], int(each["position"]), int(each["first"])
+        report(Finding("warning", kind, *place, text))
+
+
+def _noted(files: Files, report: Report) -> Epochs:
+    """The leader epochs of a copy's checkpoint, also those that begin behind what is left of the log."""
+    checkpoint = files.paths[0].leader_epoch_checkpoint
+    if checkpoint is None:
+        return ()
+    loaded = load_leader_epochs(checkpoint.path, files.storage_options)
+    for finding in loaded.findings:
+        report(finding)
+    return () if loaded.findings else epochs_of(loaded)

@@ -1,0 +1,273 @@
+"""What is sound in a file of which nothing is certain: batches that are whole, have the right checksum and decode, and
+the regions between them that are nothing of the kind.
+
+Batches are found by the chain of sizes, and where it breaks, by structure and checksum. Nothing but the batch that is
+read is ever in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format import layouts
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.columns import Columns, release
+from brokerless.format.read.batches import Batches, checksums_match, read_headers
+from brokerless.format.read.decoder import Damage, Decoder, look_into_wrappers
+from brokerless.format.read.resync import search
+from brokerless.format.write.column_slices import joined
+from brokerless.jobs.recovered.damaged_regions import Region
+from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, scan
+from brokerless.log.storage.paths import File
+
+SOUND = np.dtype(
+    [
+        ("file", "i4"),
+        ("position", "i8"),
+        ("size", "i8"),
+        ("first", "i8"),
+        ("last", "i8"),
+        ("records", "i4"),
+        ("epoch", "i4"),
+        ("base_timestamp", "i8"),
+        ("max_timestamp", "i8"),
+        ("checksum", "u4"),
+        ("magic", "i1"),
+        ("follows", "?"),
+        ("compacted", "?"),
+        ("partial", "?"),
+        ("restamped", "?"),
+    ]
+)
+"""A sound batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
+``follows``: whether it is right behind another sound batch; ``compacted``: whether it shows that it was
+compacted; ``partial``: only the records up to ``last`` can be trusted, of a batch that breaks off inside;
+``restamped``: ``epoch`` is not that of its header, which no checksum covers, but the one that is right."""
+
+_STEP = 1 << 20
+_LARGE = 1 << 20
+
+
+def find_sound(file: File, limit: int = DEFAULT_LIMIT, partial: bool = False) -> Iterator[NDArray[np.void] | Region]:
+    """The sound batches of a file (:data:`SOUND`, shape ``(n,)``), and the regions between them, by position.
+
+    ``limit``: bytes that one batch may inflate to; a larger one is not sound. ``partial``: of v2 batches whose checksum
+    is right, but whose records do not decode to the end, what comes before counts as sound.
+    """
+    finder = _Finder(file, limit, partial)
+    while finder.at < file.size:
+        yield from finder.follow()
+
+
+class _Finder:
+    """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last sound batch
+    ended, and ``_after`` the offset behind it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
+
+    def __init__(self, file: File, limit: int, partial: bool) -> None:
+        self._partial = partial
+        self.at = 0
+        self._file, self._end, self._limit = file, -1, limit
+        self._after: int | None = None
+        self._wrapper_end = 0
+        self._has_wrappers = False
+        self._decoder = Decoder(keys=False, values=False, headers=False, limit=limit)
+
+    def follow(self) -> Iterator[NDArray[np.void] | Region]:
+        """Follows the chain from where the search is to where it breaks, and goes to the next true batch."""
+        ends: list[Finding] = []
+        for chunk in scan(self._file, ends.append, self.at, step=_STEP):
+            begin = int(chunk.positions[0])
+            if begin > self.at:
+                yield self._region(begin, "limit-exceeded", "a batch larger than what is read at once")
+            end = chunk.base + int(chunk.batches.ends[-1])
+            yield from self._of_chunk(chunk)
+            if self.at != end:
+                return
+        if self.at >= self._file.size:
+            return
+        if ends and ends[-1].kind == SHRUNK:
+            yield self._region(self._file.size, SHRUNK, ends[-1].message)
+            return
+        if ends and ends[-1].kind in ("zero-tail", "trailing-zeros"):
+            yield self._region(self._file.size, "zero-tail", "nothing but zero bytes up to the end")
+            return
+        kind, text = "truncated-batch", "no batch begins here that is whole"
+        if ends:
+            kind, text = ends[-1].kind, ends[-1].message
+        last = read_headers(self._file.read(self.at, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+        if last.is_wrapper[0]:
+            self._wrapper_end = self.at + int(last.sizes[0])
+        found = self._search(self.at + 1)
+        yield self._region(self._file.size if found is None else found, kind, text)
+
+    def _of_chunk(self, chunk: Chunk) -> Iterator[NDArray[np.void] | Region]:
+        batches, positions = chunk.batches, chunk.positions
+        matches = _checksums_match(chunk.buffer, batches)
+        valid = matches & _is_possible(batches)
+        broken = np.flatnonzero(~valid)
+        row = 0
+        while row < len(batches):
+            at = int(np.searchsorted(broken, row))
+            bad = int(broken[at]) if at < len(broken) else len(batches)
+            if bad > row:
+                yield from self._decodable(chunk, slice(row, bad))
+            if bad == len(batches):
+                return
+            if batches.is_wrapper[bad]:
+                self._wrapper_end = int(positions[bad] + batches.sizes[bad])
+            found = self._behind(chunk, valid, bad)
+            end = self._file.size if found is None else found
+            kind, text = "checksum-mismatch", "the checksum of the batch does not match"
+            if matches[bad]:
+                kind, text = "offset-misplaced", "the checksum of the batch is right, but it has impossible offsets"
+            yield self._region(end, kind, text, batches, bad)
+            row = int(np.searchsorted(positions, end))
+            if row == len(positions) or positions[row] != end:
+                return
+
+    def _behind(self, chunk: Chunk, valid: NDArray[np.bool_], bad: int) -> int | None:
+        """Where the next true batch is after a damaged one."""
+        batches, positions = chunk.batches, chunk.positions
+        following = bad + 1
+        if following == len(batches) or not valid[following]:
+            return self._search(int(positions[bad]) + 1)
+        if batches.entry_offset[following] == batches.last_offset[bad] + 1:
+            return int(positions[following])
+        # Its size may have led over others. But what has no place between its neighbours is part of a record's value.
+        start, end = int(positions[bad]) + 1, int(positions[following])
+        while (found := self._search(start, end)) is not None:
+            inner = read_headers(self._file.read(found, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+            after = -1 if self._after is None else self._after
+            if after <= inner.entry_offset[0] and inner.last_offset[0] < batches.entry_offset[following]:
+                return found
+            start = found + 1
+        return end
+
+    def _decodable(self, chunk: Chunk, rows: slice) -> Iterator[NDArray[np.void] | Region]:
+        batches = chunk.batches.take(rows)
+        damages = self._damages(chunk, batches)
+        positions = batches.positions + chunk.base
+        broken = np.flatnonzero(np.isin(positions, list(damages))) if damages else np.empty(0, np.int64)
+        row = 0
+        for bad in [*broken.tolist(), len(batches)]:
+            if bad > row:
+                yield self._sound(chunk, batches.take(slice(row, bad)))
+            if bad < len(batches):
+                damage = damages[int(positions[bad])]
+                if self._partial and not batches.is_legacy[bad] and not batches.is_control[bad]:
+                    yield from self._part_of(chunk, batches.take(slice(bad, bad + 1)))
+                yield self._region(chunk.base + int(batches.ends[bad]), damage.kind, damage.message, batches, bad)
+            row = bad + 1
+
+    def _damages(self, chunk: Chunk, batches: Batches) -> dict[int, Damage]:
+        """Why batches do not decode, by their positions in the file."""
+        damages: dict[int, Damage] = {}
+        is_huge = False
+        for decoded in self._decoder.decode(chunk.buffer, batches, chunk.base):
+            damages |= {damage.position: damage for damage in decoded.damages}
+            is_huge |= decoded.columns.is_huge
+            del decoded
+        rest = self._decoder.flush()
+        if rest is not None:
+            damages |= {damage.position: damage for damage in rest.damages}
+            is_huge |= rest.columns.is_huge
+            del rest
+        if is_huge:
+            release()
+        return damages
+
+    def _part_of(self, chunk: Chunk, batch: Batches) -> Iterator[NDArray[np.void]]:
+        """The records of a batch before it breaks off; its bytes are still those of a region."""
+        columns = decode_batch(chunk.buffer, batch, self._limit)
+        if columns is None:
+            return
+        at, end = self.at, self._end
+        sound = self._sound(chunk, batch)
+        sound["partial"], sound["records"], sound["last"] = True, columns.rows, columns.offset[columns.rows - 1]
+        self._after = int(sound["last"][0]) + 1
+        self.at, self._end = at, end
+        yield sound
+
+    def _sound(self, chunk: Chunk, batches: Batches) -> NDArray[np.void]:
+        sound = np.zeros(len(batches), SOUND)
+        inside = look_into_wrappers(chunk.buffer, batches, self._limit)
+        first = np.where(inside.has_base_offset, inside.base_offset, batches.entry_offset)
+        sound["position"], sound["size"] = batches.positions + chunk.base, batches.sizes
+        sound["first"], sound["last"], sound["records"] = first, batches.last_offset, inside.count
+        sound["epoch"], sound["checksum"], sound["magic"] = (
+            batches.partition_leader_epoch,
+            batches.checksum,
+            batches.magic,
+        )
+        sound["max_timestamp"] = batches.max_timestamp
+        has_base = ~batches.is_legacy & ~batches.has_delete_horizon
+        sound["base_timestamp"] = np.where(has_base, batches.base_timestamp, batches.max_timestamp)
+        sound["follows"] = True
+        sound["follows"][0] = int(sound["position"][0]) == self._end
+        span = batches.last_offset - batches.entry_offset + 1
+        sound["compacted"] = ~batches.is_legacy & (
+            ~batches.is_control & (batches.count < span) | batches.has_delete_horizon
+        )
+        self.at = self._end = int(sound["position"][-1] + sound["size"][-1])
+        self._after = int(sound["last"][-1]) + 1
+        self._has_wrappers = bool(batches.is_wrapper[-1])
+        return sound
+
+    def _region(self, end: int, kind: str, text: str, batches: Batches | None = None, row: int = 0) -> Region:
+        offset = None if batches is None else int(batches.entry_offset[row])
+        region = Region(self._file.path, self.at, end, kind, text, self._after, offset)
+        self.at = end
+        return region
+
+    def _is_inner(self, position: int) -> bool:
+        """Whether what looks like a message may be one of those in a damaged wrapper message, as far as that says where
+        it ends; their offsets count from the wrapper's, and so go back."""
+        header = read_headers(self._file.read(position, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
+        if not header.is_legacy[0] or header.codec[0]:
+            return False
+        goes_back = self._after is not None and int(header.entry_offset[0]) < self._after
+        return position < self._wrapper_end or (goes_back and self._has_wrappers)
+
+    def _search(self, position: int, until: int | None = None) -> int | None:
+        """The position of the next true batch that begins in ``[position, until)``."""
+        file = self._file
+        until = file.size if until is None else until
+        while True:
+            found = search(file.read, file.size, position, until, LARGEST_WINDOW, file.next_data)
+            if found is None or not self._is_inner(found):
+                return found
+            position = found + 1
+
+
+def decode_batch(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Columns | None:
+    """The records of one batch, as far as they decode; None if there are none."""
+    decoder = Decoder(limit=limit)
+    parts = [decoded.columns for decoded in decoder.decode(buffer, batch)]
+    rest = decoder.flush()
+    parts += [] if rest is None else [rest.columns]
+    parts = [each for each in parts if each.rows]
+    return joined(parts) if parts else None
+
+
+def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
+    """Whether checksums are right. Where the chain of sizes leads into garbage, it may claim gigabytes: what is large
+    is looked at only if its header makes sense."""
+    from brokerless.format.read.batch_candidate_kernels import find_candidates
+
+    matches = np.ones(len(batches), np.bool_)
+    position = np.empty(1, np.int64)
+    for row in np.flatnonzero(batches.sizes > _LARGE).tolist():
+        at = int(batches.positions[row])
+        matches[row] = find_candidates(buffer, at, at + 1, 0, position)[0] == 1
+    matches[matches] = checksums_match(buffer, batches.take(matches))
+    return matches
+
+
+def _is_possible(batches: Batches) -> NDArray[np.bool_]:
+    """Whether what no checksum covers makes sense. Of v2, that is the offset, the leader epoch and the magic, where
+    everything above 2 is read as 2 (``FileLogInputStream``); of v0 and v1 only the offset."""
+    return (batches.magic >= 0) & (batches.entry_offset >= 0) & (batches.last_offset >= batches.entry_offset)

@@ -1,0 +1,246 @@
+"""One partition's files in one log directory: what of them is sound, as one log, and what is missing in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.jobs.directory_state import Notes
+from brokerless.jobs.recovered.damaged_regions import Bounded, Placed, Region, bounded_regions
+from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
+from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
+from brokerless.jobs.recovered.selection import Choice, choose
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, truncate_from_end
+from brokerless.log.checkpoint.readers import load_leader_epochs
+from brokerless.log.directory import PartitionPath
+from brokerless.log.index.readers import load_offset_index
+from brokerless.log.segment import Report
+from brokerless.log.storage.paths import StorageOptions, open_file
+
+Regions = list[Placed]
+"""What is not sound; behind the last sound batch, it was before ``TO_THE_END``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A log file of a partition; ``index``: the path of its offset index, if there is one."""
+
+    path: str
+    base_offset: int
+    size: int
+    index: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A partition's files. ``paths``: its directories, the live one first. ``files``: in the order of preference.
+    ``noted_start`` and ``noted_end``: its first offset and its end by the log directory's checkpoints, if they say so;
+    ``high_watermark``: the same; ``is_compacted``: whether they say that it was compacted."""
+
+    paths: tuple[PartitionPath, ...]
+    files: tuple[Source, ...]
+    noted_start: int | None = None
+    noted_end: int | None = None
+    high_watermark: int | None = None
+    is_compacted: bool = False
+    storage_options: StorageOptions | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def unreadable(self) -> tuple[Finding, ...]:
+        """What is wrong with directories that could not be listed."""
+        return tuple(finding for each in self.paths for finding in each.findings if finding.severity == "error")
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether nothing of it can be known, which is not the same as a partition without a file."""
+        return bool(self.unreadable) and not self.files
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The log that is in them: ``saved`` are its batches (:data:`SOUND`) by offset. Its first segment begins at
+    ``begin``, and it has ``start <= offset < end``. ``sound`` are all batches, of which ``choice`` says what became."""
+
+    files: Files
+    sound: NDArray[np.void]
+    choice: Choice
+    saved: NDArray[np.void]
+    regions: Regions
+    begin: int
+    start: int
+    end: int
+
+    def is_compacted(self, saved: NDArray[np.void]) -> bool:
+        gaps = are_side_by_side(saved)[1:] & (saved["first"][1:] > saved["last"][:-1] + 1)
+        return self.files.is_compacted or bool(self.sound["compacted"].any() or gaps.any())
+
+    def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
+        """What is missing if these batches are saved."""
+        end = max(self.end, _indexed_end(self.files))
+        return find_losses(saved, regions, self.start, end, self.is_compacted(saved))
+
+    def with_unsaved(self, saved: NDArray[np.void], taken: NDArray[np.bool_]) -> Regions:
+        """The regions, and those batches that could not be written after all."""
+        regions = bounded_regions()
+        regions.add(self.regions)
+        rows = np.flatnonzero(~taken).tolist()
+        regions.add((_as_region(self.files, saved, row), _following(saved, row)) for row in rows)
+        return regions.items
+
+
+def describe_files(
+    paths: Sequence[PartitionPath],
+    notes: Notes,
+    include: Collection[str] = (),
+    storage_options: StorageOptions | None = None,
+) -> Files:
+    """The files of a partition's directories. ``include``: with ``delete``, log files that wait for their deletion."""
+    lines = {name: offset for name, (_, offset) in notes.of(paths[0]).items()}
+    ends = [lines[name] for name in (names.RECOVERY_POINT_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT) if name in lines]
+    return Files(
+        tuple(paths),
+        tuple(_files(paths, include)),
+        lines.get(names.LOG_START_OFFSET_CHECKPOINT),
+        max(ends, default=None),
+        lines.get(names.HIGH_WATERMARK_CHECKPOINT),
+        names.CLEANER_CHECKPOINT in lines,
+        storage_options,
+    )
+
+
+def find_log(files: Files, limit: int, partial: bool, report: Report, done: Callable[[int], object]) -> Found:
+    """Reads all of the files. ``limit``: bytes that one batch may inflate to; ``partial``: of v2 batches that break off
+    inside, the records before. ``report`` gets what is left out though it is sound."""
+    for finding in files.unreadable:
+        report(finding)
+    sound, regions = _read(files, limit, partial, report, done)
+    bases = np.array([file.base_offset for file in files.files], np.int64)
+    choice = choose(sound, bases, files.noted_end)
+    _tell(files, sound, choice, report)
+    saved = sound[choice.taken]
+    regions.add((_as_region(files, sound, row), _following(sound, row)) for row in choice.misplaced.tolist())
+    first_base = int(bases.min()) if len(bases) else 0
+    begin = min(first_base, int(saved["first"][0])) if len(saved) else first_base
+    live = [each.base_offset for each in files.paths[0].segments]
+    end = max(max(live, default=0), files.noted_end or 0, int(saved["last"][-1]) + 1 if len(saved) else 0)
+    start = max(begin, files.noted_start or 0)
+    # What was deleted is to be seen if it was asked for.
+    start = start if begin == min(live, default=begin) and start <= end else begin
+    return Found(files, sound, choice, saved, regions.items, begin, start, end)
+
+
+def noted_epochs(files: Files, end: int) -> Epochs:
+    """Leader epochs as the source notes them, if the note is sound; otherwise they are those of the batches."""
+    for each in files.paths:
+        if each.leader_epoch_checkpoint is not None:
+            loaded = load_leader_epochs(each.leader_epoch_checkpoint.path, files.storage_options)
+            if not loaded.findings:
+                return truncate_from_end(epochs_of(loaded), end)
+    return ()
+
+
+def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator[Source]:
+    states = {"swap", "deleted"} if {"delete", "deleted"} & set(include) else {"swap"}
+    for each in paths:
+        for segment in each.segments:
+            index = None if segment.offset_index is None else segment.offset_index.path
+            yield Source(segment.log.path, segment.base_offset, segment.size, index)
+    for each in paths:
+        for entry in each.leftovers:
+            named = names.parse_segment_file(entry.name)
+            if named is not None and named.kind == "log" and named.state in states:
+                yield Source(entry.path, named.offset, entry.size or 0)
+
+
+def _read(
+    files: Files, limit: int, partial: bool, report: Report, done: Callable[[int], object]
+) -> tuple[NDArray[np.void], Bounded[Placed]]:
+    """All sound batches, by file and position; and what else is in the files."""
+    sound: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
+    regions = bounded_regions()
+    bases = sorted({file.base_offset for file in files.files})
+    for number, source in enumerate(files.files):
+        waiting = bounded_regions()  # of which is not known yet before which offset they were
+        following = next((base for base in bases if base > source.base_offset), TO_THE_END)
+        try:
+            with open_file(source.path, files.storage_options) as file:
+                for found in find_sound(file, limit, partial):
+                    if isinstance(found, Region):
+                        waiting.add([_from(found, source.base_offset)])
+                        continue
+                    found["file"] = number
+                    before = int(found["first"][0])
+                    regions.add((region, before) for region, _ in waiting.items)
+                    waiting.clear()
+                    sound.append(found)
+                    done(int(found["size"].sum()))
+        except UnreadableError as error:
+            reason = str(error).removeprefix(f"{source.path}: ")
+            report(Finding("error", "unreadable-file", source.path, None, source.base_offset, reason))
+            after = source.base_offset
+            region = Region(source.path, 0, source.size, "unreadable-file", reason, after, after)
+            waiting.add([(region, after)])
+        regions.add((region, following) for region, _ in waiting.items)
+    return np.concatenate(sound), regions
+
+
+def _from(region: Region, base_offset: int) -> Placed:
+    after = base_offset if region.after is None else region.after
+    return replace(region, after=after), after
+
+
+def _as_region(files: Files, batches: NDArray[np.void], row: int) -> Region:
+    """A sound batch that is not in the log."""
+    each = batches[row]
+    position, offset = int(each["position"]), int(each["first"])
+    after = int(batches["last"][row - 1]) + 1 if row else files.files[int(each["file"])].base_offset
+    path, text = files.files[int(each["file"])].path, "a batch whose offset cannot be right"
+    return Region(path, position, position + int(each["size"]), "offset-misplaced", text, after, offset)
+
+
+def _following(batches: NDArray[np.void], row: int) -> int:
+    return int(batches["first"][row + 1]) if row + 1 < len(batches) else TO_THE_END
+
+
+def _tell(files: Files, sound: NDArray[np.void], choice: Choice, report: Report) -> None:
+    for rows, kind, text in (
+        (
+            choice.misplaced,
+            "offset-misplaced",
+            "left out: a sound batch whose offset, which no checksum covers, is wrong",
+        ),
+        (choice.overlapping, "offset-overlap", "left out: another batch with some of these offsets was taken"),
+    ):
+        for row in rows.tolist():
+            each = sound[row]
+            place = files.files[int(each["file"])].path, int(each["position"]), int(each["first"])
+            report(Finding("warning", kind, *place, text))
+
+
+def _indexed_end(files: Files) -> int:
+    """Where the log ends at least, by what stands beside the live segments."""
+    end = 0
+    for file in files.files:
+        if file.index is None:
+            continue
+        index = load_offset_index(file.index, file.base_offset, files.storage_options)
+        if not index.is_sound or not len(index.offsets):
+            continue
+        last = int(index.offsets[-1])
+        # A flipped bit may have made it anything; with fewer bytes than offsets before it, nothing is believed.
+        if last - file.base_offset <= index.positions[-1]:
+            end = max(end, last + 1)
+    for entry in files.paths[0].producer_snapshots:
+        named = names.parse_segment_file(entry.name)
+        end = max(end, 0 if named is None else named.offset)
+    return end

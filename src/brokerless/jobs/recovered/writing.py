@@ -1,0 +1,193 @@
+"""Sound batches of some files -> a new partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, RefusedError
+from brokerless.format import layouts
+from brokerless.format.read.batches import read_headers
+from brokerless.format.write.encoder import Encoder
+from brokerless.jobs.recovered.intact_batches import decode_batch
+from brokerless.log.checkpoint.leader_epochs import Epochs
+from brokerless.log.commit.commit import Unfinished
+from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.config import LogConfig
+from brokerless.log.segment import Report
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import Entry, File, StorageOptions, open_file
+
+_PIECE = 8 << 20
+_OPEN = 16
+"""Files that are open at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a new partition is to be. ``owner``: of :func:`brokerless.log.commit.partition_writer.unfinished_name`."""
+
+    directory: Destination
+    topic: str
+    partition: int
+    config: LogConfig
+    topic_id: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``paths``. The first
+    segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where segments begin
+    beside those that a config makes necessary."""
+
+    batches: NDArray[np.void]
+    paths: Sequence[str]
+    begin: int
+    start: int
+    end: int
+    base_offsets: Sequence[int] = ()
+
+
+def write_unfinished(
+    place: Place,
+    contents: Contents,
+    epochs: Epochs,
+    report: Report,
+    done: Callable[[int], object],
+    limit: int,
+    storage_options: StorageOptions | None = None,
+    beside: Iterable[Entry] = (),
+) -> tuple[NDArray[np.bool_], Unfinished]:
+    """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
+    result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. ``beside``: files
+    that are put beside the segments. Raises what :class:`PartitionOutput` does."""
+    place.directory.make()
+    with PartitionOutput(
+        place.directory,
+        place.topic,
+        place.partition,
+        place.config,
+        start_offset=contents.begin,
+        topic_id=place.topic_id,
+        owner=place.owner,
+        base_offsets=contents.base_offsets,
+    ) as output:
+        taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
+        output.set_limits(contents.start, contents.end, epochs)
+        for each in beside:
+            output.copy_file(each, storage_options)
+        return taken, output.finish()
+
+
+class Output(Protocol):
+    def append(self, buffer: NDArray[np.uint8], /) -> object:
+        """Takes batches, in the order of their offsets; raises :class:`RefusedError` as a log does."""
+        ...
+
+
+def write_batches(
+    output: Output,
+    saved: NDArray[np.void],
+    paths: Sequence[str],
+    report: Report,
+    done: Callable[[int], object],
+    limit: int,
+    storage_options: StorageOptions | None = None,
+) -> NDArray[np.bool_]:
+    """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``limit``: bytes
+    that a batch may inflate to, as it was found."""
+    taken = np.ones(len(saved), np.bool_)
+    with _Files(paths, limit, storage_options) as files:
+        for start, end in _pieces(saved):
+            piece = saved[start:end]
+            buffers = list(_copies(piece, files))
+            try:
+                output.append(buffers[0] if len(buffers) == 1 else np.concatenate(buffers))
+            except RefusedError:
+                for row in range(start, end):
+                    try:
+                        output.append(np.concatenate(list(_copies(saved[row : row + 1], files))))
+                    except RefusedError as error:
+                        taken[row] = False
+                        path, position = paths[int(saved["file"][row])], int(saved["position"][row])
+                        text = f"a log does not take this batch: {error}"
+                        report(Finding("error", "batch-refused", path, position, int(saved["first"][row]), text))
+            del buffers
+            done(int(piece["size"].sum()))
+    return taken
+
+
+def _pieces(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+    start = 0
+    ends = np.cumsum(saved["size"])
+    while start < len(saved):
+        before = int(ends[start - 1]) if start else 0
+        end = max(start + 1, int(np.searchsorted(ends, before + _PIECE, side="right")))
+        yield start, end
+        start = end
+
+
+def _copies(piece: NDArray[np.void], files: _Files) -> Iterator[NDArray[np.uint8]]:
+    """The bytes of batches, those that are side by side at once."""
+    apart = (piece["file"][1:] != piece["file"][:-1]) | (
+        piece["position"][1:] != piece["position"][:-1] + piece["size"][:-1]
+    )
+    apart |= piece["partial"][1:] | piece["partial"][:-1]
+    starts = [0, *(np.flatnonzero(apart) + 1).tolist()]
+    for start, end in zip(starts, [*starts[1:], len(piece)], strict=True):
+        position = int(piece["position"][start])
+        size = int(piece["position"][end - 1] + piece["size"][end - 1]) - position
+        file = files.get(int(piece["file"][start]))
+        buffer = file.read(position, size)
+        changed = np.flatnonzero((piece["magic"][start:end] > layouts.MAGIC_V2) | piece["restamped"][start:end])
+        if len(changed):
+            # Kafka's reader takes every larger magic for 2, and so was the checksum right; a log has to say 2.
+            buffer = buffer.copy()
+            for row in (start + changed).tolist():
+                at = int(piece["position"][row]) - position
+                header = buffer[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)
+                header["magic"], header["partition_leader_epoch"] = layouts.MAGIC_V2, piece["epoch"][row]
+        yield _part(buffer, int(piece["last"][start]), files.limit) if piece["partial"][start] else buffer
+
+
+def _part(buffer: NDArray[np.uint8], last: int, limit: int) -> NDArray[np.uint8]:
+    """A v2 batch of the records that another one has before it breaks off, uncompressed."""
+    batch = read_headers(buffer, np.zeros(1, np.int64))
+    columns = decode_batch(buffer, batch, limit)
+    assert columns is not None
+    header = batch.v2.copy()
+    header["count"] = columns.rows
+    header["last_offset_delta"] = last - int(batch.entry_offset[0])
+    if not batch.timestamp_type[0]:
+        header["max_timestamp"] = columns.timestamp[: columns.rows].max()
+    return Encoder().encode(columns, np.array([0, columns.rows], np.int64), header)
+
+
+class _Files:
+    """Files by number, of which a few are open."""
+
+    def __init__(self, paths: Sequence[str], limit: int, storage_options: StorageOptions | None) -> None:
+        self.limit = limit
+        self._paths, self._options = paths, storage_options
+        self._open: dict[int, File] = {}
+
+    def get(self, number: int) -> File:
+        if number not in self._open:
+            if len(self._open) == _OPEN:
+                self._open.pop(next(iter(self._open))).close()
+            self._open[number] = open_file(self._paths[number], self._options)
+        return self._open[number]
+
+    def __enter__(self) -> _Files:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with ExitStack() as stack:
+            for file in self._open.values():
+                stack.callback(file.close)

@@ -1,0 +1,162 @@
+"""Files and names of a log directory for which a broker does not start on it.
+
+Sources: ``MetaPropertiesEnsemble``, ``LogManager`` (``loadLogs``, ``loadLog``), ``LocalLog.parseTopicPartitionName``,
+``CheckpointFile``, ``BootstrapDirectory`` (4.1.1). Each was tried with a broker
+(``tests/kafka/test_directory_restart.py``).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.internals.records import decode_record
+from brokerless.jobs.restart.partition_files import check_file_names
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import MetaProperties, load_meta_properties, load_offset_checkpoint
+from brokerless.log.directory import LogDirectory
+from brokerless.log.storage.paths import Entry, list_directory
+from brokerless.logs import open
+
+_REMOTE_INDEXES = "remote-log-index-cache"
+"""The one directory that a broker passes over, as tiered storage keeps it."""
+_MARKED = re.compile(r"\S+-\S+\.\S+-(delete|future|stray)")
+_NUMBER = re.compile(r"\+?[0-9]{1,10}")
+_FEATURE = "FEATURE_LEVEL_RECORD"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedDirectory:
+    """A directory that a broker loads as a partition's, whatever is in it; ``state`` by its name."""
+
+    topic: str
+    partition: int
+    state: names.PartitionState
+    path: str
+    is_known: bool
+    """Whether this is a name that Kafka itself would give."""
+
+
+def check_node_files(directory: LogDirectory, properties: MetaProperties | None) -> Iterator[Finding]:
+    """The files of a log directory: its identity and its checkpoints."""
+    if properties is None:
+        text = "there is none, and a broker starts on no directories without one"
+        path = f"{directory.path.rstrip('/')}/{names.META_PROPERTIES}"
+        yield Finding("error", "meta-properties-missing", path, None, None, text)
+    else:
+        yield from properties.findings
+        if not properties.findings:
+            yield from _check_properties(properties)
+    for name in names.OFFSET_CHECKPOINTS:
+        if name in directory.files:
+            yield from load_offset_checkpoint(directory.files[name].path).findings
+    if names.BOOTSTRAP_CHECKPOINT in directory.files:
+        yield from _check_bootstrap(directory.files[names.BOOTSTRAP_CHECKPOINT])
+
+
+def load_properties(directory: LogDirectory) -> MetaProperties | None:
+    """Of a log directory, if it has any."""
+    entry = directory.files.get(names.META_PROPERTIES)
+    return None if entry is None else load_meta_properties(entry.path)
+
+
+def _check_properties(properties: MetaProperties) -> Iterator[Finding]:
+    if properties.version != 1:
+        text = "this is of a broker of ZooKeeper's, which Kafka 4 does not start"
+        yield Finding(
+            "error", "meta-properties-version", properties.file, None, None, text, "version=1", str(properties.version)
+        )
+    if properties.directory_id is not None and is_reserved(properties.directory_id):
+        text = "the directory.id is one that Kafka reserves"
+        place = properties.file, None, None
+        yield Finding("error", "directory-id-reserved", *place, text, "a random ID", properties.directory_id)
+
+
+def is_reserved(directory_id: str) -> bool:
+    """``DirectoryId.reserved``: the first hundred, of which three say that it is not known which directory it is."""
+    number = base64.urlsafe_b64decode(directory_id + "==")
+    return int.from_bytes(number, "big") < 100
+
+
+def _check_bootstrap(entry: Entry) -> Iterator[Finding]:
+    """The records of a new cluster; a broker reads them at each start."""
+    with suppress(UnreadableError):
+        (snapshot,) = open(entry.path).partitions
+        for batch in snapshot.records(["value"], on_damage=lambda _: None):
+            for value in batch.column("value").to_pylist():
+                record = decode_record(names.CLUSTER_METADATA, None, value)
+                if record.type == _FEATURE and record.data is not None and record.data["name"] == "metadata.version":
+                    return
+    text = "no record in it says which metadata.version the cluster began with"
+    yield Finding("error", "bootstrap-checkpoint", entry.path, None, None, text)
+
+
+def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
+    """The log directories of one broker against each other."""
+    sound = [each for each in properties if not each.findings]
+    for each in sound[1:]:
+        first = sound[0]
+        for name, one, other in (
+            ("cluster.id", first.cluster_id, each.cluster_id),
+            ("node.id", first.node_id, each.node_id),
+        ):
+            if one != other:
+                text = f"the {name} is not that of {first.file}: no broker starts on both directories"
+                yield Finding("error", "meta-properties-differ", each.file, None, None, text, str(one), str(other))
+    seen: dict[str, str] = {}
+    for each in sound:
+        if each.directory_id is not None and seen.setdefault(each.directory_id, each.file) != each.file:
+            text = f"the directory.id is that of {seen[each.directory_id]}, too: no broker starts on both"
+            yield Finding("error", "directory-id-repeated", each.file, None, None, text, None, each.directory_id)
+
+
+def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], list[Finding]]:
+    """The directories that a broker loads as partitions (KRaft's own log is loaded apart), and those whose names end
+    its start."""
+    known = [(PurePath(each.path).name, each.path) for each in (*directory.partitions, *directory.others)]
+    unknown = [(each.name, each.path) for each in directory.foreign if each.is_directory]
+    found: list[LoadedDirectory] = []
+    findings: list[Finding] = []
+    for (name, path), is_known in [*((each, True) for each in known), *((each, False) for each in unknown)]:
+        parsed = _parse(name)
+        if parsed is None and name != _REMOTE_INDEXES:
+            text = "a broker takes every directory for a partition's, and ends at such a name; move it away"
+            findings.append(Finding("error", "directory-name", path, None, None, text, "such as orders-0", name))
+        elif parsed is not None and parsed[0] != names.CLUSTER_METADATA:
+            found.append(LoadedDirectory(*parsed, path, is_known))
+            if not is_known:
+                with suppress(UnreadableError):
+                    findings += check_file_names(tuple(list_directory(path)))
+    return found, findings
+
+
+def _parse(name: str) -> tuple[str, int, names.PartitionState] | None:
+    """As ``LocalLog.parseTopicPartitionName``, which takes more than Kafka itself would give; None where that
+    throws."""
+    state: names.PartitionState = "live"
+    for suffix in ("delete", "future", "stray"):
+        if name.endswith(f"-{suffix}"):
+            if _MARKED.fullmatch(name) is None:
+                return None
+            state, name = suffix, name[: name.rindex(".")]
+            break
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or _NUMBER.fullmatch(number) is None or int(number) > 2**31 - 1:
+        return None
+    return topic, int(number), state
+
+
+def check_repeated(loaded: Iterable[LoadedDirectory]) -> Iterator[Finding]:
+    """Partitions that are there twice, in one log directory or in two of a broker's."""
+    seen: dict[tuple[str, int, str], str] = {}
+    for each in loaded:
+        if each.state in ("live", "future"):
+            first = seen.setdefault((each.topic, each.partition, each.state), each.path)
+            if first != each.path:
+                text = f"{each.topic}-{each.partition} is there twice, also as {first}: a broker ends at its start"
+                yield Finding("error", "partition-repeated", each.path, None, None, text)

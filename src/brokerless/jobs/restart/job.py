@@ -1,0 +1,368 @@
+"""What a broker would do at its next start, before it is started: a dry run of loading its log directories.
+
+For a partition, the plan is ``log/recovery/plan.py``'s, with Kafka's default settings; here it is put into what people
+ask: what is cut and deleted, which offsets consumers would lose by that, and which indexes are made anew. For a
+directory: whether a broker starts on it at all, which partitions become stray, and what is begun empty. Nothing is
+changed.
+
+Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1, 4.4.0), and those in ``jobs/restarts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from brokerless import clock
+from brokerless.errors import Finding, UnreadableError
+from brokerless.jobs.directory_state import Lines
+from brokerless.jobs.restart import directory_files, replicas
+from brokerless.jobs.restart.partition_files import unloadable
+from brokerless.jobs.restart.transactions import Completion, completions
+from brokerless.jobs.verify.segment import find_next_batch
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.config import LogConfig
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.index.readers import load_offset_index
+from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.storage.paths import File, is_remote, open_file
+from brokerless.logs import Partition
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A log file of ``size`` bytes, of which the first ``kept`` stay, and why."""
+
+    file: str
+    size: int
+    kept: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """What is readable now, and would not be: intact batches at or behind the end of what stays. Offsets are None if
+    there are none."""
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
+
+    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is begun anew, empty.
+    ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
+    ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
+    and so take its whole log directory offline; also where an offset is so far behind its segment's base offset that
+    Kafka tries to split the segment first. ``recovered``: base offsets of segments that it would read batch by batch,
+    and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed`` leftovers. The log
+    then has ``log_start_offset <= offset < log_end_offset``.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    refused: str | None = None
+    recovered: tuple[tuple[int, str], ...] = ()
+    cut: tuple[Cut, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    """Log files, and their sizes."""
+    rebuilt: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    """Time indexes that are not there, and that it makes without entries: flushed segments are not read for that."""
+    removed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    unclosed: tuple[str, ...] = ()
+    """What is odd about the end of the last segment, which it takes as it is because the stop was clean, and appends
+    behind it."""
+    lost: Lost = Lost()
+    stray: Finding | None = None
+    unserved: Finding | None = None
+    markers: int = 0
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        return not (self.lost_bytes or self.refused or self.stray or self.unserved)
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes of log that would be gone, whatever they hold."""
+        return sum(each.size - each.kept for each in self.cut) + sum(size for _, size in self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRestart:
+    """What a broker's next start makes of a log directory, apart from what is in its partitions' segments.
+
+    ``refused``: why no broker starts on it. By the paths of partitions' directories: ``stray`` and ``unserved``, as in
+    :class:`Restart`. ``created``: partitions of the cluster that should be here and are not; they are begun empty.
+    ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``: transactions that the
+    coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of strays only those are
+    known that have no ``partition.metadata``.
+    """
+
+    path: str
+    refused: tuple[Finding, ...] = ()
+    stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    created: tuple[Place, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    completed: tuple[Completion, ...] = ()
+    is_state_known: bool = False
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        return not (self.refused or self.stray or self.unserved or self.created or self.deleted)
+
+
+def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = None) -> list[DirectoryRestart]:
+    """The dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and files
+    among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions' time is
+    over."""
+    own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
+    now_ms = clock.now() if now_ms is None else now_ms
+    properties = {each.path.rstrip("/"): directory_files.load_properties(each) for each in own}
+    known = [each for each in properties.values() if each is not None]
+    readable = [each for each in known if not each.findings]
+    node = replicas.node_of(properties)
+    partitions = [each for directory in own for each in directory.partitions if each.state == "live"]
+    state = _cluster_state(partitions, now_ms)
+    findings = list(directory_files.check_agreement(known))
+    loaded: list[directory_files.LoadedDirectory] = []
+    for each in own:
+        found, refused = directory_files.loaded_directories(each)
+        loaded += found
+        identity = properties[each.path.rstrip("/")]
+        if identity is not None or not readable:
+            refused += directory_files.check_node_files(each, identity)
+        findings += refused
+    findings += directory_files.check_repeated(loaded)
+    stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
+    unserved: dict[str, Finding] = {}
+    created: list[tuple[Place, str]] = []
+    if state is not None:
+        findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
+        created += replicas.created(loaded, state, node)
+        found = ((each.path, replicas.unserved(each, state, node)) for each in loaded if each.path not in stray)
+        unserved = {path: finding for path, finding in found if finding is not None} if readable else {}
+    served = {(each.topic or "", each.partition or 0): each for each in partitions}
+    served = {place: each for place, each in served.items() if each.path not in stray and each.path not in unserved}
+    completed = tuple(completions(map(Partition, served.values()), set(served), now_ms))
+    return [
+        DirectoryRestart(
+            each.path,
+            tuple(finding for finding in findings if _is_in(finding.file, path)),
+            {at: finding for at, finding in stray.items() if _is_in(at, path)},
+            {at: finding for at, finding in unserved.items() if _is_in(at, path)},
+            tuple(place for place, at in created if at == path),
+            tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
+            tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
+            state is not None,
+        )
+        for each, path in zip(own, properties, strict=True)
+    ]
+
+
+def _cluster_state(partitions: Sequence[PartitionPath], now_ms: int) -> replicas.ClusterState | None:
+    """By KRaft's own log, up to where it ends after its recovery."""
+    for each in partitions:
+        if each.topic == names.CLUSTER_METADATA and each.segments:
+            restart = plan_restart(each, {}, now_ms, clean=False)
+            return replicas.read_state(Partition(each), None if restart.refused else restart.log_end_offset)
+    return None
+
+
+def _is_in(path: str, directory: str) -> bool:
+    return path.startswith(f"{directory}/")
+
+
+def plan_restart(
+    partition: PartitionPath,
+    lines: Lines,
+    now_ms: int | None = None,
+    *,
+    clean: bool,
+    directory: DirectoryRestart | None = None,
+) -> Restart:
+    """The dry run for one partition of a local directory. ``lines`` are its own in its log directory's checkpoints, and
+    ``clean`` whether that has the mark of a clean stop. ``directory``: of its log directory, if that is known.
+
+    Raises :class:`UnreadableError` for a directory or file that cannot be opened.
+    """
+    if not Path(partition.path).is_dir():
+        raise UnreadableError(
+            f"{partition.path}: what a restart does can be told of a partition's local directory only"
+        )
+    place = partition.topic, partition.partition, partition.path
+    if partition.state == "delete":
+        logs = [segment.log for segment in partition.segments]
+        lost = _lost([(log.path, 0) for log in logs], 0)
+        return Restart(*place, deleted=tuple((log.path, log.size or 0) for log in logs), lost=lost)
+    damage = next(unloadable(partition), None)
+    if damage is not None:
+        return Restart(*place, refused=str(damage))
+    checkpoints = Checkpoints(
+        _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
+    )
+    if partition.topic == names.CLUSTER_METADATA:  # KRaft takes its own log for not flushed, whatever is noted
+        checkpoints, clean = Checkpoints(), False
+    now_ms = clock.now() if now_ms is None else now_ms
+    try:
+        plan = plan_recovery(partition.path, LogConfig(), checkpoints, now_ms, clean=clean, trusting=True)
+    except UnreadableError as error:
+        if "Kafka refuses to load" not in str(error):
+            raise
+        return Restart(*place, refused=str(error))
+    files = _Files(plan)
+    end, odd, trusted = plan.log_end_offset, list[Finding](), list[tuple[str, int]]()
+    if clean and plan.segments and plan.segments[-1] not in [each.base_offset for each in plan.recovered]:
+        broken: list[Finding] = []
+        end = files.trusted_end(broken.append, odd.append)
+        odd = broken + odd
+        if any(finding.severity == "error" for finding in broken):
+            return Restart(*place, refused=f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end")
+        if end == plan.segments[-1]:
+            trusted = [(files.log(end), 0)]  # what is in it, if anything, is not seen any more
+    cut = tuple(
+        Cut(
+            files.log(each.base_offset),
+            result.size,
+            result.state.size,
+            "" if result.stop is None else result.stop.message,
+        )
+        for each in plan.recovered
+        if (result := each.result).is_cut and each.base_offset not in plan.deleted
+    )
+    deleted = tuple((path, Path(path).stat().st_size) for path in map(files.log, plan.deleted))
+    return Restart(
+        *place,
+        recovered=tuple((each.base_offset, each.reason) for each in plan.recovered),
+        cut=cut,
+        deleted=deleted,
+        rebuilt=tuple(files.rebuilt()),
+        emptied=tuple(files.emptied()),
+        removed=plan.leftovers.remove,
+        renamed=plan.leftovers.rename,
+        log_start_offset=plan.log_start_offset,
+        log_end_offset=end,
+        unclosed=tuple(map(str, odd)),
+        lost=_lost([*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted), *trusted], end),
+        stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
+        unserved=None if directory is None else directory.unserved.get(partition.path),
+        markers=0 if directory is None else _markers(directory, partition),
+    )
+
+
+def _without_id(partition: PartitionPath) -> Finding | None:
+    """Why a partition is stray, whatever the cluster's metadata says."""
+    if partition.topic in (None, names.CLUSTER_METADATA):
+        return None
+    place = partition.topic or "", partition.partition or 0, partition.state, partition.path
+    return replicas.stray(directory_files.LoadedDirectory(*place, is_known=True), None, replicas.Node())
+
+
+def _markers(directory: DirectoryRestart, partition: PartitionPath) -> int:
+    place = partition.topic or "", partition.partition or 0
+    return sum(each.partitions.count(place) for each in directory.completed)
+
+
+class _Files:
+    """What the files of a plan's segments are called before anything is done."""
+
+    def __init__(self, plan: RecoveryPlan) -> None:
+        self._plan = plan
+        self._now = {after: before for before, after in plan.leftovers.rename}
+
+    def log(self, base_offset: int) -> str:
+        return self._path(base_offset, "log")
+
+    def rebuilt(self) -> Iterator[str]:
+        """The indexes that are made anew, in place of what is there or not."""
+        for each in self._plan.recovered:
+            if each.base_offset not in self._plan.deleted:
+                yield self._path(each.base_offset, "offset-index")
+                yield self._path(each.base_offset, "time-index")
+                path = self._path(each.base_offset, "transaction-index")
+                if each.result.transaction_index or Path(path).exists():
+                    yield path
+
+    def emptied(self) -> Iterator[str]:
+        recovered = {each.base_offset for each in self._plan.recovered}
+        for base_offset in self._plan.segments:
+            path = self._path(base_offset, "time-index")
+            if base_offset not in recovered and not Path(path).exists():
+                yield path
+
+    def trusted_end(self, report: Report, report_index: Report) -> int:
+        """Where the log ends by its last segment and the last entry of its index, which nobody checks after a clean
+        stop (``LogSegment.readNextOffset``)."""
+        base_offset = self._plan.segments[-1]
+        index = load_offset_index(self._path(base_offset, "offset-index"), base_offset)
+        for finding in index.findings:
+            report_index(finding)
+        last, position = (base_offset, 0) if not len(index.offsets) else (index.offsets[-1], index.positions[-1])
+        end, is_found = base_offset, False
+        with open_file(self.log(base_offset)) as file:
+            for chunk in scan(file, report, min(max(int(position), 0), file.size)):
+                is_found = is_found or bool((chunk.batches.last_offset >= int(last)).any())
+                end = int(chunk.batches.last_offset[-1]) + 1
+        if not is_found and len(index.offsets):
+            text = "the last entry points behind the log: a broker takes the segment for empty"
+            report_index(Finding("error", "offset-index-mismatch", index.file, None, int(last), text))
+        return end if is_found else base_offset
+
+    def _path(self, base_offset: int, kind: names.SegmentFileKind) -> str:
+        name = names.segment_file(base_offset, kind)
+        return str(self._plan.directory / self._now.get(name, name))
+
+
+def _offset(lines: Lines, name: str) -> int | None:
+    return lines[name][1] if name in lines else None
+
+
+def _lost(pieces: list[tuple[str, int]], end_offset: int) -> Lost:
+    """What is intact in files from some position on, and not before ``end_offset``."""
+    batches = records = 0
+    first: int | None = None
+    last: int | None = None
+    for path, start in pieces:
+        with open_file(path) as file:
+            for chunk in _intact(file, start):
+                found = chunk.batches.take(chunk.batches.last_offset >= end_offset)
+                if not len(found):
+                    continue
+                batches += len(found)
+                # Messages v0 and v1 count as one each; what is in wrappers is not looked into.
+                records += int(np.where(found.is_legacy, 1, np.maximum(found.count, 0)).sum(dtype=np.int64))
+                lowest, highest = int(found.entry_offset.min()), int(found.last_offset.max())
+                first = lowest if first is None else min(first, lowest)
+                last = highest if last is None else max(last, highest)
+    return Lost(batches, records, first, last)
+
+
+def _intact(file: File, start: int) -> Iterator[Chunk]:
+    """The batches whose checksums are right, also those behind a place where the chain of batches breaks."""
+    while start < file.size:
+        end = start
+        for chunk in scan(file, ignore, start):
+            yield chunk.take(check_checksums(chunk, file.path, ignore))
+            end = chunk.base + int(chunk.batches.ends[-1])
+        found = None if end >= file.size else find_next_batch(file, end + 1)
+        if found is None:
+            return
+        start = found

@@ -1,0 +1,117 @@
+"""Small files and file names for which a broker refuses to load a partition.
+
+Sources: ``LogLoader`` (``removeTempFilesAndCollectSwapFiles``, ``loadSegmentFiles``), ``UnifiedLog.create``,
+``PartitionMetadataFile``, ``CheckpointFile``, ``KafkaRaftLog``, ``FileQuorumStateStore``, ``RecordsIterator`` (4.1.1).
+Each was tried with a broker (``tests/kafka/test_directory_restart.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from brokerless.arrow import ends, is_valid, numbers
+from brokerless.errors import Finding, UnreadableError
+from brokerless.internals.cluster import is_whole_snapshot
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata, load_quorum_state
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import Entry
+from brokerless.logs import Partition, open
+
+_NUMBERED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
+"""Of files that end so, Kafka takes what is before the first dot for an offset."""
+_OFFSET = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def unloadable(partition: PartitionPath) -> Iterator[Finding]:
+    """Why a broker would not load a partition's directory, whatever its segments hold; its whole log directory is then
+    offline, and a broker without another one ends."""
+    yield from check_file_names(partition.foreign)
+    checkpoint, metadata = partition.leader_epoch_checkpoint, partition.partition_metadata
+    if checkpoint is not None:
+        yield from _errors(load_leader_epochs(checkpoint.path).findings)
+    if metadata is not None:
+        loaded = load_partition_metadata(metadata.path)
+        yield from loaded.findings
+        is_kraft = partition.topic == names.CLUSTER_METADATA
+        if is_kraft and loaded.topic_id not in (None, names.CLUSTER_METADATA_ID):
+            text = "the topic ID is not that of KRaft's own log (InconsistentTopicIdException)"
+            expected = names.CLUSTER_METADATA_ID
+            yield Finding("error", "topic-id-mismatch", metadata.path, None, None, text, expected, loaded.topic_id)
+    if partition.topic == names.CLUSTER_METADATA:
+        yield from _unloadable_quorum(partition)
+
+
+def check_file_names(entries: tuple[Entry, ...]) -> Iterator[Finding]:
+    """Files whose names end as a segment's do, but begin with no offset."""
+    for each in entries:
+        if not each.is_directory and each.name.endswith(_NUMBERED) and not _OFFSET.fullmatch(each.name.split(".")[0]):
+            text = "Kafka takes this for a segment's file, and its name does not begin with an offset"
+            yield Finding("error", "file-name", each.path, None, None, f"{text} (NumberFormatException)")
+
+
+def _unloadable_quorum(partition: PartitionPath) -> Iterator[Finding]:
+    if partition.quorum_state is not None:
+        yield from load_quorum_state(partition.quorum_state.path).findings
+    if partition.snapshots:
+        newest = partition.snapshots[-1]
+        try:
+            (snapshot,) = open(newest.path).partitions
+            is_whole = is_whole_snapshot(snapshot)
+        except UnreadableError:
+            is_whole = False
+        if not is_whole:
+            text = (
+                "the newest snapshot of the cluster's metadata is damaged, or ends before its footer: a broker ends at "
+                "it, or begins with half of the metadata"
+            )
+            yield Finding("error", "snapshot-not-whole", newest.path, None, None, text)
+    elif partition.segments and partition.segments[0].base_offset > 0:
+        text = "the cluster's metadata before this offset is missing: there is no snapshot of it"
+        first = partition.segments[0]
+        yield Finding("error", "metadata-gap", first.log.path, None, first.base_offset, text, "offset 0")
+    yield from _foreign_batches(Partition(partition), _snapshot_offset(partition))
+
+
+def _snapshot_offset(partition: PartitionPath) -> int | None:
+    """The first offset that is not in the newest snapshot; before it, the log is not read."""
+    file = names.parse_segment_file(partition.snapshots[-1].name) if partition.snapshots else None
+    return None if file is None else file.offset
+
+
+def _foreign_batches(partition: Partition, start_offset: int | None) -> Iterator[Finding]:
+    """The first batch that KRaft would not have written: all of its batches are of format v2, and all records of a
+    batch have one timestamp, offsets without gaps, a value, and neither a key nor headers."""
+    columns = ["file", "batchPosition", "offset", "timestamp", "key", "value", "headers"]
+    for batch in partition.batches(["file", "position", "baseOffset", "magic"], on_damage=lambda _: None):
+        is_read = numbers(batch.column("baseOffset"), np.int64) >= (start_offset or 0)
+        old = np.flatnonzero(is_read & (numbers(batch.column("magic"), np.int8) < 2))
+        if len(old):
+            yield _foreign(batch, int(old[0]), "position", "baseOffset")
+            return
+    for batch in partition.records(columns, start_offset=start_offset, on_damage=lambda _: None):
+        positions, offsets, times = (numbers(batch.column(name), np.int64) for name in columns[1:4])
+        wrong = np.zeros(batch.num_rows, np.bool_)
+        wrong[1:] = (np.diff(positions) == 0) & ((np.diff(times) != 0) | (np.diff(offsets) != 1))
+        wrong |= is_valid(batch.column("key"))
+        wrong |= (np.diff(ends(batch.column("value"))) == 0) | (np.diff(ends(batch.column("headers"))) > 0)
+        if wrong.any():
+            yield _foreign(batch, int(np.argmax(wrong)), "batchPosition", "offset")
+            return
+
+
+def _foreign(batch: pa.RecordBatch, row: int, position: str, offset: str) -> Finding:
+    text = (
+        "KRaft did not write this batch: it is of an old format, or its records have several timestamps, gaps, keys or "
+        "headers. This log is not to be repacked or converted"
+    )
+    file, at, first = (batch.column(name)[row].as_py() for name in ("file", position, offset))
+    return Finding("error", "foreign-metadata-batch", file, at, first, text)
+
+
+def _errors(findings: tuple[Finding, ...]) -> Iterator[Finding]:
+    return (each for each in findings if each.severity == "error")

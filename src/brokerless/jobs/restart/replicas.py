@@ -1,0 +1,153 @@
+"""What the cluster's metadata says of the partitions of a broker's log directories: which are stray, which are there
+but not served, which are missing and begun empty.
+
+Sources: ``LogManager.isStrayKraftReplica``, ``recoverAbandonedFutureLogs``, ``ReplicaManager``,
+``ReplicationControlManager.handleDirectoriesOffline`` (4.1.1); KIP-858. Each was tried with a broker
+(``tests/kafka/test_directory_restart.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from brokerless.errors import Finding
+from brokerless.internals.cluster import cluster_rows, read_cluster
+from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import MetaProperties, load_partition_metadata
+from brokerless.logs import Partition
+
+Place = tuple[str, int]
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What the metadata says: partitions by topic ID and number, names of topics by ID, and brokers by node ID."""
+
+    partitions: Mapping[tuple[str, int], Row]
+    topics: Mapping[str, str]
+    brokers: Mapping[int, Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Whose log directories these are. ``directory_ids`` by path; None where a directory has none."""
+
+    node_id: int | None = None
+    directory_ids: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
+
+
+def read_state(partition: Partition, end_offset: int | None) -> ClusterState | None:
+    """The metadata up to ``end_offset``, where KRaft's own log ends after its recovery; None if it says nothing."""
+    rows = cluster_rows(read_cluster(partition, lambda _: None, end_offset))
+    if not rows["topics"] and not rows["brokers"]:
+        return None
+    return ClusterState(
+        {(row["topicId"], row["partition"]): row for row in rows["partitions"]},
+        {row["topicId"]: row["topic"] for row in rows["topics"]},
+        {row["brokerId"]: row for row in rows["brokers"]},
+    )
+
+
+def node_of(properties: Mapping[str, MetaProperties | None]) -> Node:
+    """``properties`` by the directory's path."""
+    ids = {path: None if each is None else each.directory_id for path, each in properties.items()}
+    known = (each.node_id for each in properties.values() if each is not None and not each.findings)
+    return Node(next(known, None), ids)
+
+
+def check_owners(properties: Iterable[MetaProperties], state: ClusterState) -> Iterator[Finding]:
+    """Directories that another broker registered as its own."""
+    owners = {each: number for number, broker in state.brokers.items() for each in broker["logDirs"]}
+    for each in properties:
+        owner = None if each.directory_id is None else owners.get(each.directory_id)
+        if owner is not None and each.node_id is not None and owner != each.node_id:
+            text = f"the node.id is {each.node_id}, but the cluster knows this directory as broker {owner}'s"
+            expected, found = f"node.id={owner}", f"node.id={each.node_id}"
+            yield Finding("error", "node-id-mismatch", each.file, None, None, text, expected, found)
+
+
+def stray(each: LoadedDirectory, state: ClusterState | None, node: Node) -> Finding | None:
+    """Why a broker renames a partition's directory to ``-stray``; its topic is served without it."""
+    if each.state not in ("live", "future"):
+        return None
+    path = f"{each.path.rstrip('/')}/{names.PARTITION_METADATA}"
+    topic_id = load_partition_metadata(path).topic_id
+    where = path, None, None
+    if topic_id is None:
+        return Finding("error", "partition-metadata-missing", *where, "there is no partition.metadata")
+    if state is None:
+        return None
+    if topic_id not in state.topics:
+        text = "the cluster's metadata has no topic with this ID"
+        expected = next((known for known, topic in state.topics.items() if topic == each.topic), None)
+        return Finding("error", "topic-unknown", *where, text, expected, topic_id)
+    row = state.partitions.get((topic_id, each.partition))
+    if row is None:
+        text = f"the cluster's metadata has no partition {each.partition} of the topic with this ID"
+        return Finding("error", "partition-unknown", *where, text, None, topic_id)
+    if node.node_id is not None and node.node_id not in row["replicas"]:
+        text = "the cluster's metadata has no replica of this partition on this node"
+        return Finding("error", "replica-elsewhere", *where, text, f"one of {row['replicas']}", str(node.node_id))
+    return None
+
+
+def unserved(each: LoadedDirectory, state: ClusterState, node: Node) -> Finding | None:
+    """Why a partition that is loaded is not served all the same; of one that is not stray."""
+    if each.state != "live":
+        return None
+    path = f"{each.path.rstrip('/')}/{names.PARTITION_METADATA}"
+    topic_id = load_partition_metadata(path).topic_id or ""
+    topic = state.topics.get(topic_id)
+    if topic is not None and topic != each.topic:
+        text = f"by its ID this is a partition of {topic}, so that it is served under neither name"
+        return Finding("error", "topic-id-mismatch", path, None, None, text, topic, each.topic)
+    assigned = _assigned(state.partitions.get((topic_id, each.partition)), node)
+    if assigned is not None and assigned not in node.directory_ids.values():
+        text = "the cluster's metadata has this replica in another directory of the broker, which is not here"
+        found = next((id for path, id in node.directory_ids.items() if each.path.startswith(path)), None)
+        return Finding("error", "directory-id-mismatch", each.path, None, None, text, assigned, found or "none")
+    return None
+
+
+def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: Node) -> Iterator[tuple[Place, str]]:
+    """Partitions that should be in these directories and are not, with the path of the directory; a broker begins them
+    anew, empty."""
+    there = {(each.topic, each.partition) for each in loaded if each.state in ("live", "future")}
+    for (topic_id, number), row in state.partitions.items():
+        place = state.topics.get(topic_id, ""), number
+        if place in there or node.node_id not in row["replicas"]:
+            continue
+        assigned = _assigned(row, node)
+        for path, directory_id in node.directory_ids.items():
+            if assigned is None or assigned == directory_id:
+                yield place, path
+                break
+
+
+def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: Node) -> Iterator[Finding]:
+    """A replica that was being moved into a directory which has it already: a broker fails to give it its name."""
+    live = {(each.topic, each.partition, _parent(each)): each for each in loaded if each.state == "live"}
+    for each in loaded:
+        topic_id = load_partition_metadata(f"{each.path}/{names.PARTITION_METADATA}").topic_id or ""
+        assigned = _assigned(state.partitions.get((topic_id, each.partition)), node)
+        is_here = assigned is not None and assigned == node.directory_ids.get(_parent(each))
+        if each.state == "future" and is_here and (each.topic, each.partition, _parent(each)) in live:
+            text = f"{each.topic}-{each.partition} is in this directory already, so that a broker cannot rename this"
+            yield Finding("error", "future-repeated", each.path, None, None, text)
+
+
+def _parent(each: LoadedDirectory) -> str:
+    return each.path.rstrip("/").rpartition("/")[0]
+
+
+def _assigned(row: Row | None, node: Node) -> str | None:
+    """The ID of the directory that a replica is in, if the metadata says one."""
+    if row is None or node.node_id not in row["replicas"]:
+        return None
+    at = row["replicas"].index(node.node_id)
+    found = row["directories"][at] if at < len(row["directories"]) else ""
+    return found if found and not is_reserved(found) else None

@@ -1,0 +1,230 @@
+"""Carving: batches out of any bytes, such as the image of a disk, as partitions ``carved-0``, ``carved-1``, ... of a
+log directory, or as tables.
+
+Nothing in a batch says which partition it is of. What is side by side with growing offsets is taken for one log; a run
+that begins at the offset where exactly one earlier run of the same file ended, in the same leader epoch, for its
+continuation. What is not certain stays apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.jobs.recovered.damaged_regions import Region
+from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
+from brokerless.jobs.recovered.writing import Contents, write_batches
+from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
+from brokerless.log import names
+from brokerless.log.checkpoint.topic_ids import topic_ids_there
+from brokerless.log.checkpoint.writers import random_id
+from brokerless.log.commit.commit import Unfinished, commit, refuse_existing, settle
+from brokerless.log.commit.job_commit import outputs_of_job
+from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.config import LogConfig
+from brokerless.log.segment import Report
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions, open_file
+
+TOPIC = "carved"
+
+
+@dataclass(frozen=True, slots=True)
+class Carving:
+    """What is carved out of ``path`` and written to ``directory``, as :func:`output_directory` gives it. ``limit``:
+    bytes that one batch may inflate to; ``dry_run``: everything is done but writing; ``parquet``: tables are written,
+    as an export writes them, and no logs."""
+
+    path: str
+    directory: Destination
+    config: LogConfig
+    limit: int = DEFAULT_LIMIT
+    dry_run: bool = False
+    storage_options: StorageOptions | None = None
+    parquet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Carved:
+    """One group of batches of a file: partition number ``partition``. ``runs``: where in the file they are, as pieces
+    ``[position, end)``, in bytes; timestamps in ms, -1 if there are none."""
+
+    carving: Carving
+    partition: int
+    runs: tuple[tuple[int, int], ...]
+    first_offset: int
+    last_offset: int
+    leader_epoch: int
+    batches: int
+    records: int
+    bytes: int
+    min_timestamp: int
+    max_timestamp: int
+    files: tuple[str, ...] = ()
+    """The Parquet files, if these were asked for, within the target directory."""
+
+
+def check(carvings: Sequence[Carving]) -> None:
+    """Raises :class:`brokerless.errors.UsageError` if their directory has carved partitions already."""
+    for each in carvings:
+        if each.parquet:
+            check_tables(each.directory, TOPIC, (0,))
+        else:
+            completed = frozenset() if each.dry_run else settle(each.directory)
+            refuse_existing(each.directory, [names.partition_directory(TOPIC, 0)], completed)
+
+
+def carve(
+    carvings: Sequence[Carving], report: Report, done: Callable[[int], object] = lambda _: None
+) -> Iterator[Carved]:
+    """Carves files, all into one directory: a partition for each group, numbered from 0 on; all of them get their names
+    when all are written. Memory: some 80 bytes for each batch of a file."""
+    carved: list[Carved] = []
+    if not carvings:
+        return
+    how = carvings[0]
+    with ExitStack() as stack:
+        output = _Output(how, report)
+        if not how.dry_run:
+            stack.enter_context(output.open())
+        for each in carvings:
+            carved += _carve_file(each, len(carved), output, done)
+        output.commit()
+    yield from carved
+
+
+def _carve_file(carving: Carving, first: int, output: _Output, done: Callable[[int], object]) -> Iterator[Carved]:
+    found: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
+    with open_file(carving.path, carving.storage_options) as file:
+        for each in find_sound(file, carving.limit):
+            if not isinstance(each, Region):
+                found.append(each)
+            done(each.size if isinstance(each, Region) else int(each["size"].sum()))
+    sound = np.concatenate(found)
+    groups, runs = group(sound)
+    order = np.argsort(groups, kind="stable")
+    borders = np.searchsorted(groups[order], np.arange(groups.max(initial=-1) + 2)).tolist()
+    partition = first
+    output.begin(range(first, first + len(borders) - 1))
+    for start, end in pairwise(borders):
+        rows = order[start:end]
+        taken, files = output.write(carving, partition, sound[rows])
+        rows = rows[taken]
+        if len(rows):
+            yield _described(carving, partition, sound[rows], runs[rows], files)
+            partition += 1
+
+
+def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The group and the run of each sound batch of one file, in which they are by position; int64. Numbers are in the
+    order of the first batch of each."""
+    if not len(sound):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    goes_on = np.zeros(len(sound), np.bool_)
+    goes_on[1:] = (
+        sound["follows"][1:]
+        & (sound["first"][1:] > sound["last"][:-1])
+        & (sound["epoch"][1:] >= sound["epoch"][:-1])
+        & (sound["last"][1:] - sound["first"][:-1] < 1 << 31)
+    )
+    runs = np.cumsum(~goes_on) - 1
+    begins = np.flatnonzero(~goes_on)
+    ends = np.append(begins[1:], len(sound)) - 1
+    waiting: dict[tuple[int, int], list[int]] = {}
+    group_of_run = np.zeros(len(begins), np.int64)
+    groups = 0
+    for run, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+        candidates = waiting.get((int(sound["first"][begin]), int(sound["epoch"][begin])), [])
+        if len(candidates) == 1:
+            group_of_run[run] = candidates.pop()
+        else:
+            group_of_run[run] = groups
+            groups += 1
+        key = int(sound["last"][end]) + 1, int(sound["epoch"][end])
+        waiting.setdefault(key, []).append(int(group_of_run[run]))
+    return group_of_run[runs], runs
+
+
+class _Output:
+    """Where carved partitions are written, if they are: logs, or tables."""
+
+    def __init__(self, how: Carving, report: Report) -> None:
+        self._how, self._report = how, report
+        self._tables: Tables | None = None
+        self._owner = self._topic_id = ""
+        self._unfinished: list[Unfinished] = []
+
+    @contextmanager
+    def open(self) -> Generator[None]:
+        directory = self._how.directory
+        with ExitStack() as stack:
+            if self._how.parquet:
+                self._tables = stack.enter_context(tables_of_job(directory))
+            else:
+                self._owner = stack.enter_context(outputs_of_job(directory))
+                self._topic_id = topic_ids_there(directory, {TOPIC}).get(TOPIC) or random_id()
+            yield
+
+    def begin(self, partitions: Collection[int]) -> None:
+        if self._tables is not None and partitions:
+            self._tables.begin(TOPIC, partitions)
+
+    def write(
+        self, carving: Carving, partition: int, batches: NDArray[np.void]
+    ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
+        """Which of the batches were taken, and the names of files with a table."""
+        if carving.dry_run:
+            return np.ones(len(batches), np.bool_), ()
+        first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
+        limit, options = carving.limit, carving.storage_options
+        if self._tables is not None:
+            contents = Contents(batches, [carving.path], first, first, end)
+            table = Table(carving.directory, TOPIC, partition)
+            how = carving.config, self._report, _ignore, limit, options
+            taken, written = write_table(table, contents, *how)
+            return taken, self._tables.commit(table, written, end) if taken.any() else ()
+        with PartitionOutput(
+            carving.directory, TOPIC, partition, carving.config,
+            start_offset=first, topic_id=self._topic_id, owner=self._owner,
+        ) as output:  # fmt: skip
+            taken = write_batches(output, batches, [carving.path], self._report, _ignore, limit, options)
+            if taken.any():
+                output.set_limits(first, end, ())
+                self._unfinished.append(output.finish())
+        return taken, ()
+
+    def commit(self) -> None:
+        if self._unfinished:
+            commit(self._how.directory, self._unfinished)
+
+
+def _ignore(_: int) -> None:
+    """Bytes that are written are not counted."""
+
+
+def _described(
+    carving: Carving, partition: int, batches: NDArray[np.void], runs: NDArray[np.int64], files: tuple[str, ...]
+) -> Carved:
+    begins = np.flatnonzero(np.append(True, runs[1:] != runs[:-1]))
+    ends = np.append(begins[1:], len(batches)) - 1
+    stops = batches["position"] + batches["size"]
+    return Carved(
+        carving,
+        partition,
+        tuple(zip(batches["position"][begins].tolist(), stops[ends].tolist(), strict=True)),
+        int(batches["first"][0]),
+        int(batches["last"][-1]),
+        int(batches["epoch"].max()),
+        len(batches),
+        int(batches["records"].sum()),
+        int(batches["size"].sum()),
+        int(batches["base_timestamp"].min()),
+        int(batches["max_timestamp"].max()),
+        files,
+    )

@@ -1,0 +1,43 @@
+"""What KRaft's own log has beside its segments, and what of it is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from brokerless.errors import UnreadableError
+from brokerless.internals.cluster import is_whole_snapshot
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import load_quorum_state
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.logs import open
+
+
+def newest_quorum_files(
+    copies: Sequence[PartitionPath], storage_options: StorageOptions | None = None
+) -> tuple[Entry, ...]:
+    """Those of the copy with the newest snapshot; none of other topics."""
+    own = [quorum_files(each, storage_options) for each in copies]
+    return max(
+        own, key=lambda files: max((each.name for each in files if each.name.endswith(".checkpoint")), default="")
+    )
+
+
+def quorum_files(partition: PartitionPath, storage_options: StorageOptions | None = None) -> tuple[Entry, ...]:
+    """The snapshots of the cluster's metadata that are whole, and the vote (``quorum-state``), if that can be read; of
+    other topics, nothing."""
+    if partition.topic != names.CLUSTER_METADATA:
+        return ()
+    found = [each for each in partition.snapshots if _is_whole(each, storage_options)]
+    vote = partition.quorum_state
+    if vote is not None and not load_quorum_state(vote.path, storage_options).findings:
+        found.append(vote)
+    return tuple(found)
+
+
+def _is_whole(snapshot: Entry, storage_options: StorageOptions | None) -> bool:
+    try:
+        (partition,) = open(snapshot.path, storage_options=storage_options).partitions
+        return is_whole_snapshot(partition)
+    except UnreadableError:
+        return False

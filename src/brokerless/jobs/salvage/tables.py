@@ -1,0 +1,222 @@
+"""Sound batches -> Parquet files, as ``brokerless export`` writes them (:mod:`brokerless.jobs.exports`).
+
+The same batches are taken as a log would take, one piece after the other, and no log is written meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.format.read.decoder import Decoded, Decoder
+from brokerless.jobs.export import state as export_state
+from brokerless.jobs.export import target
+from brokerless.jobs.export.files import SCHEMA, Files, Layout, Written, published
+from brokerless.jobs.export.plan import FILE_BYTES
+from brokerless.jobs.export.state import Exported, Manifest
+from brokerless.jobs.recovered.writing import Contents, write_batches
+from brokerless.log import names
+from brokerless.log.config import LogConfig
+from brokerless.log.partition import Piece
+from brokerless.log.producer.state import ProducerState
+from brokerless.log.segment import Report
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.own_files import read_own
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.write.follower_append import check_next, whole_batches
+from brokerless.strict_json import MAX_INT32, WrongJsonError, as_integer, as_list, parse_object
+from brokerless.tables.record_batches import record_batches
+
+CODEC = "zstd"
+RUN = "_brokerless-run.json"
+"""In the directory of all topics, from before a run's first change until after its last one: the partitions of each
+topic that it writes. One that was killed is done again, though some of its topics were ended with."""
+_RUN_LIMIT = 16 << 20
+_ANY_OFFSET = 1 << 62
+"""Up to where a run may leave files when it is killed: it does not know yet where the log ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where the files of a partition go: ``directory`` is that of all topics."""
+
+    directory: Destination
+    topic: str
+    partition: int
+
+    @property
+    def layout(self) -> Layout:
+        path = export_state.topic_directory(self.directory.path, self.topic)
+        return Layout(path, self.partition, False, CODEC, FILE_BYTES, self.directory.storage_options)
+
+
+def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> Manifest:
+    """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
+    they are of another export; UnreadableError where that cannot be told."""
+    target.check_target(to.path, to.storage_options)
+    before = export_state.load(to.path, topic, to.storage_options)
+    if before is None:
+        return Manifest(topic, topic_id, by_date=False, isolation="read_uncommitted")
+    where = export_state.topic_directory(to.path, topic)
+    begun = _begun(to).get(topic, set())
+    for partition in partitions:
+        exported = before.partitions.get(partition)
+        if exported is not None and not _is_unfinished(exported) and partition not in begun:
+            name = names.partition_directory(topic, partition)
+            raise UsageError(f"{where}: {name} is in it already; write to another directory")
+    if before.by_date or before.isolation != "read_uncommitted" or _differ(before.topic_id, topic_id):
+        raise UsageError(f"{where}: this is an export of another kind or topic; write to another directory")
+    return before
+
+
+def write_table(
+    table: Table,
+    contents: Contents,
+    config: LogConfig,
+    report: Report,
+    done: Callable[[int], object],
+    limit: int,
+    storage_options: StorageOptions | None = None,
+) -> tuple[NDArray[np.bool_], tuple[Written, ...]]:
+    """Writes the records of batches that a consumer of their log would get, control records left out, and says which
+    batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
+    ``limit``: as a log has them. Raises :class:`UnwritableError`."""
+    output = _Output(table, contents, config, limit, report)
+    try:
+        taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
+        return taken, output.finish()
+    except BaseException:
+        output.abandon()
+        raise
+
+
+class _Output:
+    """Takes what :class:`brokerless.log.commit.partition_writer.PartitionOutput` takes, and makes files of it."""
+
+    def __init__(self, table: Table, contents: Contents, config: LogConfig, limit: int, report: Report) -> None:
+        self._table, self._report = table, report
+        self._start, self._end, self._config = contents.start, contents.begin, config
+        self._producers = ProducerState(contents.begin)
+        self._decoder = Decoder(limit=limit)
+        self._files = Files(table.layout)
+
+    def append(self, buffer: NDArray[np.uint8]) -> None:
+        """Raises :class:`RefusedError` as :meth:`LogWriter.append`."""
+        batches = whole_batches(buffer)
+        check_next(batches, buffer, self._end, self._config, self._producers)
+        if not len(batches):
+            return
+        self._producers.update(batches, buffer)
+        self._producers.end_offset = self._end = int(batches.last_offset[-1]) + 1
+        for decoded in self._decoder.decode(buffer, batches.take(~batches.is_control)):
+            self._add(decoded)
+
+    def finish(self) -> tuple[Written, ...]:
+        rest = self._decoder.flush()
+        if rest is not None:
+            self._add(rest)
+        return self._files.finish()
+
+    def abandon(self) -> None:
+        self._files.abandon()
+
+    def _add(self, decoded: Decoded) -> None:
+        for each in decoded.damages:  # what is sound may still have more headers than there is room for
+            path = export_state.topic_directory(self._table.directory.path, self._table.topic)
+            text = f"left out of the table of partition {self._table.partition}: {each.message}"
+            self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
+        rows = decoded.columns.offset[: decoded.columns.rows] >= self._start
+        piece = Piece(self._table.topic, decoded, None if rows.all() else rows)
+        for batch in record_batches(iter((piece,)), self._table.topic, self._table.partition, SCHEMA):
+            self._files.add(batch)
+
+
+class Tables:
+    """The tables of a directory while they are written; made by :func:`tables_of_job`."""
+
+    def __init__(self, directory: Destination) -> None:
+        self._to = directory
+        self._manifests: dict[str, Manifest] = {}
+        self._open: dict[str, set[int]] = {}
+        self._begun = _begun(directory)
+
+    def begin(self, topic: str, partitions: Collection[int], topic_id: str | None = None) -> None:
+        """Notes what is about to be written, so that what a killed run leaves of it is known, and takes away what was
+        left of it. Raises as :func:`check_tables`."""
+        own = self._manifests.get(topic) or check_tables(self._to, topic, partitions, topic_id)
+        for partition in partitions:
+            own = own.with_partition(partition, Exported(0, _ANY_OFFSET))
+        export_state.clean(self._to.path, own, set(partitions), self._to.storage_options)
+        self._begun.setdefault(topic, set()).update(partitions)
+        self._to.write(RUN, json.dumps({topic: sorted(own) for topic, own in self._begun.items()}).encode() + b"\n")
+        self._manifests[topic] = own
+        self._open.setdefault(topic, set()).update(partitions)
+        export_state.save(own, self._to.path, self._to.storage_options)
+
+    def commit(self, table: Table, written: Sequence[Written], end: int) -> tuple[str, ...]:
+        """A partition's files, up to the offset ``end``, get their names; gives these, within the directory. Until the
+        job ends, they count as what it was about to write: one that is killed is done again."""
+        for each in written:
+            published(each, table.layout)
+        own = self._manifests[table.topic]
+        self._manifests[table.topic] = own.with_partition(table.partition, Exported(end, files=len(written)))
+        self._open[table.topic].discard(table.partition)
+        return tuple(f"topic={table.topic}/{each.name}" for each in written)
+
+    def end(self) -> None:
+        """Notes what was committed, and takes away what was not."""
+        to = self._to
+        for topic, partitions in self._open.items():
+            own = self._manifests[topic]
+            export_state.clean(to.path, own, partitions, to.storage_options)
+            left = {number: each for number, each in own.partitions.items() if number not in partitions}
+            if left:
+                export_state.save(replace(own, partitions=left), to.path, to.storage_options)
+            else:
+                export_state.forget(own, to.path, to.storage_options)
+        if self._begun and to.exists(RUN):
+            to.remove(RUN)
+
+
+@contextmanager
+def tables_of_job(directory: Destination) -> Generator[Tables]:
+    """Nobody else writes tables there meanwhile; what was not committed is removed at the end. Raises
+    :class:`UsageError` if somebody does, and UnwritableError."""
+    with ExitStack() as stack:
+        stack.enter_context(target.only_export(directory.path))
+        tables = Tables(directory)
+        stack.callback(tables.end)
+        yield tables
+
+
+def _begun(to: Destination) -> dict[str, set[int]]:
+    """The partitions of each topic that a run has begun and that it, or one that was killed, has not ended with. Raises
+    :class:`UnreadableError` where that cannot be told."""
+    if not to.exists(RUN):
+        return {}
+    path = to.join(RUN)
+    try:
+        found = parse_object(read_own(path, _RUN_LIMIT, to.storage_options))
+        return {topic: set(as_list(each, topic, _partition)) for topic, each in found.items()}
+    except WrongJsonError as error:
+        text = f"this does not say what was being written ({error}); move it away, or write to another directory"
+        raise UnreadableError(f"{path}: {text}") from error
+
+
+def _partition(value: Any, name: str) -> int:
+    return as_integer(value, name, 0, MAX_INT32)
+
+
+def _is_unfinished(exported: Exported) -> bool:
+    return exported.until == _ANY_OFFSET and not exported.next_offset
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    return one is not None and other is not None and one != other

@@ -1,0 +1,156 @@
+"""Verify as a job: a task for each segment, then one for the rest of each partition; findings in the order of the logs.
+
+A segment's findings depend on those before it in one way only: its offsets have to be above theirs. A task takes that
+for given, and says where its offsets begin; where it was wrong, the driver reads the segment again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, in_order, run, started
+from brokerless.jobs.verify.segment import Seen, check_directory, verify_rest, verify_segment
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.storage.paths import StorageOptions
+
+MOST = 1000
+"""Findings of one segment that a task keeps; where there are more, the driver reads it again and gives them one by
+one."""
+_BELOW_ALL = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTask:
+    """One segment of a partition."""
+
+    partition: PartitionPath
+    segment: SegmentPaths
+    limit: int
+    storage_options: StorageOptions | None
+
+    @property
+    def size(self) -> int:
+        return self.segment.size
+
+    @property
+    def is_first(self) -> bool:
+        return self.segment is self.partition.segments[0]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentValue:
+    """What was found, if it is all, and between which offsets. ``unreadable``: why the path cannot be read at all."""
+
+    findings: tuple[Finding, ...]
+    is_all: bool
+    first_offset: int | None
+    last_offset: int | None
+    has_transactions: bool
+    unreadable: str | None = None
+
+
+_Read = tuple[SegmentTask, SegmentValue]
+
+
+@dataclass(frozen=True, slots=True)
+class RestTask:
+    """A partition with transactions, whose segments were read."""
+
+    partition: PartitionPath
+    storage_options: StorageOptions | None
+
+    @property
+    def size(self) -> int:
+        """About what reading only headers comes to."""
+        return self.partition.size // 16
+
+
+def verify(
+    partitions: Sequence[PartitionPath],
+    limit: int = DEFAULT_LIMIT,
+    storage_options: StorageOptions | None = None,
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[Finding | UnreadableError]:
+    """What :func:`verify_partition` finds in each partition, one after the other; where it would raise, the error.
+
+    ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    """
+    tasks = [SegmentTask(each, segment, limit, storage_options) for each in partitions for segment in each.segments]
+    late: list[tuple[PartitionPath, list[_Read], bool]] = []
+    with started(spark, tasks, say, "brokerless verify") as place:
+        with closing(run(verify_segment_task, tasks, spark=place, done=done, processes=processes)) as results:
+            values = zip(tasks, in_order(results), strict=True)
+            for partition in partitions:
+                own = list(islice(values, len(partition.segments))) if late else []
+                if not late:
+                    yield from check_directory(partition, storage_options)
+                    own = yield from _findings(islice(values, len(partition.segments)))
+                if late or _has_transactions(partition, own):
+                    late.append((partition, own, _has_transactions(partition, own)))
+                else:
+                    yield from verify_rest(partition, False, storage_options)
+        rests = [RestTask(partition, storage_options) for partition, _, has_transactions in late if has_transactions]
+        found = in_order(run(verify_rest_task, rests, spark=place, processes=processes))
+        for number, (partition, own, has_transactions) in enumerate(late):
+            if number:
+                yield from check_directory(partition, storage_options)
+                yield from _findings(own)
+            yield from next(found) if has_transactions else verify_rest(partition, False, storage_options)
+
+
+def verify_segment_task(task: SegmentTask, done: Done) -> SegmentValue:
+    """Reads a segment as if all before it were below it; the first one is as it is."""
+    segment = task.segment
+    seen = Seen(segment.base_offset, None if task.is_first else _BELOW_ALL)
+    kept: list[Finding] = []
+    is_all = True
+    try:
+        for finding in verify_segment(task.partition, segment, seen, task.limit, task.storage_options, done):
+            if len(kept) == MOST:
+                is_all = False
+            else:
+                kept.append(finding)
+    except UnreadableError as error:
+        return SegmentValue((), True, None, None, False, str(error))
+    last = None if seen.first_offset is None else seen.last_offset
+    return SegmentValue(tuple(kept), is_all, seen.first_offset, last, seen.has_transactions)
+
+
+def verify_rest_task(task: RestTask, done: Done) -> list[Finding]:
+    """What the markers and notes of a partition say."""
+    return list(verify_rest(task.partition, True, task.storage_options))
+
+
+def _has_transactions(partition: PartitionPath, read: Iterable[_Read]) -> bool:
+    return any(value.has_transactions for _, value in read) or any(
+        segment.transaction_index is not None for segment in partition.segments
+    )
+
+
+def _findings(read: Iterable[_Read]) -> Generator[Finding | UnreadableError, None, list[_Read]]:
+    """The findings of a partition's segments; returns what was taken."""
+    last: int | None = None
+    taken: list[_Read] = []
+    for task, value in read:
+        taken.append((task, replace(value, findings=())))
+        if value.unreadable is not None:
+            yield UnreadableError(value.unreadable)
+        before = task.segment.base_offset - 1 if last is None else last
+        is_above = task.is_first or value.first_offset is None or value.first_offset > before
+        if value.is_all and is_above:
+            yield from value.findings
+            last = last if value.last_offset is None else max(before, value.last_offset)
+        else:
+            seen = Seen(task.segment.base_offset, last)
+            yield from verify_segment(task.partition, task.segment, seen, task.limit, task.storage_options)
+            last = seen.last_offset
+    return taken

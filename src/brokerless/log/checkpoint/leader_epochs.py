@@ -1,0 +1,109 @@
+"""Which leader epoch begins at which offset of a log, and how appending and cutting change that (KIP-101).
+
+Pure functions over a tuple of (epoch, first offset), both growing. What is given back is the same object if nothing
+changed, so that ``is not`` tells whether the checkpoint must be written anew.
+
+Sources: ``LeaderEpochFileCache``, ``UnifiedLog.append``, ``LogSegment.recover`` and ``AbstractFetcherThread`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from brokerless.format.read.batches import Batches
+from brokerless.log.checkpoint.readers import LeaderEpochs
+
+Epochs = tuple[tuple[int, int], ...]
+
+_LEGACY, _NONE_BEFORE = -(2**30), -(2**30) - 1
+"""Stand for an epoch where there is none; v2 batches may be stamped with -1."""
+
+
+def epochs_of(checkpoint: LeaderEpochs) -> Epochs:
+    """The entries of a checkpoint as a broker takes them: one that does not fit drops those before it."""
+    epochs: Epochs = ()
+    for epoch, offset in zip(checkpoint.epochs.tolist(), checkpoint.start_offsets.tolist(), strict=True):
+        epochs = assign(epochs, epoch, offset)
+    return epochs
+
+
+def assign(epochs: Epochs, epoch: int, offset: int) -> Epochs:
+    """The epoch begins at this offset, unless it is the latest one and began before. Later epochs, and epochs that
+    begin at this offset or later, are forgotten. Negative numbers change nothing."""
+    if epoch < 0 or offset < 0 or (epochs and epochs[-1][0] == epoch and epochs[-1][1] <= offset):
+        return epochs
+    kept = len(epochs)
+    while kept and (epochs[kept - 1][0] >= epoch or epochs[kept - 1][1] >= offset):
+        kept -= 1
+    return (*epochs[:kept], (epoch, offset))
+
+
+def assign_batches(epochs: Epochs, batches: Batches) -> Epochs:
+    """As for batches that are appended: whatever another epoch is stamped with is assigned, and messages v0 and v1,
+    which have no epoch, make the log forget all epochs, as only its high watermark can then be trusted."""
+    for epoch, offset in _changes(batches):
+        epochs = () if epoch == _LEGACY else assign(epochs, epoch, offset)
+    return epochs
+
+
+def recover_batches(epochs: Epochs, batches: Batches) -> Epochs:
+    """As for batches that are found when a log is recovered: only an epoch larger than the latest is assigned."""
+    for epoch, offset in _changes(batches):
+        if not epochs or epoch > epochs[-1][0]:
+            epochs = assign(epochs, epoch, offset)
+    return epochs
+
+
+def _changes(batches: Batches) -> list[tuple[int, int]]:
+    """The epoch and offset of each batch whose epoch is not that of the batch before."""
+    stamped = np.where(batches.is_legacy, np.int32(_LEGACY), batches.partition_leader_epoch)
+    rows = np.flatnonzero(stamped != np.concatenate([[np.int32(_NONE_BEFORE)], stamped[:-1]]))
+    return list(zip(stamped[rows].tolist(), batches.entry_offset[rows].tolist(), strict=True))
+
+
+def truncate_from_end(epochs: Epochs, end_offset: int) -> Epochs:
+    """After the log was cut off at ``end_offset``: epochs that began there or later are gone."""
+    kept = len(epochs)
+    while kept and epochs[kept - 1][1] >= end_offset >= 0:
+        kept -= 1
+    return epochs[:kept]
+
+
+def truncate_from_start(epochs: Epochs, start_offset: int) -> Epochs:
+    """After the log begins at ``start_offset``: its epoch begins there, and those before are gone.
+
+    A log that begins before its first epoch keeps all as they are.
+    """
+    passed = sum(offset <= start_offset for _, offset in epochs)
+    if not passed or epochs[passed - 1][1] == start_offset == epochs[0][1]:
+        return epochs
+    return ((epochs[passed - 1][0], start_offset), *epochs[passed:])
+
+
+def end_offset_for(epochs: Epochs, epoch: int, log_end_offset: int) -> tuple[int, int] | None:
+    """What a leader answers to a follower that asks where its last epoch ended (``OffsetsForLeaderEpoch``): the largest
+    epoch up to this one, and its end. None if there is no epoch from this one on. Before the first epoch, it is this
+    one, with the offset where the first one begins."""
+    if epoch < 0 or not epochs or epochs[-1][0] < epoch:
+        return None
+    if epochs[-1][0] == epoch:
+        return epoch, log_end_offset
+    later = next(at for at, (each, _) in enumerate(epochs) if each > epoch)
+    return (epochs[later - 1][0] if later else epoch), epochs[later][1]
+
+
+def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, follower_end: int) -> int | None:
+    """Where a follower cuts its log off before it fetches from a leader: what is before is in both logs (KIP-101,
+    KIP-279). ``leader_end`` and ``follower_end``: the logs' end offsets. None if epochs do not tell; a follower then
+    goes by its high watermark."""
+    while follower:
+        answer = end_offset_for(leader, follower[-1][0], leader_end)
+        own = None if answer is None else end_offset_for(follower, answer[0], follower_end)
+        if answer is None or own is None:
+            return None
+        if own[0] == answer[0]:
+            return min(own[1], answer[1], follower_end)
+        # The follower has never heard of that epoch: it goes back to the one before, and asks again.
+        follower_end = min(own[1], follower_end)
+        follower = truncate_from_end(follower, follower_end)
+    return None

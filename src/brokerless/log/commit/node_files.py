@@ -1,0 +1,69 @@
+"""What makes a log directory that of a node, beside its partitions: carried over where a whole directory is written
+anew, so that a broker starts on the result.
+
+It comes last: without ``meta.properties`` no broker starts, and one that started on half of the partitions would begin
+the others anew, empty. Checkpoints are not among these files, as each commit writes its own lines of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import load_meta_properties
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions, read_bytes
+from brokerless.log.write.log_writer import unwritable
+
+_FILES = (names.BOOTSTRAP_CHECKPOINT, names.META_PROPERTIES)
+_LIMIT = 64 << 20
+
+
+def whole_directories(
+    directories: Sequence[LogDirectory], written: Collection[str], to: Destination
+) -> tuple[LogDirectory, ...]:
+    """Those with a ``meta.properties`` of which all partitions are ``written`` (paths of their directories), or are in
+    the target by now."""
+    return tuple(
+        replace(each, partitions=(), others=(), foreign=())  # each of a job's tasks has these
+        for each in directories
+        if names.META_PROPERTIES in each.files
+        and all(at.path in written or to.exists(names.partition_directory(*_place(at))) for at in each.partitions)
+    )
+
+
+def copy_node_files(
+    directories: Sequence[LogDirectory], to: Destination, storage_options: StorageOptions | None = None
+) -> str | None:
+    """Gives the target the files of these directories' node, unless it has some. Of several nodes or directories there
+    is none that is the target's: then this says so. Raises UnreadableError, UnwritableError and OSError."""
+    if not directories or to.exists(names.META_PROPERTIES):
+        return None
+    properties = [load_meta_properties(each.files[names.META_PROPERTIES].path, storage_options) for each in directories]
+    if any(each.findings or each.properties != properties[0].properties for each in properties):
+        paths = ", ".join(each.file for each in properties)
+        return f"there is no {names.META_PROPERTIES} in {to}: copy that of the node that is to start there ({paths})"
+    for name in _FILES:
+        entry = directories[0].files.get(name)
+        if entry is not None:
+            to.write(name, read_bytes(entry.path, _LIMIT, storage_options))
+    return None
+
+
+def complete(
+    whole: Sequence[LogDirectory],
+    to: Destination,
+    say: Callable[[str], object],
+    storage_options: StorageOptions | None = None,
+) -> None:
+    """The same at the end of a job; ``say`` is told if there are no files that are the target's."""
+    with unwritable(to):
+        reason = copy_node_files(whole, to, storage_options)
+    if reason is not None:
+        say(reason)
+
+
+def _place(partition: PartitionPath) -> tuple[str, int]:
+    return partition.topic or "", partition.partition or 0

@@ -1,0 +1,104 @@
+"""A partition that is copied file by file, as a new partition: Kafka's own topics, whose batches are not to change.
+
+After anything but a clean stop, the copy is recovered as a broker would do it, so that what is committed is as after a
+clean one. KRaft recovers its own log at each start, whatever is noted, and so that is left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+from brokerless import clock
+from brokerless.errors import UnreadableError
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.writers import partition_metadata
+from brokerless.log.commit.commit import Unfinished, discard
+from brokerless.log.commit.partition_writer import scratch_directory, unfinished_name
+from brokerless.log.config import LogConfig
+from brokerless.log.directory import PartitionPath
+from brokerless.log.recovery.plan import apply_recovery, plan_recovery
+from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.paths import Entry, StorageOptions, list_directory, open_file
+from brokerless.log.write.log_writer import unwritable
+
+_PIECE = 8 << 20
+
+
+def files_of(source: PartitionPath, storage_options: StorageOptions | None = None) -> list[Entry]:
+    """The files of a partition that are Kafka's."""
+    return [
+        each
+        for each in list_directory(source.path, storage_options)
+        if not each.is_directory and (names.parse_segment_file(each.name) or names.is_partition_file(each.name))
+    ]
+
+
+def copy_partition(
+    source: PartitionPath,
+    directory: Destination,
+    topic_id: str,
+    checkpoints: Checkpoints,
+    end_offset: int,
+    *,
+    clean: bool,
+    owner: str = "",
+    storage_options: StorageOptions | None = None,
+) -> Unfinished:
+    """Copies a partition whose log is sound, under a name that readers pass over; ``end_offset`` is where that ends.
+    ``topic_id``: of one that has no ``partition.metadata``. ``checkpoints`` are its lines in its log directory's, and
+    ``clean`` whether that has the mark of a clean stop.
+
+    Raises UsageError if a broker runs on ``directory``, UnreadableError, UnwritableError.
+    """
+    topic, partition = source.topic or "", source.partition or 0
+    with ExitStack() as stack, unwritable(directory):
+        log_directory = scratch_directory(stack) if directory.is_remote else directory.local
+        stack.enter_context(lock_directory(log_directory, exclusive=False))
+        path = log_directory / unfinished_name(topic, partition, owner)
+        try:
+            path.mkdir()
+            for entry in files_of(source, storage_options):
+                _copy(entry, path / entry.name, storage_options)
+            if source.partition_metadata is None:
+                write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
+            noted = Checkpoints(end_offset, checkpoints.log_start_offset, end_offset)
+            start_offset = max(source.segments[0].base_offset if source.segments else 0, noted.log_start_offset or 0)
+            if topic == names.CLUSTER_METADATA:
+                noted = Checkpoints()
+            elif not clean:
+                plan = plan_recovery(path, LogConfig(), checkpoints, clock.now(), clean=False)
+                apply_recovery(plan)
+                start_offset, end_offset = plan.log_start_offset, plan.log_end_offset
+            sync_directory(path)
+            files = Destination(str(log_directory)).files(path.name)
+            unfinished = Unfinished(path.name, topic, partition, start_offset, end_offset, noted, files)
+            if directory.is_remote:
+                try:
+                    for name, _ in files:
+                        directory.send(path / name, path.name, name)
+                except BaseException:
+                    discard(directory, [unfinished])
+                    raise
+            return unfinished
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+
+
+def _copy(entry: Entry, target: Path, storage_options: StorageOptions | None) -> None:
+    with open_file(entry.path, storage_options) as file, target.open("xb") as copy:
+        for position in range(0, file.size, _PIECE):
+            piece = file.read(position, min(_PIECE, file.size - position))
+            if len(piece) < min(_PIECE, file.size - position):
+                raise UnreadableError(f"{entry.path}: the file was cut while it was copied; run this again")
+            copy.write(piece.data)
+        copy.flush()
+        os.fsync(copy.fileno())
+    if entry.modified is not None:  # by which retention goes where there are no timestamps
+        os.utime(target, ns=(entry.modified * 1_000_000, entry.modified * 1_000_000))

@@ -1,0 +1,244 @@
+"""A new partition, written as a whole: it is there when it is complete, or not at all.
+
+Until then its directory has a name that a broker would delete at its start and that readers pass over:
+``TOPIC-N.<32 hex digits>-delete`` (``LocalLog.logDeleteDirName``, 4.1.1). The last step renames it. What goes to an
+object store is written into a temporary directory of this machine, and sent there under this name when it is complete.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format import layouts
+from brokerless.format.read.batches import Batches
+from brokerless.format.write.encoder import empty_batch
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.writers import leader_epoch_checkpoint
+from brokerless.log.commit.commit import Unfinished, commit, discard
+from brokerless.log.config import LogConfig
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, local, read_bytes
+from brokerless.log.write.loader import DEFAULTS, begin, checked_name
+from brokerless.log.write.log_writer import Appended, LogWriter, unwritable
+from brokerless.log.write.segment_boundaries import Boundaries
+
+_LONGEST_NAME = 255
+_LARGEST_FILE = 1 << 30
+"""Bytes of a file that is put beside segments: a snapshot of the cluster's metadata has some megabytes."""
+
+
+def output_directory(
+    path: str | os.PathLike[str], sources: Iterable[str] = (), storage_options: StorageOptions | None = None
+) -> Destination:
+    """A log directory to write to, as people name it, while ``sources`` are read. ``storage_options``: for a URL.
+
+    Raises :class:`UsageError` for one that cannot be written to, for none, and for one that is in what is read.
+    """
+    name = os.fspath(path)
+    if not name:
+        raise UsageError("the directory to write to has no name")
+    if is_remote(name) and name.rstrip("/").endswith(":"):
+        raise UsageError(f"{name}: this URL names no bucket or directory")
+    if "::" in name and is_remote(name):
+        raise UsageError(
+            f"{name}: logs cannot be written into an archive; give a directory, or a URL of one file system"
+        )
+    name = name.rstrip("/") if is_remote(name) else str(Path(local(name)))
+    for source in sources:
+        if is_remote(source) == is_remote(name) and _is_within(name, source):
+            raise UsageError(f"{name} is within {source}, which is read; write to another directory")
+    if not is_remote(name) and Path(name).exists() and not Path(name).is_dir():
+        raise UsageError(f"{name}: this is a file; give a directory")
+    return Destination(name, storage_options)
+
+
+def _is_within(path: str, directory: str) -> bool:
+    """Whether a path is a directory or in it, links followed."""
+    if is_remote(path):
+        return f"{path}/".startswith(f"{directory.rstrip('/')}/")
+    inner, outer = Path(path).resolve(), Path(local(directory)).resolve()
+    return inner == outer or outer in inner.parents
+
+
+class PartitionOutput:
+    """A partition that is being written into a log directory. Leaving it as a context manager, or :meth:`abandon`,
+    takes away all that was written, unless :meth:`commit` or :meth:`finish` was called.
+
+    The log directory is locked meanwhile: no broker starts on it, but other outputs may be written into it. One that is
+    a URL is not: the partition is complete in a temporary directory (``TMPDIR``) before any of it is sent.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path | Destination,
+        topic: str,
+        partition: int,
+        config: LogConfig = DEFAULTS,
+        *,
+        start_offset: int = 0,
+        topic_id: str | None = None,
+        owner: str = "",
+        has_offsets: bool = True,
+        as_piece: bool = False,
+        base_offsets: Iterable[int] = (),
+    ) -> None:
+        """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
+        broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
+        ``has_offsets``: of :class:`Unfinished`. ``as_piece``: the partition may be there, and this goes behind its end.
+        ``base_offsets``: where segments begin beside those that ``config`` makes necessary.
+
+        Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
+        name; UnwritableError where the disk fails.
+        """
+        self._to = Destination.of(directory)
+        self._topic, self._partition = topic, partition
+        name = checked_name(topic, partition)
+        self._epochs: Epochs = ()
+        self._has_offsets = has_offsets
+        self._is_ours = True
+        self._boundaries = Boundaries(base_offsets)
+        with ExitStack() as stack, unwritable(self._to):
+            log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
+            stack.enter_context(lock_directory(log_directory, exclusive=False))
+            if not as_piece and self._to.exists(name):
+                raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
+            self._path = log_directory / unfinished_name(topic, partition, owner)
+            contents = begin(self._path, start_offset, topic_id)
+            self._writer = LogWriter(self._path, config, contents, is_bulk=True, boundaries=self._boundaries)
+            self._resources = stack.pop_all()
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets at least."""
+        return self._writer.log_end_offset
+
+    def append(self, buffer: NDArray[np.uint8], batches: Batches | None = None) -> Appended:
+        """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
+        return self._writer.append(buffer, batches)
+
+    def set_limits(
+        self, log_start_offset: int, log_end_offset: int, epochs: Epochs, magic: int = layouts.MAGIC_V2
+    ) -> None:
+        """What batches do not tell of a log that is written anew: the first offset that a reader gets, the offset that
+        the next record gets at least, and (unless there are none) the first offset of each leader epoch.
+
+        Where the last records are missing, a batch without any takes the last offset, as compaction leaves one: without
+        it, a consumer would never come to the end of the log. The formats before v2 (``magic``) have none.
+        """
+        if log_end_offset > self._writer.log_end_offset:
+            if magic < layouts.MAGIC_V2 or log_start_offset >= log_end_offset:
+                self._writer.roll(log_end_offset)
+            else:
+                noted = [epoch for epoch, start in epochs or self._writer.leader_epochs if start < log_end_offset]
+                epoch = max(noted, default=layouts.NO_PARTITION_LEADER_EPOCH)
+                self._writer.append(empty_batch(log_end_offset - 1, epoch))
+        for offset in self._boundaries.take_all():
+            if offset == self._writer.log_end_offset:  # the last segment was empty
+                self._writer.roll(offset)
+        self._writer.delete_records_before(log_start_offset)
+        self._epochs = epochs
+
+    def copy_file(self, entry: Entry, storage_options: StorageOptions | None = None) -> None:
+        """Puts a small file of another partition beside the segments. Raises UnreadableError, UnwritableError."""
+        with unwritable(self._path):
+            write_file(self._path / entry.name, read_bytes(entry.path, _LARGEST_FILE, storage_options))
+
+    def finish(self) -> Unfinished:
+        """Syncs everything, lets go of the log directory, and hands over what was written: whoever has the result calls
+        :func:`brokerless.log.commit.commit.commit` or :func:`brokerless.log.commit.commit.discard` with it, in any
+        process.
+
+        Raises UnwritableError; then it is still this object's.
+        """
+        unfinished = self._finish()
+        if self._to.is_remote:
+            try:
+                for name, _ in unfinished.files:
+                    self._to.send(self._path / name, unfinished.directory, name)
+            except BaseException:
+                discard(self._to, [unfinished])
+                raise
+        self._is_ours = False
+        self._resources.close()
+        return unfinished
+
+    def commit(self) -> None:
+        """Syncs everything and gives the partition its name: from then on it is as after a broker's clean stop, and one
+        that starts on the log directory has nothing to recover.
+
+        Raises :class:`UsageError` if there is such a partition by now, and UnwritableError; then it is not there.
+        """
+        if self._to.is_remote:
+            unfinished = self.finish()
+            try:
+                commit(self._to, [unfinished])
+            except BaseException:
+                discard(self._to, [unfinished])
+                raise
+            return
+        commit(self._to, [self._finish()])
+        self._is_ours = False
+        self._resources.close()
+
+    def _finish(self) -> Unfinished:
+        self._writer.close()
+        with unwritable(self._path):
+            if self._epochs:
+                write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
+            files = Destination(str(self._path.parent)).files(self._path.name)
+        start, end = self._writer.log_start_offset, self._writer.log_end_offset
+        checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
+        return Unfinished(
+            self._path.name, self._topic, self._partition, start, end, checkpoints, files, self._has_offsets
+        )
+
+    def abandon(self) -> None:
+        """Takes away what was written; nothing happens after :meth:`commit` or :meth:`finish`."""
+        if self._is_ours:
+            self._writer.abandon()
+            shutil.rmtree(self._path, ignore_errors=True)
+        self._resources.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.abandon()
+
+
+def scratch_directory(stack: ExitStack) -> Path:
+    """A log directory for what is sent away when it is complete."""
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True)))
+
+
+def unfinished_name(topic: str, partition: int, owner: str = "") -> str:
+    """The name of a partition's directory while it is being written; a long topic is cut, as Kafka does. ``owner``:
+    hexadecimal digits that all directories of one job have in common, the first of the 32; the last ones say that it
+    is ours."""
+    unique = (owner + uuid.uuid4().hex)[: 32 - len(names.UNFINISHED)] + names.UNFINISHED
+    suffix = f"-{partition}.{unique}-delete"
+    return topic[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+def allow_many_files() -> None:
+    """As many as the system lets this process have: each partition that is written takes a few."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

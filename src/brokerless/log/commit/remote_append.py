@@ -1,0 +1,143 @@
+"""Partitions in an object store that go on, under the journal of a commit (:mod:`brokerless.log.commit.commit`).
+
+The end of a log (its last segment, and what is noted of it) is brought into a temporary log directory, where it is a
+log like any other: it is recovered if the last stop was none, rolled, and appended to. The segments that this made are
+sent once the journal says that readers are to pass over them. What was there before is not written again, but for what
+recovery has cut off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints, write_checkpoints
+from brokerless.log.commit.journal import Growing, Journal, remove_journal, write_journal
+from brokerless.log.commit.staged_append import append_piece
+from brokerless.log.config import LogConfig
+from brokerless.log.storage.destination import Destination
+from brokerless.log.write.loader import reopen_log
+
+if TYPE_CHECKING:
+    from brokerless.log.commit.commit import Unfinished
+
+_EMPTIED = ("log", "offset-index", "time-index")
+"""The files of a segment in which nothing is."""
+
+
+def grow_remote(
+    at: Destination, journal: Journal, growing: Mapping[tuple[str, int], Sequence[Unfinished]], config: LogConfig
+) -> Journal:
+    """Appends pieces to partitions of an object store, and gives the journal that hides what was sent, undecided.
+
+    Raises :class:`UsageError` for what does not fit behind a log, UnreadableError for a log that Kafka would refuse to
+    load, and UnwritableError. Then all is undone, or the next writer does it.
+    """
+    try:
+        for (topic, partition), pieces in growing.items():
+            with tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True) as scratch:
+                journal = _grow(at, Path(scratch), journal, (topic, partition), pieces, config)
+    except BaseException:
+        with suppress(Exception):
+            if journal.growing:
+                undo_remote(at, journal)
+        raise
+    return journal
+
+
+def undo_remote(at: Destination, journal: Journal) -> None:
+    """Takes away what was sent of a commit that was not decided. A segment that was begun stays, empty."""
+    for each in journal.growing:
+        directory = names.partition_directory(each.topic, each.partition)
+        there = {file: entry for entry in at.entries(directory) if (file := names.parse_segment_file(entry.name))}
+        begun = {file.offset for file in there if file.kind == "log"}
+        for file, entry in sorted(there.items(), key=lambda item: -item[0].offset):
+            path = f"{directory}/{entry.name}"
+            if file.offset < each.base_offset or file.state != "live" or file.kind == "kraft-snapshot":
+                continue
+            if file.offset == each.base_offset and file.kind == "producer-snapshot":
+                continue  # of what was before
+            if file.offset == each.base_offset and file.kind in _EMPTIED and each.base_offset in begun:
+                at.write(path, b"")
+            else:
+                at.remove(path)
+        noted = read_checkpoints(at, each.topic, each.partition)
+        lines = Checkpoints(each.end_offset, noted.log_start_offset, each.end_offset)
+        write_checkpoints(at, {(each.topic, each.partition): lines})
+    remove_journal(at)
+
+
+def _grow(
+    at: Destination,
+    scratch: Path,
+    journal: Journal,
+    place: tuple[str, int],
+    pieces: Sequence[Unfinished],
+    config: LogConfig,
+) -> Journal:
+    directory = names.partition_directory(*place)
+    local = scratch / directory
+    last = _fetch(at, scratch, place)
+    before = _contents(local, last)
+    with reopen_log(scratch, *place, config, was_clean=at.exists(names.CLEAN_SHUTDOWN)) as log:
+        epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
+        log.roll()
+        begun = Growing(*place, log.segments[-1], log.log_end_offset, epoch)
+        for piece in pieces:
+            append_piece(log, at, piece, epoch)
+        end = log.log_end_offset
+    after = _contents(local, last)
+    changed = [name for name, content in after.items() if before.get(name) != content]
+    sent = [name for name in changed if _is_of(name, begun.base_offset)]
+    # What recovery has changed comes first, as for every writer: what readers see does not depend on it.
+    for name in before.keys() - after.keys():
+        at.remove(f"{directory}/{name}")
+    for name in changed:
+        if name not in sent:
+            at.send(local / name, directory, name)
+    journal = journal.grow(begun)
+    write_journal(at, journal)
+    for name in sent:
+        at.send(local / name, directory, name)
+    write_checkpoints(at, {place: Checkpoints(end, read_checkpoints(at, *place).log_start_offset, end)})
+    return journal
+
+
+def _fetch(at: Destination, scratch: Path, place: tuple[str, int]) -> int:
+    """Brings what a log's end is made of, and gives where its last segment begins. For all segments before stands an
+    empty one, so that the log does not seem to begin there, and what is known of producers is believed."""
+    directory = names.partition_directory(*place)
+    local = scratch / directory
+    local.mkdir()
+    entries = [entry.name for entry in at.entries(directory)]
+    parsed = [names.parse_segment_file(name) for name in entries]
+    segments = sorted(file.offset for file in parsed if file and (file.kind, file.state) == ("log", "live"))
+    last = segments[-1] if segments else 0
+    for name in entries:
+        if name in names.PARTITION_FILES or _is_of(name, last):
+            at.fetch(directory, name, local / name)
+    for kind in _EMPTIED if len(segments) > 1 else ():
+        (local / names.segment_file(segments[0], kind)).touch()
+    write_checkpoints(scratch, {place: read_checkpoints(at, *place)})
+    return last
+
+
+def _is_of(name: str, base_offset: int) -> bool:
+    """Whether a file is of the segment that begins there, or of one behind it."""
+    file = names.parse_segment_file(name)
+    return file is not None and file.state == "live" and file.offset >= base_offset
+
+
+def _contents(directory: Path, last: int) -> dict[str, tuple[int, str]]:
+    """Of each file, logs first, its size in bytes, and of those that may change without that a hash."""
+    found: dict[str, tuple[int, str]] = {}
+    for path in sorted(directory.iterdir(), key=lambda each: (each.suffix != ".log", each.name)):
+        if path.name in names.PARTITION_FILES or _is_of(path.name, last):
+            is_log = path.suffix == ".log"  # is appended to, or cut
+            found[path.name] = path.stat().st_size, "" if is_log else hashlib.sha256(path.read_bytes()).hexdigest()
+    return found

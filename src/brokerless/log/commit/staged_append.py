@@ -1,0 +1,79 @@
+"""Parts of a partition that were written apart, put together: batches behind the end of a log, or of one another.
+
+Offset and leader epoch of a batch are not under its checksum, so nothing is decompressed or computed anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.format import layouts
+from brokerless.format.append.assignment import put
+from brokerless.format.read.batches import Batches
+from brokerless.log.segment import ignore, scan
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import open_file
+
+if TYPE_CHECKING:
+    from brokerless.log.commit.commit import Unfinished
+
+_EPOCH = layouts.position_of(layouts.BATCH_V2, "partition_leader_epoch")
+
+
+class Log(Protocol):
+    """What grows: a log that is there, or one that is new."""
+
+    @property
+    def log_end_offset(self) -> int: ...
+
+    def append(self, buffer: NDArray[np.uint8]) -> object: ...
+
+
+def append_piece(log: Log, log_directory: Destination, piece: Unfinished, leader_epoch: int = -1) -> None:
+    """Appends all batches of ``piece``, which is in ``log_directory``. ``leader_epoch``: what v2 batches are stamped
+    with, unless it is negative.
+
+    Raises :class:`UsageError` if the piece was given offsets that the log has already, or cannot give way;
+    UnreadableError and RefusedError where it is damaged.
+    """
+    check_behind(log.log_end_offset, piece)
+    shift = 0 if piece.has_offsets else log.log_end_offset - piece.log_start_offset
+    for name in sorted(name for name, _ in piece.files if name.endswith(".log")):
+        path = log_directory.join(piece.directory, name)
+        with open_file(path, log_directory.storage_options) as file:
+            whole = 0
+            for chunk in scan(file, ignore):
+                start, end = int(chunk.batches.positions[0]), int(chunk.batches.ends[-1])
+                buffer = np.array(chunk.buffer[start:end])
+                _restamp(buffer, chunk.batches, start, shift, leader_epoch)
+                log.append(buffer)
+                whole += end - start
+            if whole != file.size:
+                raise UnreadableError(f"{path}: this was damaged since it was written; write it again")
+
+
+def check_behind(end_offset: int, piece: Unfinished) -> None:
+    """Raises :class:`UsageError` if the piece was given offsets that a log has, which ends at ``end_offset``."""
+    if piece.has_offsets and piece.log_start_offset < end_offset:
+        raise UsageError(
+            f"{piece.name}: the first new record has offset {piece.log_start_offset}, and the partition ends at "
+            f"{end_offset}: what is appended has to come behind that; give later offsets, or none"
+        )
+
+
+def _restamp(buffer: NDArray[np.uint8], batches: Batches, start: int, shift: int, leader_epoch: int) -> None:
+    if shift:
+        if (batches.is_wrapper & (batches.magic == layouts.MAGIC_V0)).any():
+            raise UsageError(
+                "compressed messages of format v0 say their offsets inside, so they cannot be put behind others; "
+                "give offsets, write new partitions from one task each, or another message format"
+            )
+        put(buffer, batches.positions - start, (batches.entry_offset + shift).astype(">i8"))
+    current = np.flatnonzero(batches.magic == layouts.MAGIC_V2)
+    if leader_epoch >= 0 and len(current):
+        epochs = np.full(len(current), leader_epoch, ">i4")
+        put(buffer, batches.positions[current] - start + _EPOCH, epochs)

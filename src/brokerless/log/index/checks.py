@@ -1,0 +1,256 @@
+"""Whether a segment's indexes fit its log. Pure: columns in, findings out.
+
+An error is what makes a lookup go wrong: records behind the place that the index gives would be missed, or records of
+an aborted transaction be shown. A warning is what Kafka would not have written but what leads no reader astray. There
+is at most one finding for each way of being wrong in an index: at its first such entry, with their number.
+
+Sources: ``LogSegment`` (``append``, ``recover``, ``onBecomeInactiveSegment``) and ``DumpLogSegments`` of 3.9.1. The
+dump tool asks for more than Kafka itself keeps to: before 0.11, an offset index entry held the first offset of what was
+appended, and several batches that are appended at once have one entry with the last one's offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, Severity
+from brokerless.format import layouts
+from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex
+
+Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_LOWEST = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBatches:
+    """All batches of a segment's log that its chain of sizes leads to: arrays of one length, in file order.
+
+    ``positions`` (bytes), ``last_offsets`` and ``max_timestamps`` (ms) are int64. ``is_legacy``: v0 and v1. ``valid``:
+    the checksum is right; of others, nothing but the position is believed. ``end`` is where the chain ended and
+    ``size`` that of the file, without the zeros at the end of a preallocated one (bytes): what lies between is unknown.
+    """
+
+    positions: Int64s
+    last_offsets: Int64s
+    max_timestamps: Int64s
+    is_legacy: Bools
+    valid: Bools
+    end: int
+    size: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is nothing unknown from which offsets could be missing."""
+        return self.end >= self.size and bool(self.valid.all())
+
+    @property
+    def last_offset(self) -> int:
+        """Of the segment; meaningless without batches."""
+        return int(self.last_offsets_so_far[-1]) if len(self.positions) else _LOWEST
+
+    @property
+    def last_offsets_so_far(self) -> Int64s:
+        """The largest last offset of the batches up to each one."""
+        return np.maximum.accumulate(np.where(self.valid, self.last_offsets, _LOWEST))
+
+    @property
+    def max_timestamps_so_far(self) -> Int64s:
+        """The largest timestamp of the batches up to each one."""
+        return np.maximum.accumulate(np.where(self.valid, self.max_timestamps, layouts.NO_TIMESTAMP))
+
+
+def check_offset_index(index: OffsetIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
+    """What of an offset index does not fit its log. ``is_last``: this is the partition's last segment, whose indexes
+    may have room for more. ``index.findings`` are not repeated."""
+    check = _Check("offset-index-mismatch", index.file, layouts.OFFSET_INDEX_ENTRY.itemsize, index.offsets)
+    yield from _not_trimmed(index, check, is_last)
+    offsets, positions = index.offsets, index.positions
+    at = np.searchsorted(batches.positions, positions)
+    is_start = np.append(batches.positions, -1)[at] == positions
+    is_start[at == len(batches.positions)] = False
+    unknown = (positions >= batches.end) & (positions < batches.size)
+    yield from check.first(
+        "error",
+        ~is_start & ~unknown,
+        "no batch starts where the entry says",
+        lambda row: f"the position of a batch before {batches.end}",
+        lambda row: f"position {positions[row]}",
+    )
+    before = np.append(_LOWEST, batches.last_offsets_so_far)[at]
+    misses = is_start & (before >= offsets)
+    yield from check.first(
+        "error",
+        misses,
+        "batches before the entry's position have its offset or later ones: who looks those up would miss them",
+        lambda row: f"an offset of more than {before[row]}",
+        lambda row: f"offset {offsets[row]} at position {positions[row]}",
+    )
+    yield from check.first(
+        "warning",
+        is_start & ~misses & ~_may_be_appended(batches, offsets, at),
+        "the entry's offset is not the last one of a batch",
+        lambda row: f"the last offset of the batch at {positions[row]}: {batches.last_offsets[at[row]]}",
+        lambda row: f"offset {offsets[row]}",
+    )
+    yield from check.unknown(unknown)
+
+
+def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = True) -> Iterator[Finding]:
+    """What of a time index does not fit its log; as :func:`check_offset_index`."""
+    check = _Check("time-index-mismatch", index.file, layouts.TIME_INDEX_ENTRY.itemsize, index.offsets)
+    yield from _not_trimmed(index, check, is_last)
+    timestamps, offsets = index.timestamps, index.offsets
+    last_offsets = batches.last_offsets_so_far
+    at = np.searchsorted(last_offsets, offsets)  # the batch with the entry's offset, or the next one
+    is_behind = at == len(last_offsets)
+    unknown = is_behind & (not batches.is_whole)
+    yield from check.first(
+        "error",
+        is_behind & ~unknown,
+        "the log ends before the entry's offset",
+        lambda row: f"an offset up to {batches.last_offset}" if len(last_offsets) else "no entries for an empty log",
+        lambda row: f"offset {offsets[row]}",
+    )
+    # Batches that end at the entry's offset or before must not have larger timestamps.
+    ended = np.searchsorted(last_offsets, offsets, side="right")
+    largest = np.append(layouts.NO_TIMESTAMP, batches.max_timestamps_so_far)[ended]
+    misses = ~is_behind & (largest > timestamps)
+    yield from check.first(
+        "error",
+        misses,
+        "there are larger timestamps up to the entry's offset: who looks those up would miss them",
+        lambda row: f"a timestamp of {largest[row]} or more",
+        lambda row: f"timestamp {timestamps[row]} at offset {offsets[row]}",
+    )
+    own = np.append(batches.max_timestamps, layouts.NO_TIMESTAMP)[at]
+    # The entry's offset may be in a batch of which nothing is believed.
+    is_known = np.append(batches.valid, False)[at] & np.append(True, batches.valid)[at]
+    yield from check.first(
+        "warning",
+        is_known & ~misses & (own != timestamps),
+        "the entry's timestamp is not the largest one of the batch with its offset",
+        lambda row: f"timestamp {own[row]}",
+        lambda row: f"timestamp {timestamps[row]} at offset {offsets[row]}",
+    )
+    yield from check.unknown(unknown)
+    largest_at_all = int(batches.max_timestamps_so_far[-1]) if len(batches.positions) else layouts.NO_TIMESTAMP
+    last = int(timestamps[-1]) if len(timestamps) else layouts.NO_TIMESTAMP
+    if not is_last and last < largest_at_all:
+        # A broker that came from before 0.10.1 has empty time indexes for the segments that it had then.
+        text = "the segment's largest timestamp is missing, by which Kafka's retention goes"
+        found = f"timestamp {last}" if len(timestamps) else "no entries"
+        position = len(timestamps) * check.entry_size
+        yield Finding("warning", check.kind, index.file, position, None, text, f"timestamp {largest_at_all}", found)
+
+
+def check_transaction_index(
+    index: TransactionIndex | None, file: str, producer_ids: Int64s, first_offsets: Int64s, last_offsets: Int64s
+) -> Iterator[Finding]:
+    """What of a transaction index does not fit the aborted transactions whose markers are in the segment.
+
+    Arrays of one length: ``last_offsets`` are those of the markers; ``first_offsets`` those of the transaction's first
+    data that is left in the whole log, -1 where there is none. ``index`` is None, and ``file`` what it would be called,
+    where there is none: Kafka makes the file with its first entry.
+    """
+    indexed = {} if index is None else _by_marker(index.producer_ids, index.last_offsets)
+    actual = _by_marker(producer_ids, last_offsets)
+    if index is not None:
+        check = _Check("transaction-index-mismatch", file, layouts.TRANSACTION_INDEX_ENTRY.itemsize, index.last_offsets)
+        markers = zip(index.producer_ids.tolist(), index.last_offsets.tolist(), strict=True)
+        rows = np.array([actual.get(marker, -1) for marker in markers], np.int64)
+        yield from check.first(
+            "error",
+            rows < 0,
+            "no marker in this segment ends an aborted transaction there: committed records would be hidden",
+            lambda row: f"an abort marker of producer {index.producer_ids[row]} at offset {index.last_offsets[row]}",
+            lambda row: "none",
+        )
+        starts = np.append(first_offsets, -1)[rows]
+        yield from check.first(
+            "error",
+            (starts >= 0) & (index.first_offsets > starts),
+            "the aborted transaction began before the entry's first offset: aborted records would be shown",
+            lambda row: f"a first offset of {starts[row]}",
+            lambda row: f"first offset {index.first_offsets[row]}",
+        )
+    missing = [row for marker, row in actual.items() if first_offsets[row] >= 0 and marker not in indexed]
+    if missing:
+        row = missing[0]
+        text = f"{_count(len(missing), 'aborted transaction')} not in the index: its records would be shown"
+        expected = f"producer {producer_ids[row]} from offset {first_offsets[row]} to {last_offsets[row]}"
+        offset = int(last_offsets[row])
+        yield Finding("error", "transaction-index-mismatch", file, None, offset, text, expected, "no entry")
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One index while it is checked; ``offsets`` are those of its entries."""
+
+    kind: str
+    file: str
+    entry_size: int
+    offsets: Int64s
+
+    def first(
+        self,
+        severity: Severity,
+        rows: Bools,
+        text: str,
+        expected: Callable[[int], str],
+        found: Callable[[int], str],
+    ) -> Iterator[Finding]:
+        """A finding for the first of the entries ``rows``, if there are any."""
+        count = int(np.count_nonzero(rows))
+        if count:
+            row = int(np.argmax(rows))
+            message = f"{_count(count, 'entry')} wrong: {text}"
+            position, offset = row * self.entry_size, int(self.offsets[row])
+            yield Finding(severity, self.kind, self.file, position, offset, message, expected(row), found(row))
+
+    def unknown(self, rows: Bools) -> Iterator[Finding]:
+        """The finding for entries that could not be checked, because the log cannot be read where they point."""
+        count = int(np.count_nonzero(rows))
+        if count:
+            row = int(np.argmax(rows))
+            text = f"{_count(count, 'entry')} not checked: the log cannot be read to there"
+            position, offset = row * self.entry_size, int(self.offsets[row])
+            yield Finding("info", "index-not-checked", self.file, position, offset, text)
+
+
+def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -> Iterator[Finding]:
+    used = len(index.offsets)
+    if index.slots > used:
+        text = "zeros behind the last entry: the index was in use when the broker stopped, and was not closed"
+        severity: Severity = "info" if is_last else "warning"
+        expected, found = f"{used} entries", f"room for {index.slots}"
+        yield Finding(severity, "index-not-trimmed", index.file, used * check.entry_size, None, text, expected, found)
+
+
+def _may_be_appended(batches: SegmentBatches, offsets: Int64s, at: Int64s) -> Bools:
+    """Whether an append that began with the batches ``at`` may have ended with these offsets."""
+    if not len(batches.positions):
+        return np.zeros(len(offsets), np.bool_)
+    first = np.minimum(at, len(batches.positions) - 1)
+    fits = np.isin(offsets, batches.last_offsets[batches.valid])
+    fits |= batches.is_legacy[first] & (offsets <= batches.last_offsets[first])
+    unbelieved = np.flatnonzero(~batches.valid)
+    if len(unbelieved):
+        fits |= first <= unbelieved[-1]
+    if batches.end < batches.size:
+        fits |= offsets > batches.last_offset
+    return fits
+
+
+def _by_marker(producer_ids: Int64s, last_offsets: Int64s) -> dict[tuple[int, int], int]:
+    """Rows by producer and offset of the marker."""
+    return {marker: row for row, marker in enumerate(zip(producer_ids.tolist(), last_offsets.tolist(), strict=True))}
+
+
+def _count(count: int, what: str) -> str:
+    return f"1 {what} is" if count == 1 else f"{count} {what.removesuffix('y')}{'ies' if what[-1] == 'y' else 's'} are"

@@ -1,0 +1,209 @@
+"""Offsets that a log does not have, and whether compaction took them.
+
+A log that was only appended to has every offset. Compaction leaves holes, and other signs of itself: batches with
+fewer records than offsets, holes within a file, a line in the cleaner's checkpoint, or the topic's ``cleanup.policy``
+in the cluster's metadata. A hole between two files without any such sign is a file that is missing, or that was not
+copied to its end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import numpy as np
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format.read.batches import Batches, checksums_match
+from brokerless.log import names
+from brokerless.log.checkpoint.readers import load_leader_epochs, noted_offset
+from brokerless.log.directory import PartitionPath, SegmentPaths, deleted_segments
+from brokerless.log.live_segments import ReplacedError, open_listed
+from brokerless.log.ranges import EVERYTHING, Range
+from brokerless.log.seek import last_indexed
+from brokerless.log.segment import Report, ignore, scan, scan_headers
+from brokerless.log.storage.paths import File, StorageOptions, directory_name
+
+MISSING = "missing-segment"
+"""The kind of a finding about such a hole."""
+_MOST_OFFSETS = 2**31 - 1
+"""A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):
+such a jump is of who wrote the log, as no lost segment would have so many offsets."""
+
+
+def shows_compaction(batches: Batches) -> bool:
+    """Whether batches say themselves that records were taken out of them."""
+    data = ~batches.is_legacy & ~batches.is_control
+    spans = batches.last_offset - batches.entry_offset + 1
+    return bool((data & (batches.count < spans) | batches.has_delete_horizon).any())
+
+
+def check_following(
+    partition: PartitionPath,
+    segment: SegmentPaths,
+    file: File,
+    report: Report,
+    storage_options: StorageOptions | None = None,
+    wanted: Range = EVERYTHING,
+) -> None:
+    """Reports what is missing between a segment (``file``) and the one that follows it, if it is in ``wanted``."""
+    _report_within(missing_segment(partition, segment, file, storage_options), report, wanted)
+
+
+def check_head(
+    partition: PartitionPath,
+    report: Report,
+    storage_options: StorageOptions | None = None,
+    wanted: Range = EVERYTHING,
+) -> None:
+    """Reports what is missing before the first segment, if it is in ``wanted``."""
+    _report_within(missing_head(partition, storage_options), report, wanted)
+
+
+def _report_within(finding: Finding | None, report: Report, wanted: Range) -> None:
+    if finding is None:
+        return
+    missing = missing_offsets(finding)
+    is_after = wanted.end_offset is not None and missing.start >= wanted.end_offset
+    is_before = wanted.start_offset is not None and missing.stop <= wanted.start_offset
+    if not is_before and not is_after:
+        report(finding)
+
+
+def is_followed(partition: PartitionPath, segment: SegmentPaths, last_offset: int | None) -> bool:
+    """Whether the next segment begins where a segment with this last offset ends, so that nothing is missing."""
+    following = _following(partition, segment)
+    return following is None or (last_offset is not None and last_offset + 1 >= following.base_offset)
+
+
+def _following(partition: PartitionPath, segment: SegmentPaths) -> SegmentPaths | None:
+    at = bisect_right(partition.segments, segment.base_offset, key=lambda each: each.base_offset)
+    return None if at == len(partition.segments) else partition.segments[at]
+
+
+def missing_segment(
+    partition: PartitionPath, segment: SegmentPaths, file: File, storage_options: StorageOptions | None = None
+) -> Finding | None:
+    """A finding about the offsets between a segment (``file``) and the one that follows it, if something is missing."""
+    following = _following(partition, segment)
+    if following is None or (following is partition.segments[-1] and following.log.size == 0):
+        return None  # before an empty last segment it is the log's end that is missing, which salvage tells so
+    try:
+        missing = missing_behind(partition, segment, following, file, storage_options)
+    except ReplacedError:  # a broker is compacting it
+        return None
+    if missing is None:
+        return None
+    text = (
+        f"offsets {missing.start} to {missing.stop - 1} are missing before this segment, and nothing says that "
+        "compaction took them: a segment is missing, or the one before was not copied to its end; look for it on "
+        "another replica"
+    )
+    return _finding(following, missing.start, text)
+
+
+def missing_head(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
+    """A finding about the offsets between the log start offset that is recorded and the first segment.
+
+    Where retention removed them, the record is old, as a broker brings it up to date every minute: then the segments
+    still wait for their deletion, or the leader epochs begin with the first segment
+    (``LeaderEpochFileCache.truncateFromStart``, 4.1.1). With tiered storage, they are elsewhere.
+    """
+    start = partition.log_start_offset
+    if not partition.segments or not 0 < start < partition.segments[0].base_offset:
+        return None
+    first = partition.segments[0]
+    if deleted_segments(partition).segments:
+        return None
+    if partition.leader_epoch_checkpoint is not None:
+        epochs = load_leader_epochs(partition.leader_epoch_checkpoint.path, storage_options).start_offsets
+        if len(epochs) and int(epochs[0]) >= first.base_offset:
+            return None
+    if _setting(partition, "remote.storage.enable", storage_options) == "true":
+        return None
+    text = (
+        f"offsets {start} to {first.base_offset - 1} are missing: the log begins at offset {start} by its log start "
+        "offset, and this is its first segment; look for those before it on another replica"
+    )
+    return _finding(first, start, text)
+
+
+def _finding(segment: SegmentPaths, start: int, text: str) -> Finding:
+    expected, found = f"offset {start}", f"a segment that begins at {segment.base_offset}"
+    return Finding("error", MISSING, segment.log.path, None, start, text, expected, found)
+
+
+def missing_offsets(finding: Finding) -> range:
+    """The offsets that such a finding is about: up to where its segment begins."""
+    file = names.parse_segment_file(directory_name(finding.file))
+    assert file is not None
+    assert finding.offset is not None
+    return range(finding.offset, file.offset)
+
+
+def missing_behind(
+    partition: PartitionPath,
+    segment: SegmentPaths,
+    following: SegmentPaths,
+    file: File,
+    storage_options: StorageOptions | None = None,
+) -> range | None:
+    """The offsets between a segment (``file``) and the one that follows it, if compaction does not explain them, from
+    the log start offset on.
+
+    None as well where the segment's batches break off, or its last one is damaged: that is reported where it is read.
+    """
+    found: list[Finding] = []
+    end, last = segment.base_offset, None
+    for chunk in scan_headers(file, found.append, last_indexed(file, segment, storage_options)):
+        end, last = int(chunk.batches.last_offset[-1]) + 1, int(chunk.positions[-1])
+    start = max(end, partition.log_start_offset)
+    if following.base_offset - segment.base_offset > _MOST_OFFSETS:
+        return None
+    if start >= following.base_offset or any(each.severity != "info" for each in found):
+        return None
+    if last is not None and not _is_valid(file, last):
+        return None
+    if _is_compacted(partition, (segment, following), storage_options):
+        return None
+    return range(start, following.base_offset)
+
+
+def _is_valid(file: File, position: int) -> bool:
+    for chunk in scan(file, ignore, position, position + 1):
+        return bool(checksums_match(chunk.buffer, chunk.batches)[0])
+    return False
+
+
+def _is_compacted(
+    partition: PartitionPath, segments: tuple[SegmentPaths, ...], storage_options: StorageOptions | None
+) -> bool:
+    if noted_offset(partition, names.CLEANER_CHECKPOINT, storage_options) is not None:
+        return True
+    if "compact" in (_setting(partition, "cleanup.policy", storage_options) or ""):
+        return True
+    for segment in segments:
+        before = segment.base_offset
+        try:
+            with open_listed(segment, segment is partition.segments[-1], storage_options) as file:
+                for chunk in scan_headers(file, ignore):
+                    batches = chunk.batches
+                    ends = np.concatenate([[before], batches.last_offset + 1])
+                    # Of a wrapper message, it cannot be seen from outside what it has.
+                    has_holes = batches.is_wrapper | (batches.entry_offset > ends[:-1])
+                    if shows_compaction(batches) or bool(has_holes.any()):
+                        return True
+                    before = int(ends[-1])
+        except ReplacedError:
+            raise
+        except UnreadableError:  # which is reported where it is read
+            continue
+    return False
+
+
+def _setting(partition: PartitionPath, name: str, storage_options: StorageOptions | None) -> str | None:
+    """A topic's setting by the cluster's metadata. It is read only where something seems to be missing."""
+    from brokerless.internals.topic_settings import topic_setting
+
+    if partition.topic is None or partition.topic == names.CLUSTER_METADATA:
+        return None
+    return topic_setting(partition.path, partition.topic, name, storage_options)

@@ -1,0 +1,144 @@
+"""What a leader checks of a producer's batches before it appends them: epochs, sequences, transactions, duplicates.
+
+Whether a transaction was begun at its coordinator (KIP-890) cannot be asked here, and is taken for granted.
+
+Sources: ``UnifiedLog.analyzeAndValidateProducerState``, ``ProducerAppendInfo`` (4.1.1); KIP-98, KIP-360.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.read.batches import Batches
+from brokerless.log.producer.markers import Marker, NoMarker
+from brokerless.log.producer.state import (
+    BatchMetadata,
+    Producer,
+    ProducerState,
+    Refusal,
+    batch_metadata,
+    control_markers,
+    outside_of_transaction,
+)
+
+Origin = Literal["client", "coordinator"]
+"""Who appends: a producer, whose sequences must follow each other; or a transaction or group coordinator, which has no
+sequences and writes markers."""
+
+_MAX_INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A batch that was appended before: nothing is to be appended, and the producer is told these offsets again.
+
+    ``timestamp``: ms, the largest of the batch.
+    """
+
+    row: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+@dataclass(slots=True)
+class _Append:
+    """A producer before this append, and with what was appended so far."""
+
+    before: Producer
+    updated: Producer
+
+
+def check_append(
+    state: ProducerState, batches: Batches, buffer: NDArray[np.uint8], origin: Origin = "client"
+) -> Refusal | Duplicate | None:
+    """Whether a leader would append these batches, which have their final offsets; None if so. Changes nothing: who
+    then appends them calls ``state.update``.
+
+    ``Refusal.exception`` is one of OutOfOrderSequenceException, InvalidProducerEpochException,
+    InvalidTxnStateException, TransactionCoordinatorFencedException, or what a broken marker gives.
+    """
+    rows = np.flatnonzero(batches.producer_id > layouts.NO_PRODUCER_ID)
+    told = batches if len(rows) == len(batches) else batches.take(rows)
+    markers = iter(control_markers(told, buffer))
+    appends: dict[int, _Append] = {}
+    columns = zip(
+        rows.tolist(), told.producer_id.tolist(), told.producer_epoch.tolist(), told.entry_offset.tolist(),
+        told.base_sequence.tolist(), told.is_transactional.tolist(), told.is_control.tolist(), batch_metadata(told),
+        strict=True,
+    )  # fmt: skip
+    for row, producer_id, epoch, offset, sequence, is_transactional, is_control, batch in columns:
+        known = state.producers.get(producer_id)
+        if origin == "client" and known is not None and (earlier := _earlier(known, epoch, sequence, batch)):
+            return Duplicate(row, earlier.first_offset, earlier.last_offset, earlier.timestamp)
+        append = appends.get(producer_id)
+        if append is None:
+            before = known or Producer()
+            updated = Producer(before.epoch, before.coordinator_epoch, before.timestamp, before.txn_first_offset)
+            append = appends[producer_id] = _Append(before, updated)
+        updated = append.updated
+        if epoch < updated.epoch:
+            return _fenced(row, offset, epoch, updated.epoch)
+        marker = next(markers) if is_control else None
+        if isinstance(marker, NoMarker):
+            return Refusal(marker.exception, row, offset, marker.message)
+        if is_control and marker is None:
+            continue
+        if marker is not None:
+            if marker.coordinator_epoch < updated.coordinator_epoch:
+                return _coordinator_fenced(row, offset, marker, updated)
+            updated.end_transaction(epoch, marker)
+            continue
+        if origin == "client" and (refused := _check_sequence(append, epoch, sequence, row, offset)):
+            return refused
+        if updated.txn_first_offset >= 0 and not is_transactional:
+            return outside_of_transaction(row, offset, updated)
+        updated.add(epoch, batch)
+        if is_transactional and updated.txn_first_offset < 0:
+            updated.txn_first_offset = offset
+    return None
+
+
+def _earlier(known: Producer, epoch: int, sequence: int, batch: BatchMetadata) -> BatchMetadata | None:
+    """One of the last batches with the same sequences."""
+    if epoch != known.epoch:
+        return None
+    wanted = (sequence, batch.last_sequence)
+    return next((each for each in known.batches if (each.first_sequence, each.last_sequence) == wanted), None)
+
+
+def _check_sequence(append: _Append, epoch: int, sequence: int, row: int, offset: int) -> Refusal | None:
+    before, updated = append.before, append.updated
+    if epoch != updated.epoch:
+        if sequence == 0 or updated.epoch == layouts.NO_PRODUCER_EPOCH:
+            return None
+        message = "the first sequence of a producer's new epoch is not 0"
+        return Refusal("OutOfOrderSequenceException", row, offset, message, "0", str(sequence))
+    if updated.batches:
+        last = updated.last_sequence
+    elif epoch == before.epoch:
+        last = before.last_sequence
+    else:
+        last = layouts.NO_SEQUENCE
+    # Of a producer that is not known, as all its records may have been deleted, any sequence is taken.
+    if before.epoch == layouts.NO_PRODUCER_EPOCH or sequence == last + 1 or (sequence == 0 and last == _MAX_INT32):
+        return None
+    message = "the sequence does not follow the producer's last one"
+    expected = str(0 if last == _MAX_INT32 else last + 1)
+    return Refusal("OutOfOrderSequenceException", row, offset, message, expected, str(sequence))
+
+
+def _fenced(row: int, offset: int, epoch: int, last: int) -> Refusal:
+    message = "a batch of an epoch before the last one of its producer"
+    return Refusal("InvalidProducerEpochException", row, offset, message, f"epoch {last} or more", f"epoch {epoch}")
+
+
+def _coordinator_fenced(row: int, offset: int, marker: Marker, producer: Producer) -> Refusal:
+    message = "a marker of a transaction coordinator that was replaced"
+    expected, found = f"epoch {producer.coordinator_epoch} or more", f"epoch {marker.coordinator_epoch}"
+    return Refusal("TransactionCoordinatorFencedException", row, offset, message, expected, found)

@@ -1,0 +1,112 @@
+"""A log's producer state from its snapshots and the batches after them.
+
+Reads only; what snapshots a broker would write or drop meanwhile is part of the answer.
+
+Sources: ``UnifiedLog`` (``rebuildProducerState``, ``loadProducersFromRecords``), ``ProducerStateManager``
+(``truncateAndReload``, ``loadFromSnapshot``), 4.1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.log.checkpoint.readers import load_producer_snapshot
+from brokerless.log.index.readers import load_offset_index
+from brokerless.log.producer.state import ProducerState, load_state
+from brokerless.log.segment import scan
+from brokerless.log.storage.paths import open_file
+from brokerless.log.write.segment_files import Files
+
+
+@dataclass(slots=True)
+class Producers:
+    """``state`` at the offset that was asked for; ``snapshot_offset``: of the last snapshot that is there then.
+
+    ``write`` are snapshots to write, by their offsets, and ``corrupt`` the offsets of those to drop.
+    """
+
+    state: ProducerState
+    snapshot_offset: int
+    write: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    corrupt: list[int] = field(default_factory=list[int])
+
+    def take_snapshot(self) -> None:
+        """As ``ProducerStateManager.takeSnapshot``: nothing to do if there is one at this offset or behind it."""
+        if self.state.end_offset > self.snapshot_offset:
+            self.write[self.state.end_offset] = self.state.snapshot()
+            self.snapshot_offset = self.state.end_offset
+
+
+def load_producers(
+    files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int
+) -> Producers:
+    """What is known of producers when the log ends at ``end_offset``. Producers that were idle for a day at ``now_ms``
+    are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted.
+
+    Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load."""
+    offsets = files.offsets("producer-snapshot")
+    found = _from_snapshot(files, offsets, log_start_offset, end_offset, now_ms)
+    advance(found, files, base_offsets, log_start_offset, end_offset)
+    return found
+
+
+def no_producers(base_offsets: Sequence[int], end_offset: int) -> Producers:
+    """What is made of a log without any snapshot after a clean stop: it never had producers, and is not read."""
+    found = Producers(ProducerState(0), 0)
+    for offset in (*base_offsets[-2:], end_offset):
+        found.state.end_offset = offset
+        found.take_snapshot()
+    return found
+
+
+def advance(
+    found: Producers, files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int
+) -> None:
+    """Follows a log's batches from where ``found`` is to ``end_offset``. Raises :class:`UnreadableError`."""
+    starts = [base for base in base_offsets if base < end_offset]
+    # The segment that holds the state's end offset, and all behind it.
+    first = max(int(np.searchsorted(starts, found.state.end_offset, side="right")) - 1, 0)
+    for base_offset in starts[first:] if found.state.end_offset < end_offset else []:
+        found.state.end_offset = max(base_offset, found.state.end_offset, log_start_offset)
+        if base_offset in base_offsets[-2:]:
+            found.take_snapshot()
+        _follow(files, base_offset, found.state, end_offset)
+    found.state.end_offset = end_offset
+    found.take_snapshot()
+
+
+def _from_snapshot(files: Files, offsets: list[int], log_start: int, log_end: int, now_ms: int) -> Producers:
+    corrupt: list[int] = []
+    for offset in reversed([offset for offset in offsets if log_start < offset <= log_end]):
+        snapshot = load_producer_snapshot(str(files.path(offset, "producer-snapshot")))
+        if not snapshot.findings:
+            state = load_state(snapshot, offset)
+            state.expire(now_ms)
+            return Producers(state, offset, corrupt=corrupt)
+        corrupt.append(offset)
+    return Producers(ProducerState(log_start), log_start, corrupt=corrupt)
+
+
+def _follow(files: Files, base_offset: int, state: ProducerState, end_offset: int) -> None:
+    """Follows the batches of a segment that reach beyond the state's end, up to ``end_offset``. Raises UnreadableError
+    where Kafka throws: here, nothing is cut off."""
+    start = state.end_offset
+    stops: list[Finding] = []
+    index = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
+    with open_file(str(files.path(base_offset, "log"))) as file:
+        for chunk in scan(file, stops.append, index.lookup(start)[1]):
+            batches = chunk.batches
+            wanted = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))
+            refused = state.update(wanted, chunk.buffer).refused
+            if refused is not None:
+                text = f"offset {refused.offset}: {refused.message}; Kafka refuses to load this log"
+                raise UnreadableError(f"{file.path}: {text}")
+            if not len(wanted) and (batches.last_offset >= end_offset).any():
+                return
+    broken = [each for each in stops if each.kind == "batch-size-invalid"]
+    if broken:
+        raise UnreadableError(f"{broken[0]}; Kafka refuses to load this log")

@@ -1,0 +1,272 @@
+"""What loading a log does to it after a stop: first as a plan, then for real.
+
+After a clean stop that is next to nothing. After any other, leftovers of unfinished work are cleared, and the segments
+from the recovery point on are followed batch by batch: the log ends before the first one that is not whole, all later
+segments go, and their indexes are made anew. The plan says all of this as values and changes nothing.
+
+Source: ``LogLoader`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format import layouts
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, truncate_from_end, truncate_from_start
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.readers import load_leader_epochs
+from brokerless.log.checkpoint.writers import leader_epoch_checkpoint
+from brokerless.log.config import LogConfig
+from brokerless.log.index.readers import has_unknown_version
+from brokerless.log.index.writers import SegmentState
+from brokerless.log.producer.loading import Producers, advance, load_producers
+from brokerless.log.producer.state import ProducerState
+from brokerless.log.recovery.orphaned_files import Leftovers, plan_leftovers
+from brokerless.log.recovery.segment import Recovered, recover_segment
+from brokerless.log.segment import ignore, scan_headers
+from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.own_files import open_own
+from brokerless.log.storage.paths import Entry, list_directory, open_file
+from brokerless.log.write.segment_files import Files, describe_segment, remove_segments
+
+Reason = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed"]
+"""Why a segment is recovered: it is not before the recovery point; it has no offset index; its transaction index does
+not fit it; it is the last one, and although the stop was clean, its end or its indexes are not as a closed one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredSegment:
+    """A segment that is followed batch by batch, and what comes of it."""
+
+    base_offset: int
+    reason: Reason
+    result: Recovered
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPlan:
+    """What loading the log in ``directory`` does. ``segments`` are the base offsets of those that stay; an empty log
+    has none and gets a new one. ``active`` is what is in the last one afterwards.
+
+    ``deleted`` are base offsets of segments that go because an earlier one is cut or because the log ends before its
+    start offset. ``snapshots`` are producer snapshots that are written, by offset; those at ``dropped_snapshots`` go.
+    """
+
+    directory: Path
+    leftovers: Leftovers
+    recovered: tuple[RecoveredSegment, ...]
+    segments: tuple[int, ...]
+    deleted: tuple[int, ...]
+    active: SegmentState
+    log_start_offset: int
+    recovery_point: int
+    log_end_offset: int
+    epochs: Epochs
+    is_epochs_changed: bool
+    snapshots: dict[int, bytes]
+    dropped_snapshots: tuple[int, ...]
+
+    @property
+    def stops(self) -> tuple[Finding, ...]:
+        """Why recovered segments are cut."""
+        return tuple(each.result.stop for each in self.recovered if each.result.stop is not None)
+
+
+def plan_recovery(
+    directory: str | Path,
+    config: LogConfig,
+    checkpoints: Checkpoints,
+    now_ms: int,
+    *,
+    clean: bool,
+    trusting: bool = False,
+) -> RecoveryPlan:
+    """What loading the partition in ``directory`` does to it. ``checkpoints`` are its lines in its log directory's,
+    ``clean`` whether that has the mark of a clean stop; ``now_ms`` (since the epoch) decides which producers are known.
+    ``trusting``: after a clean stop the last segment is taken as it is, as Kafka does; else it is recovered if it is
+    not as such a stop leaves it.
+
+    Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
+    """
+    entries = list_directory(str(directory))
+    leftovers = plan_leftovers(entries, _next_offset)
+    files = _after(Path(directory), entries, leftovers)
+    log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
+    epochs_before = _load_epochs(Path(directory))
+    reasons = _reasons(files, checkpoints.recovery_point or 0, clean, clean and trusting)
+    recovered, producers, epochs = _recover(files, reasons, config, log_start, epochs_before, now_ms)
+    kept = segments
+    if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
+        kept = [base for base in segments if base <= recovered[-1].base_offset]
+    active, end = SegmentState(log_start), log_start
+    if kept and recovered and recovered[-1].base_offset == kept[-1]:
+        active, end = recovered[-1].result.state, recovered[-1].result.next_offset
+    elif kept:
+        active, end = describe_segment(files, kept[-1])
+    snapshots = files.offsets("producer-snapshot")
+    dropped = [] if not reasons else [each for each in snapshots if each > min(reasons) or each <= log_start]
+    if kept and end < log_start:
+        # Segment files were taken away: nothing before the log start offset is of any use.
+        kept, active, end, epochs, producers, dropped = [], SegmentState(log_start), log_start, (), None, snapshots
+    epochs = truncate_from_start(truncate_from_end(epochs, end), log_start)
+    return RecoveryPlan(
+        Path(directory),
+        leftovers,
+        recovered,
+        segments=tuple(kept),
+        deleted=tuple(base for base in segments if base not in kept),
+        active=active,
+        log_start_offset=max(log_start, kept[0]) if kept else log_start,
+        recovery_point=end if clean and kept else min(checkpoints.recovery_point or 0, end),
+        log_end_offset=end,
+        epochs=epochs,
+        is_epochs_changed=epochs != epochs_before,
+        snapshots={} if producers is None else producers.write,
+        dropped_snapshots=tuple(dropped if producers is None else sorted({*dropped, *producers.corrupt})),
+    )
+
+
+def apply_recovery(plan: RecoveryPlan) -> None:
+    """Does what a plan says. Raises OSError; whatever was done by then, the next plan goes on from there."""
+    directory = plan.directory
+    for name in plan.leftovers.remove:
+        (directory / name).unlink(missing_ok=True)
+    for source, target in plan.leftovers.rename:
+        (directory / source).rename(directory / target)
+    # Before the damage is cut off, for that is what tells that they must go: without it, they would stay after a crash.
+    remove_segments(directory, reversed(plan.deleted))
+    for segment in plan.recovered:
+        if segment.base_offset not in plan.deleted:
+            _rewrite(directory, segment)
+    for offset in plan.dropped_snapshots:
+        (directory / names.segment_file(offset, "producer-snapshot")).unlink(missing_ok=True)
+    for offset, snapshot in plan.snapshots.items():
+        write_file(directory / names.segment_file(offset, "producer-snapshot"), snapshot)
+    if plan.is_epochs_changed:
+        write_file(directory / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(plan.epochs))
+    sync_directory(directory)
+
+
+def _next_offset(entry: Entry) -> int:
+    """The offset behind the last batch of a log file; that of its name if it has none."""
+    file = names.parse_segment_file(entry.name)
+    end = 0 if file is None else file.offset
+    with open_file(entry.path) as opened:
+        for chunk in scan_headers(opened, ignore):
+            end = int(chunk.batches.last_offset[-1]) + 1
+    return end
+
+
+def _after(directory: Path, entries: list[Entry], leftovers: Leftovers) -> Files:
+    """The files as they will be once the leftovers are cleared."""
+    swapped = {source for source, _ in leftovers.rename}
+    kept = {entry.name for entry in entries if not entry.is_directory} - {*leftovers.remove} - swapped
+    return Files(directory, {name: name for name in kept} | {target: source for source, target in leftovers.rename})
+
+
+def _load_epochs(directory: Path) -> Epochs:
+    checkpoint = directory / names.LEADER_EPOCH_CHECKPOINT
+    return epochs_of(load_leader_epochs(str(checkpoint))) if checkpoint.exists() else ()
+
+
+def _reasons(files: Files, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
+    """Which segments are recovered, by base offset, in order."""
+    segments = files.offsets("log")
+    reasons: dict[int, Reason] = {}
+    for base, following in zip_longest(segments, segments[1:]):
+        is_unflushed = following is None or following > recovery_point
+        if not files.has(base, "offset-index"):
+            reasons[base] = "index-missing"
+        elif _is_transaction_index_corrupt(files, base):
+            reasons[base] = "transaction-index-corrupt"
+        elif is_unflushed and not clean:
+            reasons[base] = "not-flushed"
+        elif following is None and not trusting and not _is_closed(files, base):
+            reasons[base] = "not-closed"
+    return reasons
+
+
+def _is_transaction_index_corrupt(files: Files, base_offset: int) -> bool:
+    """Whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is looked
+    at. Raises :class:`UnreadableError` for an entry of an unknown version, unless Kafka would not come to it."""
+    if not files.has(base_offset, "transaction-index"):
+        return False
+    path, entry = str(files.path(base_offset, "transaction-index")), layouts.TRANSACTION_INDEX_ENTRY
+    with open_file(path) as file:
+        data = file.read(0, file.size)
+    entries = data[: len(data) - len(data) % entry.itemsize].view(entry)
+    is_before, is_unknown = entries["last_offset"] < base_offset, has_unknown_version(entries)
+    if not (is_before | is_unknown).any():
+        return False
+    at = int(np.argmax(is_before | is_unknown))
+    if not is_before[at] or is_unknown[at]:
+        version = int(entries["version"][at])
+        raise UnreadableError(f"{path}: entry {at} is of version {version}; Kafka refuses to load this log")
+    return True
+
+
+def _is_closed(files: Files, base_offset: int) -> bool:
+    """Whether what is appended to a segment will be found behind what is there."""
+    odd: list[Finding] = []
+    state, _ = describe_segment(files, base_offset, odd.append)
+    return not odd and state.size == files.path(base_offset, "log").stat().st_size
+
+
+def _recover(
+    files: Files, reasons: dict[int, Reason], config: LogConfig, log_start: int, epochs: Epochs, now_ms: int
+) -> tuple[tuple[RecoveredSegment, ...], Producers | None, Epochs]:
+    recovered: list[RecoveredSegment] = []
+    producers: Producers | None = None
+    segments = files.offsets("log")
+    for base, reason in reasons.items():
+        if producers is None:
+            producers = load_producers(files, segments, log_start, base, now_ms)
+        else:
+            if producers.state.end_offset <= log_start:
+                # Up to the log start offset no snapshot is taken, so Kafka knows nothing when it comes to the next one.
+                producers.state = ProducerState(log_start)
+            producers.state.expire(now_ms)
+            advance(producers, files, segments, log_start, base)
+        with open_file(str(files.path(base, "log"))) as file:
+            result, epochs = recover_segment(file, base, config, producers.state, epochs)
+        recovered.append(RecoveredSegment(base, reason, result))
+        if not result.is_dropped:
+            producers.take_snapshot()
+        if result.is_cut and reason == "not-flushed":
+            break
+    return tuple(recovered), producers, epochs
+
+
+def _rewrite(directory: Path, segment: RecoveredSegment) -> None:
+    result = segment.result
+    indexes: tuple[tuple[names.SegmentFileKind, bytes], ...] = (
+        ("offset-index", result.offset_index),
+        ("time-index", result.time_index),
+        ("transaction-index", result.transaction_index),
+    )
+    for kind, entries in indexes:
+        path = directory / names.segment_file(segment.base_offset, kind)
+        if entries or kind != "transaction-index" or path.exists():
+            _replace(path, entries)
+    descriptor = os.open(directory / names.segment_file(segment.base_offset, "log"), os.O_WRONLY | os.O_NOFOLLOW)
+    try:
+        if result.is_cut:
+            os.ftruncate(descriptor, result.state.size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    with os.fdopen(open_own(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

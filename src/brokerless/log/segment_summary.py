@@ -1,0 +1,108 @@
+"""What the headers of a segment's batches add up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from brokerless.format import layouts
+from brokerless.log.segment import Chunk, Report, ignore, report_too_large, scan_headers
+from brokerless.log.storage.paths import File
+
+
+@dataclass(slots=True)
+class Summary:
+    """Sums over one segment. ``size`` and ``valid_bytes`` (as far as the chain of batches holds) in bytes, timestamps
+    in ms, offsets absolute; None where there is nothing to take one from.
+
+    ``records`` are those that the headers declare, without control records; only v0 and v1 wrapper messages are looked
+    into, as they do not say, and the batch that the log start offset is in, if its header cannot tell.
+    ``min_timestamp`` is the smallest base timestamp: that of a batch's first record.
+    """
+
+    size: int
+    valid_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+    min_timestamp: int | None = None
+    max_timestamp: int | None = None
+    magics: set[int] = field(default_factory=set[int])
+    compressions: set[str] = field(default_factory=set[str])
+
+
+def summarize(file: File, report: Report, start_offset: int = 0, max_batch_bytes: int | None = None) -> Summary:
+    """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages). ``start_offset``: the
+    log start offset; records, offsets and timestamps are of what is from there on. ``max_batch_bytes``: what a wrapper
+    message may inflate to; a larger one is reported, and its records are not counted."""
+    summary = Summary(file.size)
+    for chunk in scan_headers(file, report):
+        add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
+    return summary
+
+
+def add_chunk(
+    summary: Summary,
+    chunk: Chunk,
+    path: str,
+    report: Report,
+    start_offset: int = 0,
+    max_batch_bytes: int | None = None,
+) -> None:
+    """Adds a chunk of the file ``path`` that has at least one batch."""
+    summary.valid_bytes = chunk.base + int(chunk.batches.ends[-1])
+    summary.batches += len(chunk.batches)
+    summary.magics.update(np.unique(chunk.batches.magic).tolist())
+    codecs = [codec for codec in np.unique(chunk.batches.codec).tolist() if codec < len(layouts.CODECS)]
+    summary.compressions.update(layouts.CODECS[codec] for codec in codecs)
+    if start_offset and bool((chunk.batches.last_offset < start_offset).any()):
+        chunk = chunk.take(chunk.batches.last_offset >= start_offset)
+        if not len(chunk.batches):
+            return
+    batches = chunk.batches
+    first_offset, counts = int(batches.entry_offset[0]), np.where(batches.is_legacy, 1, batches.count)
+    if batches.is_wrapper.any():
+        from brokerless.format.read.decoder import look_into_wrappers
+
+        wrappers = look_into_wrappers(chunk.buffer, batches, max_batch_bytes)
+        counts = wrappers.count
+        if wrappers.has_base_offset[0]:
+            first_offset = int(wrappers.base_offset[0])
+        report_too_large(wrappers.too_large, path, chunk.base, report)
+    if summary.first_offset is None:
+        summary.first_offset = max(first_offset, start_offset)
+    counts = np.where(batches.is_control, 0, np.maximum(counts, 0))
+    if start_offset and summary.last_offset is None:
+        counts[0] = _count_from(chunk, int(counts[0]), start_offset)
+    last = int(batches.last_offset.max())
+    summary.last_offset = last if summary.last_offset is None else max(summary.last_offset, last)
+    summary.records += int(counts.sum(dtype=np.int64))
+    # With a delete horizon, a batch no longer says when its first record was written.
+    own = batches.is_legacy | batches.has_delete_horizon
+    base = np.where(own, batches.max_timestamp, batches.base_timestamp)
+    times, base = batches.max_timestamp[batches.max_timestamp >= 0], base[base >= 0]
+    if len(times):
+        largest = int(times.max())
+        summary.max_timestamp = largest if summary.max_timestamp is None else max(summary.max_timestamp, largest)
+    if len(base):
+        least = int(base.min())
+        summary.min_timestamp = least if summary.min_timestamp is None else min(summary.min_timestamp, least)
+
+
+def _count_from(chunk: Chunk, count: int, start_offset: int) -> int:
+    """How many of the ``count`` records of a chunk's first batch have ``start_offset`` or more."""
+    batch = chunk.batches.take(slice(0, 1))
+    first, last = int(batch.entry_offset[0]), int(batch.last_offset[0])
+    if not count or (first >= start_offset and not batch.is_wrapper[0]):
+        return count
+    if not batch.is_wrapper[0] and count == last - first + 1:
+        return last - start_offset + 1
+    from brokerless.format.read.decoder import Decoder
+
+    decoder = Decoder(keys=False, values=False, headers=False)
+    is_first = np.arange(len(chunk.batches)) == 0
+    decoded = [each for one in chunk.take(is_first).load(ignore) for each in decoder.decode(one.buffer, one.batches)]
+    decoded += [] if (rest := decoder.flush()) is None else [rest]
+    return sum(int((each.columns.offset[: each.columns.rows] >= start_offset).sum()) for each in decoded)

@@ -1,0 +1,62 @@
+"""Small files, written so that a crash leaves either the old one or the new one.
+
+As Kafka does it: the new file is written beside the old one as ``NAME.tmp``, synced, and renamed; then the directory is
+synced, without which the new name could be lost. Local paths only; no link is followed (:mod:`own_files`).
+
+Sources: ``CheckpointFile``, ``PartitionMetadataFile`` and ``Utils.atomicMoveWithFallback`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from brokerless.log.storage.own_files import create, open_directory
+
+SUFFIX = ".tmp"
+"""What Kafka adds to the name of a file that is not whole yet; a leftover is replaced by the next attempt."""
+
+
+def write_file(path: str | Path, data: bytes) -> None:
+    """Makes ``data`` the whole content of ``path``, durably. After an OSError it is the old or the new file even so.
+
+    Raises :class:`UnwritableError` where a link is in the place of ``NAME.tmp``; OSError.
+    """
+    path = Path(path)
+    with open_directory(path.parent) as directory:
+        write_in(directory, path, data)
+
+
+def write_in(directory: int, path: Path, data: bytes) -> None:
+    """The same for ``path`` in a directory that is open."""
+    beside = path.name + SUFFIX
+    descriptor = create(directory, path.with_name(beside))
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        os.fsync(directory)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside, dir_fd=directory)
+        raise
+
+
+def rename(source: str | Path, target: str | Path) -> None:
+    """Renames a file or directory, durably, in place of a file that has the name already. Raises OSError.
+
+    What is in ``source`` must have been synced before.
+    """
+    sync_directory(Path(source).replace(target).parent)
+
+
+def sync_directory(path: str | Path) -> None:
+    """Makes durable what was created, renamed or removed in a directory (``Utils.flushDir``). Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,212 @@
+"""A log directory that is written to: on this machine, or a URL through fsspec.
+
+Object stores know neither locks nor renaming, but show an object only when it is whole, and copy it themselves. So a
+partition that is complete on this machine is sent under a name that readers pass over, and gets its own by copying;
+what makes that happen at once is the journal (:mod:`brokerless.log.commit.commit`), as for many partitions of a disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from brokerless.errors import UnreadableError, UnwritableError
+from brokerless.log import names
+from brokerless.log.storage import paths
+from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.directory_lock import Held, lock_directory
+from brokerless.log.storage.own_files import is_own_directory, open_directory, remove_tree
+from brokerless.log.storage.paths import Entry, StorageOptions
+
+_BLOCK = 8 << 20
+"""Bytes that are sent at once: S3 takes 10,000 of them for an object, and segments have 2 GiB at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """``path``: a local path or a URL, without ``file:``. ``storage_options``: of fsspec's file system.
+
+    Names are relative to it. What a storage raises is an :class:`UnwritableError`, or OSError where it is local.
+    """
+
+    path: str
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str] | Destination) -> Destination:
+        return path if isinstance(path, Destination) else cls(os.fspath(path))
+
+    def __str__(self) -> str:
+        return self.path
+
+    @property
+    def is_remote(self) -> bool:
+        return paths.is_remote(self.path)
+
+    @property
+    def local(self) -> Path:
+        """Of one that is not remote."""
+        return Path(paths.local(self.path))
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it has to be made; object stores need no directories."""
+        return not self.is_remote and not self.local.exists()
+
+    def join(self, name: str, inner: str = "") -> str:
+        """The path of what is in it, or in a directory that is in it."""
+        path = paths.join(self.path, name)
+        return paths.join(path, inner) if inner else path
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file or directory; locally, a link that leads nowhere as well."""
+        return paths.exists(self.join(name), self.storage_options) or (
+            not self.is_remote and os.path.lexists(self.local / name)
+        )
+
+    def is_directory(self, name: str) -> bool:
+        return paths.is_directory(self.join(name), self.storage_options)
+
+    def entries(self, name: str = "") -> list[Entry]:
+        """What is in it, or in a directory that is in it, sorted by name; nothing if there is none."""
+        path = self.join(name) if name else self.path
+        if not paths.is_directory(path, self.storage_options):
+            return []
+        return paths.list_directory(path, self.storage_options)
+
+    def files(self, name: str) -> tuple[tuple[str, int], ...]:
+        """Names and sizes (bytes) of the files in a directory."""
+        return tuple((each.name, each.size or 0) for each in self.entries(name))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Makes ``data`` the whole content of a small file, at once and durably."""
+        if not self.is_remote:
+            write_file(self.local / name, data)
+            return
+        with writing(self.join(name)):
+            fs, inner = self._file_system(name)
+            fs.pipe_file(inner, data)
+
+    def remove(self, name: str) -> None:
+        """Removes a file, durably."""
+        if not self.is_remote:
+            (self.local / name).unlink()
+            sync_directory(self.local)
+            return
+        with writing(self.join(name)), suppress(FileNotFoundError):
+            fs, inner = self._file_system(name)
+            fs.rm_file(inner)
+
+    def remove_directory(self, name: str) -> None:
+        """Removes a directory and the files in it, as far as they are there and can be removed."""
+        if not self.is_remote:
+            with suppress(OSError), open_directory(self.local) as directory:
+                remove_tree(directory, name)
+            return
+        with suppress(Exception):
+            fs, inner = self._file_system(name)
+            fs.rm(inner, recursive=True)
+
+    def move(self, name: str, target: str) -> bool:
+        """Gives a directory another name, durably after :meth:`sync`. In an object store that is not one step, and what
+        a stop cut short is completed by doing it again. False if there is neither it nor one of that
+        name."""
+        if not self.is_remote:
+            if not is_own_directory(self.local / name):
+                return is_own_directory(self.local / target)
+            if not self.exists(target):
+                (self.local / name).rename(self.local / target)
+            return True
+        if not self.is_directory(name):
+            return self.is_directory(target)
+        for each in self.entries(name):
+            with writing(self.join(target, each.name)):
+                fs, inner = self._file_system(name)
+                fs.cp_file(f"{inner}/{each.name}", f"{self._file_system(target)[1]}/{each.name}")
+        self.remove_directory(name)
+        return True
+
+    def send(self, path: Path, name: str, inner: str) -> None:
+        """Copies a file of this machine into a directory of an object store, where it appears when it is whole."""
+        with writing(self.join(name, inner)), path.open("rb") as file:
+            fs, to = self._file_system(name)
+            sink = fs.open(f"{to}/{inner}", "wb", autocommit=False, block_size=_BLOCK)
+            try:
+                shutil.copyfileobj(file, sink, _BLOCK)
+                sink.close()
+                sink.commit()
+            except BaseException:
+                with suppress(Exception):
+                    sink.discard()
+                raise
+
+    def fetch(self, name: str, inner: str, path: Path) -> None:
+        """Copies a file in one of its directories to ``path``, on this machine. Raises UnreadableError, and OSError."""
+        with paths.open_file(self.join(name, inner), self.storage_options) as file, path.open("wb") as copy:
+            for position in range(0, file.size, _BLOCK):
+                copy.write(file.read(position, min(_BLOCK, file.size - position)).data)
+            if copy.tell() < file.size:
+                raise UnreadableError(f"{file.path}: the file became shorter while it was read")
+
+    def make(self) -> None:
+        """Makes it if it is not there; object stores need no directories."""
+        if not self.is_remote:
+            self.local.mkdir(parents=True, exist_ok=True)
+
+    def check(self) -> None:
+        """Tries whether an object store can be written to, which is known at the end only otherwise."""
+        if self.is_remote:
+            self.write(names.COMMIT_LOCK, b"")
+            self.remove(names.COMMIT_LOCK)
+
+    @contextmanager
+    def hold(self) -> Generator[Held]:
+        """No broker starts on it meanwhile. Object stores have no locks, and no brokers. Raises as
+        :func:`lock_directory`."""
+        if self.is_remote:
+            yield Held(os.getpid(), -1)
+            return
+        with lock_directory(self.local, exclusive=False) as held:
+            yield held
+
+    def refuse_running(self) -> None:
+        """Raises :class:`UsageError` if a broker runs on it; leaves no lock behind where there was none."""
+        if not self.is_remote and self.exists(names.LOCK):
+            with self.hold():
+                pass
+
+    def sync(self) -> None:
+        """Makes durable what was moved."""
+        if not self.is_remote:
+            sync_directory(self.local)
+
+    def _file_system(self, name: str) -> tuple[Any, Any]:
+        fs, inner = paths.file_system(self.join(name), self.storage_options)
+        fs.invalidate_cache()
+        return fs, str(inner).rstrip("/")
+
+
+@contextmanager
+def writing(path: str) -> Generator[None]:
+    """Turns what a storage raises into one error that says which path it was."""
+    try:
+        yield
+    except (UnwritableError, UnreadableError):
+        raise
+    except (OSError, ValueError, ImportError) as error:
+        raise UnwritableError(f"{path}: {_reason(error)}") from error
+    except Exception as error:
+        if not paths.is_remote(path):
+            raise
+        raise UnwritableError(f"{path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

@@ -1,0 +1,192 @@
+"""The lock on a log directory: no broker runs on it while we write into it, and we do not while one runs.
+
+A broker holds an exclusive lock on ``.lock`` in each of its log directories (``LogManager.lockLogDirs``, 4.1.1; on
+POSIX, Java's file locks are those of ``fcntl``). Whoever only adds a partition here takes it shared, so that several
+processes can; whoever changes a partition that is there takes it exclusively. The file stays, as a broker leaves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import sys
+import threading
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from brokerless.errors import UnwritableError, UsageError
+from brokerless.log import names
+from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.own_files import open_own, read_own
+
+NO_BROKER = b'{"version":0,"brokerEpoch":-1}'
+"""The mark of a clean stop (``.kafka_cleanshutdown``) where no broker was (``CleanShutdownFileHandler``, 4.1.1)."""
+_MARK_LIMIT = 4096
+
+
+@dataclass(slots=True)
+class Held:
+    """A lock of this process on a log directory. Such locks belong to a process, and go with any of its descriptors.
+
+    ``was_clean``: the last stop was a clean one, and nobody has changed anything since.
+    """
+
+    process: int
+    descriptor: int
+    exclusive: bool = False
+    was_clean: bool = False
+    mark: bytes | None = None
+    holders: int = 0
+
+
+_held: dict[str, Held] = {}
+_written: dict[str, int] = {}
+"""Partitions' directories that are open for writing, and in which process."""
+_guard = threading.Lock()
+
+
+@contextlib.contextmanager
+def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[Held]:
+    """Holds the lock on a log directory; within one process, any number of holders share it.
+
+    While it is held exclusively, the mark of a clean stop is away, so that a crash is known for one. It comes back when
+    the last holder goes, unless :func:`spoil` was called meanwhile; a log directory without partitions counts as clean.
+
+    Raises :class:`UsageError` if a broker, or another process that writes here, holds it; OSError if the directory
+    cannot be written; UnwritableError or UnreadableError where a link is in the place of the lock or the mark.
+    """
+    name = os.path.realpath(path)
+    with _guard:
+        held = _take(name, exclusive)
+    try:
+        yield held
+    finally:
+        with _guard:
+            held.holders -= 1
+            if not held.holders:
+                try:
+                    if held.mark is not None:
+                        write_file(Path(name) / names.CLEAN_SHUTDOWN, held.mark)
+                finally:
+                    del _held[name]
+                    os.close(held.descriptor)
+
+
+def is_locked(path: str | Path) -> bool:
+    """Whether a broker, or another process that writes, holds the lock of a log directory. Takes no lock, and changes
+    nothing. Only Linux is asked; False where nothing can be known."""
+    name = os.path.realpath(path)
+    with _guard, contextlib.suppress(OSError, UnwritableError):
+        # Any of this process's descriptors would take its own lock along when it is closed.
+        if name in _held or sys.platform != "linux":
+            return False
+        descriptor = open_own(Path(name) / names.LOCK, os.O_RDONLY)
+        try:
+            return _is_locked_by_others(descriptor)
+        finally:
+            os.close(descriptor)
+    return False
+
+
+def is_only_holder(held: Held) -> bool:
+    """Whether nobody else has the lock: no holder in this process, and no other process."""
+    with _guard:
+        if held.holders > 1:
+            return False
+        if sys.platform == "linux":
+            return not _is_locked_by_others(held.descriptor)
+        try:  # for a moment
+            fcntl.lockf(held.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(held.descriptor, (fcntl.LOCK_EX if held.exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True
+
+
+def _is_locked_by_others(descriptor: int) -> bool:
+    # struct flock: type, from where, start, length, process
+    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    found = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    return found[0] != fcntl.F_UNLCK
+
+
+@contextlib.contextmanager
+def only_writer(partition: Path) -> Generator[None]:
+    """Nobody else in this process writes to a partition's directory meanwhile; other processes are kept away by the
+    lock on the log directory. Raises :class:`UsageError` if somebody does."""
+    name = os.path.realpath(partition)
+    with _guard:
+        if _written.get(name) == os.getpid():
+            raise UsageError(f"{partition}: this log is open for writing already; close it first")
+        _written[name] = os.getpid()
+    try:
+        yield
+    finally:
+        with _guard:
+            del _written[name]
+
+
+@contextlib.contextmanager
+def mark_taken_away(path: Path, held: Held) -> Generator[bool]:
+    """While one process changes partitions that are there, and holds the lock shared, since others add theirs: the mark
+    of a clean stop is away, and comes back unless something is raised. Gives whether there was one."""
+    if held.exclusive:
+        yield held.was_clean
+        return
+    _take_mark_away(path, held)
+    mark, held.mark = held.mark, None
+    yield mark is not None
+    if mark is not None:
+        write_file(path / names.CLEAN_SHUTDOWN, mark)
+
+
+def spoil(held: Held) -> None:
+    """Says that something was left in a state that has to be recovered."""
+    held.mark = None
+
+
+def has_partitions(path: Path) -> bool:
+    """Whether there are partitions in a log directory that a broker would load."""
+    found = (names.parse_partition_directory(each.name) for each in path.iterdir() if each.is_dir())
+    return any(each is not None and each.state in ("live", "future") for each in found)
+
+
+def _take(name: str, exclusive: bool) -> Held:
+    held = _held.get(name)
+    if held is None or held.process != os.getpid():  # a child process has its parent's memory, but not its locks
+        descriptor = open_own(Path(name) / names.LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            _lock(name, descriptor, exclusive)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        held = _held[name] = Held(os.getpid(), descriptor)
+    elif exclusive and not held.exclusive:
+        _lock(name, held.descriptor, exclusive)
+    held.holders += 1
+    if exclusive and not held.exclusive:
+        held.exclusive = True
+        _take_mark_away(Path(name), held)
+    return held
+
+
+def _take_mark_away(directory: Path, held: Held) -> None:
+    mark = directory / names.CLEAN_SHUTDOWN
+    if os.path.lexists(mark):
+        held.mark = read_own(str(mark), _MARK_LIMIT)
+        mark.unlink()
+        sync_directory(directory)
+    elif not has_partitions(directory):
+        held.mark = NO_BROKER
+    held.was_clean = held.mark is not None
+
+
+def _lock(name: str, descriptor: int, exclusive: bool) -> None:
+    try:
+        fcntl.lockf(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError) as error:
+        text = "a broker, or another process that writes, is running on this log directory"
+        raise UsageError(f"{name}: {text}; stop it first, or write elsewhere") from error

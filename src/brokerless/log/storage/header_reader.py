@@ -1,0 +1,135 @@
+"""The batch headers of a local file and nothing else: by windows, or by one read for each, whichever is faster.
+
+A read takes some time, however little it reads: where batches are small, a window of many takes less. On a disk, what
+lies between small batches is read sooner than the next header is found; between large ones it is not. None of this can
+be asked for, so both ways are tried, and the clock decides.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UnreadableError
+from brokerless.format import layouts
+from brokerless.format.read.batches import (
+    Batches,
+    Stop,
+    Walk,
+    count_plain_walk,
+    plain_walks_left,
+    read_headers,
+    walk,
+    walk_plainly,
+)
+from brokerless.log.storage.files import LocalFile
+
+_HEADER_SIZE = layouts.BATCH_V2_SIZE
+_MOST = 1 << 14
+"""Batches of one chunk, and those of a window more."""
+_WINDOW, _LEAST_WINDOW = 1 << 20, 1 << 16
+"""Bytes that are read at once; the second where no more is asked for."""
+_TRIAL = 4 << 20
+"""Bytes of log in which a way is tried."""
+_FADES = 0.95
+"""What a way took is believed less with each chunk, so that one that was disturbed gets another chance."""
+
+HeaderReader = Callable[[int, int, int], tuple[Walk, Batches]]
+
+
+def header_reader(file: LocalFile) -> HeaderReader:
+    """What reads, of a file that has ``end`` bytes, the batches that begin in ``[start, until)``, or the first of them,
+    as far as they are a chain; called with these three. Positions (bytes) count from ``start``.
+
+    It raises :class:`UnreadableError` where the system does not read.
+    """
+    took = {headers_by_reads: 0.0, headers_by_windows: 0.0}  # seconds for each byte of log
+
+    def read(start: int, until: int, end: int) -> tuple[Walk, Batches]:
+        way = min(took, key=lambda each: took[each])
+        began = time.perf_counter()
+        walked, batches = way(file, start, until if took[way] else min(until, start + _TRIAL), end)
+        for each in took:
+            took[each] *= _FADES
+        took[way] = (time.perf_counter() - began) / max(1, walked.stopped_at)
+        return walked, batches
+
+    return read
+
+
+def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+    """By windows, of which headers are gathered; a batch that is larger than one is found by its header alone."""
+    positions: list[NDArray[np.int64]] = []
+    heads: list[NDArray[np.uint8]] = []
+    at, stop, found = start, Stop.LIMIT, 0
+    while at < until and stop == Stop.LIMIT and found < _MOST:
+        asked = min(_WINDOW, end - at, max(until - at, _LEAST_WINDOW))
+        buffer = file.read(at, asked)
+        walked = walk(buffer, max_bytes=until - at)
+        is_cut = walked.stop == Stop.END and len(buffer) == asked < end - at
+        if is_cut:
+            walked = without_cut_header(walked, len(buffer))
+        if len(walked.positions) or not is_cut:
+            batches = read_headers(buffer, walked.positions)
+        else:
+            walked, batches = headers_by_reads(file, at, at + 1, end)
+        positions.append(walked.positions + (at - start))
+        heads.append(batches.raw)
+        found += len(walked.positions)
+        at += walked.stopped_at
+        stop = Stop.LIMIT if is_cut and len(walked.positions) else walked.stop
+    together = np.concatenate(positions)
+    return Walk(together, at - start, stop), Batches(together, np.concatenate(heads), end - start)
+
+
+def without_cut_header(walked: Walk, size: int) -> Walk:
+    """A walk through a window without a last batch so short that what a header may take reaches past the window."""
+    positions = walked.positions
+    if len(positions) < 2 or positions[-1] + layouts.BATCH_V2_SIZE <= size:
+        return walked
+    return Walk(positions[:-1], int(positions[-1]), walked.stop)
+
+
+def headers_by_reads(file: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+    """By a read for each header, of 61 bytes."""
+    read = _read_few if plain_walks_left() else _read_many
+    try:
+        positions, heads, stopped_at, stop = read(file.descriptor, start, until, end)
+    except OSError as error:
+        raise UnreadableError(f"{file.path}: {error.strerror}") from error
+    positions -= start
+    return Walk(positions, stopped_at - start, stop), Batches(positions, heads.reshape(-1, _HEADER_SIZE), end - start)
+
+
+_Read = tuple[NDArray[np.int64], NDArray[np.uint8], int, Stop]
+
+
+def _read_many(descriptor: int, start: int, until: int, end: int) -> _Read:
+    from brokerless.format.read.batch_scan_kernels import NOT_READ, read_chain
+
+    positions, heads = np.empty(_MOST, np.int64), np.empty(_MOST * _HEADER_SIZE, np.uint8)
+    found, at, stop = read_chain(descriptor, start, until, end, positions, heads)
+    if stop == NOT_READ:  # asked in Python, the system says why
+        return _read_few(descriptor, start, until, end)
+    return positions[:found].copy(), heads[: found * _HEADER_SIZE].copy(), at, Stop(stop)
+
+
+def _read_few(descriptor: int, at: int, until: int, end: int) -> _Read:
+    """The kernel's work in plain Python."""
+    heads = bytearray()
+
+    def size_at(position: int) -> int | None:
+        head = os.pread(descriptor, min(_HEADER_SIZE, end - position), position)
+        if len(head) < min(_HEADER_SIZE, end - position):
+            return None
+        heads.extend(head.ljust(_HEADER_SIZE, b"\0"))
+        return int.from_bytes(head[8:12], "big", signed=True)
+
+    walked = walk_plainly(size_at, at, _MOST, until, end)
+    found = len(walked.positions)
+    count_plain_walk(found)
+    return walked.positions, np.frombuffer(heads, np.uint8)[: found * _HEADER_SIZE], walked.stopped_at, walked.stop

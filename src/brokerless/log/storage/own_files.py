@@ -1,0 +1,151 @@
+"""Files that brokerless itself makes, changes, reads or removes beside data, without following a symbolic link.
+
+What lies in a directory may be from anybody, and a link under one of our names would lead a write, or a removal, out of
+it. So a name is opened relative to a descriptor of its directory, with ``O_NOFOLLOW``, and a new file with ``O_EXCL``.
+Only the path that the user gives may have links in it. Local paths only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from brokerless.errors import UnreadableError, UnwritableError
+from brokerless.log import names
+from brokerless.log.storage import paths
+from brokerless.log.storage.paths import StorageOptions
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""A pipe under one of our names would keep a blocking open waiting for ever."""
+_LINK = "this is a symbolic link, and links are not followed here; remove it, or move what it leads to here"
+_OTHER = "this is no regular file; move it away"
+
+
+@contextmanager
+def open_directory(root: str | Path, *inner: str, make: bool = False) -> Generator[int]:
+    """The descriptor of a directory: of ``root``, or of ``inner``, names that lead on from there, none of them a link.
+    With ``make``, directories that are not there are made.
+
+    Raises :class:`UnwritableError` for a link, or what is no directory; OSError.
+    """
+    path = Path(root)
+    descriptor = os.open(path, _DIRECTORY)
+    try:
+        for name in inner:
+            path /= name
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=descriptor)
+                    os.fsync(descriptor)
+            following = _open_inner(descriptor, name, path)
+            os.close(descriptor)
+            descriptor = following
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_inner(directory: int, name: str, path: Path) -> int:
+    try:
+        return os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(directory, name):
+            raise UnwritableError(f"{path}: {_LINK}") from error
+        if error.errno == errno.ENOTDIR:
+            raise UnwritableError(f"{path}: this is no directory; move it away") from error
+        raise
+
+
+def open_own(path: str | Path, flags: int) -> int:
+    """Opens a regular file for what ``flags`` say (as :func:`os.open`), or makes it with ``O_CREAT``.
+
+    Raises :class:`UnwritableError` for a link, or what is no regular file; OSError.
+    """
+    path = Path(path)
+    with open_directory(path.parent) as directory:
+        return _open_regular(directory, path, flags)
+
+
+def _open_regular(directory: int, path: Path, flags: int) -> int:
+    try:
+        descriptor = os.open(path.name, flags | _FILE, 0o644, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP or _is_link(directory, path.name):
+            raise UnwritableError(f"{path}: {_LINK}") from error
+        if error.errno in (errno.ENXIO, errno.EISDIR):
+            raise UnwritableError(f"{path}: {_OTHER}") from error
+        error.filename = str(path)
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnwritableError(f"{path}: {_OTHER}")
+    return descriptor
+
+
+def create(directory: int, path: Path) -> int:
+    """Opens a new file, which is ``path`` in ``directory``, for writing, in place of a regular file of that name: what
+    else is known by another name, too, stays as it is. Raises as :func:`open_own`."""
+    with suppress(FileNotFoundError):
+        mode = os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode
+        if not stat.S_ISREG(mode):
+            raise UnwritableError(f"{path}: {_LINK if stat.S_ISLNK(mode) else _OTHER}")
+        os.unlink(path.name, dir_fd=directory)
+    return _open_regular(directory, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+
+def read_own(path: str, limit: int, storage_options: StorageOptions | None = None) -> bytes:
+    """The content of one of our own files, or of one at a URL, of at most ``limit`` bytes.
+
+    Raises :class:`UnreadableError` for one that is larger, not there or a link.
+    """
+    if paths.is_remote(path):
+        return paths.read_bytes(path, limit, storage_options)
+    try:
+        descriptor = open_own(paths.local(path), os.O_RDONLY)
+    except UnwritableError as error:
+        raise UnreadableError(str(error)) from error
+    except FileNotFoundError as error:
+        raise UnreadableError(f"{path}: there is no such file or directory") from error
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    with os.fdopen(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        if size <= limit:
+            return file.read(limit)
+    raise UnreadableError(f"{path}: {size} bytes are more than the {limit} that such a file may have; move it away")
+
+
+def remove_tree(directory: int, name: str) -> None:
+    """Removes a directory in ``directory`` and all in it, as far as that is possible; links are removed, not followed.
+    Nothing happens to what is no directory."""
+    shutil.rmtree(name, ignore_errors=True, dir_fd=directory)
+
+
+def is_own_directory(path: str | Path) -> bool:
+    """Whether there is a directory, which is no link."""
+    with suppress(OSError):
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    return False
+
+
+def refuse_links(partition: Path) -> None:
+    """Looks at a partition's directory before it is written to: neither it nor a file of Kafka's in it may be a link,
+    or anything else that is no regular file. Raises :class:`UnwritableError`, and OSError."""
+    with open_directory(partition.parent, partition.name) as directory, os.scandir(directory) as entries:
+        for entry in entries:
+            is_ours = names.parse_segment_file(entry.name) is not None or names.is_partition_file(entry.name)
+            if is_ours and not entry.is_file(follow_symlinks=False):
+                text = _LINK if entry.is_symlink() else _OTHER
+                raise UnwritableError(f"{partition / entry.name}: {text}")
+
+
+def _is_link(directory: int, name: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    return False

@@ -1,0 +1,43 @@
+"""Appending as a partition's leader does: what a producer sent is validated, given its offsets, held to what the same
+producer sent before, and written. Source: ``UnifiedLog.appendAsLeader`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless import clock
+from brokerless.format.append.leader import append
+from brokerless.format.append.types import AppendConfig, Appended, Refusal
+from brokerless.format.read.batches import read_headers, walk
+from brokerless.log.producer.checks import Duplicate, Origin, check_append
+from brokerless.log.write.log_writer import LogWriter
+
+
+def append_as_leader(
+    log: LogWriter,
+    buffer: NDArray[np.uint8],
+    config: AppendConfig,
+    partition_leader_epoch: int = 0,
+    origin: Origin = "client",
+    at_ms: int | None = None,
+) -> Appended | Duplicate | Refusal:
+    """Appends one produce request's batches to a log, or says why a broker would not. ``at_ms``: the time of the append
+    (since the epoch), now by default.
+
+    A :class:`Duplicate` was appended before: nothing is written, and its offsets are those that it got then. Raises
+    :class:`RefusedError` where a follower would refuse as well (a batch larger than a segment), and UnwritableError.
+    """
+    at_ms = clock.now() if at_ms is None else at_ms
+    appended = append(buffer, config, log.log_end_offset, partition_leader_epoch, at_ms, origin)
+    if isinstance(appended, Refusal):
+        return appended
+    batches = read_headers(appended.buffer, walk(appended.buffer).positions)
+    checked = check_append(log.producers, batches, appended.buffer, origin)
+    if isinstance(checked, Duplicate):
+        return checked
+    if checked is not None:
+        return Refusal(checked.exception, checked.message, int(batches.positions[checked.row]))
+    log.append(appended.buffer)
+    return appended

@@ -1,0 +1,184 @@
+"""The files of a segment: how they are removed, and what an active segment is when it is opened or cut back.
+
+Sources: ``LocalLog.deleteSegmentFiles``, ``LogSegment`` (``changeFileSuffixes``, ``truncateTo``,
+``readLargestTimestamp``, ``readNextOffset``) and ``UnifiedLog.deleteProducerSnapshots`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from brokerless.format import layouts
+from brokerless.log import names
+from brokerless.log.index.readers import TimeIndex, load_offset_index, load_time_index, load_transaction_index
+from brokerless.log.index.writers import (
+    SegmentState,
+    offset_entries_before,
+    time_entries_before,
+    transaction_entries_before,
+)
+from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.paths import File, list_directory, open_file
+from brokerless.log.write.retention import Segment
+
+KINDS: tuple[names.SegmentFileKind, ...] = (
+    "log",
+    "offset-index",
+    "time-index",
+    "transaction-index",
+    "producer-snapshot",
+)
+"""What belongs to a segment; a producer snapshot has the offset of the segment that begins where it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of segments in a partition's directory. ``actual`` has, for each name, what the file is called now:
+    something else if a finished compaction's output is yet to take its place."""
+
+    directory: Path
+    actual: Mapping[str, str]
+
+    def path(self, base_offset: int, kind: names.SegmentFileKind) -> Path:
+        name = names.segment_file(base_offset, kind)
+        return self.directory / self.actual.get(name, name)
+
+    def has(self, base_offset: int, kind: names.SegmentFileKind) -> bool:
+        return names.segment_file(base_offset, kind) in self.actual
+
+    def offsets(self, kind: names.SegmentFileKind) -> list[int]:
+        """The offsets of all files of a kind, sorted."""
+        files = (names.parse_segment_file(name) for name in self.actual)
+        return sorted(file.offset for file in files if file and file.kind == kind and file.state == "live")
+
+
+def list_files(directory: Path) -> Files:
+    """What is in the directory now."""
+    return Files(
+        directory, {entry.name: entry.name for entry in list_directory(str(directory)) if not entry.is_directory}
+    )
+
+
+def remove_segments(directory: Path, base_offsets: Iterable[int]) -> None:
+    """Removes segments, in this order: all files are renamed to ``.deleted`` first, durably, so that a crash leaves no
+    half of one. Raises OSError."""
+    doomed: list[Path] = []
+    for base_offset in base_offsets:
+        for kind in KINDS:
+            path = directory / names.segment_file(base_offset, kind)
+            if path.exists():
+                doomed.append(path.rename(directory / names.segment_file(base_offset, kind, "deleted")))
+    if doomed:
+        sync_directory(directory)
+    for path in doomed:
+        path.unlink()
+
+
+def clear_segment(directory: Path, base_offset: int) -> None:
+    """Makes way for a new segment (``LocalLog.roll``): files of its names that are there already go."""
+    for kind in KINDS[:4]:
+        (directory / names.segment_file(base_offset, kind)).unlink(missing_ok=True)
+
+
+def sync_file(path: Path) -> None:
+    """Syncs a file, wherever it was written; nothing to do if it is gone. Raises OSError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def describe_for_retention(files: Files, base_offsets: Iterable[int]) -> list[Segment]:
+    """Closed segments as retention sees them: their largest timestamp is the last entry of the time index."""
+    described: list[Segment] = []
+    for base_offset in base_offsets:
+        status = files.path(base_offset, "log").stat()
+        timestamp = status.st_mtime_ns // 1_000_000
+        if files.has(base_offset, "time-index"):
+            index = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
+            timestamp = int(index.timestamps[-1]) if len(index.timestamps) else timestamp
+        described.append(Segment(base_offset, status.st_size, timestamp))
+    return described
+
+
+def describe_segment(files: Files, base_offset: int, report: Report = ignore) -> tuple[SegmentState, int]:
+    """A segment as it is in its files, and the offset behind its last batch; its indexes are believed.
+
+    What is odd about the end of the log is reported; then ``size`` is what is whole.
+    """
+    offsets = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
+    times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
+    for finding in (*offsets.findings, *times.findings):
+        report(finding)
+    with open_file(str(files.path(base_offset, "log"))) as file:
+        start = int(offsets.positions[-1]) if offsets.is_sound and len(offsets.positions) else 0
+        start = start if start <= file.size else 0
+        size, next_offset = start, base_offset
+        for chunk in scan_headers(file, report, start):
+            size = chunk.base + int(chunk.batches.ends[-1])
+            next_offset = int(chunk.batches.last_offset[-1]) + 1
+        state = SegmentState(
+            base_offset,
+            size,
+            first_timestamp=_first_timestamp(file),
+            offset_entries=len(offsets.offsets),
+            time_entries=len(times.offsets),
+        )
+    return _with_last_time_entry(state, times), next_offset
+
+
+def truncated_segment(files: Files, base_offset: int, offset: int) -> tuple[SegmentState, int]:
+    """A segment without the batches that reach ``offset`` or beyond, and the entries left in its transaction index."""
+    offsets = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
+    times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
+    with open_file(str(files.path(base_offset, "log"))) as file:
+        size = file.size
+        for chunk in scan_headers(file, ignore, offsets.lookup(offset)[1]):
+            reaching = np.flatnonzero(chunk.batches.last_offset >= offset)
+            if len(reaching):
+                size = int(chunk.positions[reaching[0]])
+                break
+        kept = time_entries_before(times, offset)
+        state = SegmentState(
+            base_offset,
+            size,
+            first_timestamp=_first_timestamp(file) if size else layouts.NO_TIMESTAMP,
+            offset_entries=offset_entries_before(offsets, offset),
+            time_entries=kept,
+        )
+        state = _with_last_time_entry(
+            state, replace(times, timestamps=times.timestamps[:kept], offsets=times.offsets[:kept])
+        )
+        # What came behind the time index's last entry is in the log only.
+        last = state.base_offset if state.max_timestamp_offset is None else state.max_timestamp_offset
+        for chunk in scan_headers(file, ignore, offsets.lookup(last)[1], size):
+            row = int(np.argmax(chunk.batches.max_timestamp))
+            if (largest := int(chunk.batches.max_timestamp[row])) > state.max_timestamp:
+                found = int(chunk.batches.last_offset[row])
+                state = replace(state, max_timestamp=largest, max_timestamp_offset=found)
+    path = files.path(base_offset, "transaction-index")
+    aborted = load_transaction_index(str(path), base_offset) if path.exists() else None
+    return state, 0 if aborted is None else transaction_entries_before(aborted, offset)
+
+
+def _with_last_time_entry(state: SegmentState, times: TimeIndex) -> SegmentState:
+    if not len(times.timestamps):
+        return state
+    timestamp, offset = int(times.timestamps[-1]), int(times.offsets[-1])
+    return replace(state, max_timestamp=timestamp, max_timestamp_offset=offset, last_time_entry=timestamp)
+
+
+def _first_timestamp(file: File) -> int:
+    for chunk in scan_headers(file, ignore, 0, 1):
+        return int(chunk.batches.max_timestamp[0])
+    return layouts.NO_TIMESTAMP

@@ -1,0 +1,100 @@
+"""Which partitions a query reads: its paths listed, its topics chosen. Only names are looked at."""
+
+from __future__ import annotations
+
+import glob
+
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.log.directory import PartitionPath
+from brokerless.log.names import parse_partition_directory
+from brokerless.log.storage.paths import StorageOptions, directory_name, exists, expand, is_directory
+from brokerless.logs import Partition, open
+from brokerless.spark.options import Options, TopicPartition
+
+
+def find_partitions(options: Options, may_be_empty: bool = False, may_be_missing: bool = False) -> list[Partition]:
+    """The partitions that the options ask for, and those that cannot be listed, with a finding of why.
+
+    Raises :class:`UnreadableError` for a path that leads nowhere, for a directory without logs, unless it
+    ``may_be_empty``, and for topics or partitions named that are not there, unless they ``may_be_missing``.
+    """
+    found = _list(options, may_be_empty)
+    if not may_be_missing:
+        _check_there(options, found)
+    return [each for each in found if options.topics.have(each.topic, each.partition) or is_unknown(each)]
+
+
+def _list(options: Options, may_be_empty: bool) -> list[Partition]:
+    storage = options.storage or None
+    found: list[Partition] = []
+    for pattern in options.paths:
+        paths = expand(pattern, storage)
+        for path in paths:
+            if glob.has_magic(pattern) and not _is_log_or_directory(path, storage):
+                continue
+            try:
+                log = open(path, include=options.include, storage_options=storage)  # type: ignore[arg-type]
+            except UnreadableError as error:
+                if may_be_empty and is_directory(path, storage):
+                    continue
+                if not glob.has_magic(pattern):
+                    raise
+                found.append(_unreadable(path, str(error).removeprefix(f"{path}: "), options))
+                continue
+            found += log.partitions
+    return found
+
+
+def _is_log_or_directory(path: str, storage: StorageOptions | None) -> bool:
+    """A pattern also meets a partition's indexes, a log directory's checkpoints, and links that lead nowhere."""
+    if path.endswith((".log", ".checkpoint")) or is_directory(path, storage):
+        return True
+    return parse_partition_directory(directory_name(path)) is not None and not exists(path, storage)
+
+
+def _unreadable(path: str, reason: str, options: Options) -> Partition:
+    """A partition of which nothing is known but why it cannot be read."""
+    named = parse_partition_directory(directory_name(path))
+    finding = Finding("error", "unreadable-file", path, None, None, reason)
+    topic, partition = (None, None) if named is None else (named.topic, named.partition)
+    return Partition(PartitionPath(topic, partition, path, findings=(finding,)), options.storage or None)
+
+
+def is_unknown(partition: Partition) -> bool:
+    """Whether it could not be opened, and so may hold anything."""
+    return partition.topic is None and bool(partition.paths.findings)
+
+
+def _check_there(options: Options, found: list[Partition]) -> None:
+    """What is asked for by name has to be there."""
+    names = sorted({each.topic for each in found if each.topic is not None})
+    there = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "") if names else "none"
+    for topic in sorted((options.topics.subscribe or frozenset()) - set(names)):
+        raise UnreadableError(f"option subscribe: there is no topic {topic!r} in {_paths(options)}; topics: {there}")
+    missing = (options.topics.assign or frozenset()) - {name_of(each) for each in found}
+    for topic, partition in sorted(missing):
+        raise UnreadableError(
+            f"option assign: there is no partition {topic}-{partition} in {_paths(options)}; topics: {there}"
+        )
+
+
+def check_named(options: Options, found: list[Partition]) -> None:
+    """Offsets by partition are for all partitions or none, as in spark-sql-kafka."""
+    assigned = frozenset(name_of(each) for each in found if not is_unknown(each))
+    for side, limit in (("starting", options.start), ("ending", options.end)):
+        named = limit.partitions
+        if named is not None and named != assigned:
+            name = f"{side}OffsetsByTimestamp" if limit.timestamps is not None else f"{side}Offsets"
+            told, there = (", ".join(f"{t}-{p}" for t, p in sorted(each)) for each in (named, assigned))
+            raise UsageError(
+                f"option {name}: it has to name all partitions that are read (offset -2 is the earliest, -1 the "
+                f"latest); it names {told or 'none'}; read are {there or 'none'}"
+            )
+
+
+def _paths(options: Options) -> str:
+    return ", ".join(options.paths[:3]) + (", ..." if len(options.paths) > 3 else "")
+
+
+def name_of(partition: Partition) -> TopicPartition:
+    return partition.topic or "", -1 if partition.partition is None else partition.partition

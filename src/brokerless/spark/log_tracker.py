@@ -1,0 +1,359 @@
+"""What the driver of a streaming query knows of a log directory, from one look to the next: which partitions are there,
+where they end, and what of them a micro-batch reads.
+
+A listing is not of one moment. A file that is created meanwhile may be missing in it although a later one is there, and
+so may one that a compaction is about to replace. So segments are listed once more where there are new ones, up to the
+newest that was there before, and while a compaction is seen to be replacing some.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import PurePath
+from typing import TypeVar
+
+from pyspark.sql.datasource import InputPartition
+
+from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.live_segments import ReplacedError, open_listed
+from brokerless.log.offset_gaps import missing_behind
+from brokerless.log.ranges import Range, Span
+from brokerless.log.seek import end_position, first_position
+from brokerless.log.storage.paths import File
+from brokerless.log.tail import Tail, look, look_committed
+from brokerless.logs import Partition
+from brokerless.spark.discovery import check_named, find_partitions, name_of
+from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
+from brokerless.spark.plan import compact, first_since, tasks_of, teller, timestamp_of
+from brokerless.spark.positions import Positions
+from brokerless.spark.splits import Split, cut, first_batch, split_bytes
+
+Partitions = dict[TopicPartition, Partition]
+Segments = dict[int, int | None]
+"""Base offset -> size (bytes)."""
+
+_Result = TypeVar("_Result")
+_TRIES, _PAUSE = 20, 0.05
+"""How often, and after how many seconds, it is looked again while files change places, which a broker does in some
+milliseconds."""
+_log = logging.getLogger(__name__)
+
+
+class Follower:
+    """Keeps where partitions ended, so that the next look goes on there. Raises :class:`UnreadableError` for lost data
+    where the options want that, and otherwise logs it, once."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._tails: dict[TopicPartition, Tail] = {}
+        self._listed: dict[TopicPartition, Segments] = {}
+        self._planned: dict[TopicPartition, Segments] = {}
+        self._told = set[str]()
+
+    def initial(self) -> dict[TopicPartition, int]:
+        """Where a new query begins. Topics and partitions that are named in the options have to be there."""
+        partitions = self._list(must_be_there=True)
+        check_named(self.options, list(partitions.values()))
+        return {each: self._initial(each, partition) for each, partition in partitions.items()}
+
+    def ends(
+        self, start: Positions, committed: bool | None = None
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Where each partition ends now, and where reading it begins: ``start``, and for a new one its first offset.
+
+        ``committed``: at the last stable offset; by default as the options say. Partitions of ``start`` that are not
+        there any more end where they were."""
+        committed = self.options.committed if committed is None else committed
+        return self._again(lambda is_last: self._ends(start, committed, is_last))
+
+    def plan(self, start: Positions, end: Positions) -> list[InputPartition]:
+        """The tasks that read from ``start`` up to and without ``end``; partitions that ``start`` does not have are
+        read from their first offset on."""
+        return tasks_of(self._again(lambda _: self._plan(start, end)), self.options)
+
+    def forget(self, before: Positions) -> None:
+        """Transactions that ended before these offsets matter no more."""
+        for each, tail in self._tails.items():
+            if tail.transactions is not None and each in before:
+                ended = tail.transactions.ended
+                ended[:] = [one for one in ended if one.last_offset >= before[each]]
+
+    def _again(self, work: Callable[[bool], _Result]) -> _Result:
+        """Does what may meet files that are gone since they were listed, and so with a new listing once more."""
+        others = 0
+        for _ in range(_TRIES):
+            try:
+                return work(False)
+            except ReplacedError:
+                pass
+            except UnreadableError:
+                others += 1
+                if others == 2:
+                    break
+            time.sleep(_PAUSE)
+        return work(True)
+
+    def _list(self, must_be_there: bool = False) -> Partitions:
+        found: Partitions = {}
+        for attempt in range(_TRIES):
+            found = self._named(must_be_there)
+            if any(self._listed.get(each, {}).keys() != _segments(one).keys() for each, one in found.items()):
+                again = self._named(must_be_there)
+                pairs = [(each, one, again[each]) for each, one in found.items() if each in again]
+                if not all(_newest(one) in _segments(two) for _, one, two in pairs):
+                    continue  # compaction has put the newest into another: where the log ends is not known by this
+                found = {each: _up_to(one, two) for each, one, two in pairs}
+            if attempt or not any(self._has_gaps(each, one) for each, one in found.items()):
+                break
+            time.sleep(_PAUSE)
+        for entry in (entry for one in found.values() for entry in one.paths.leftovers if _is_swap(entry.path)):
+            self._lose(f"{entry.path}: a compaction did not come to its end, and what it replaces may be missing")
+        self._listed = {each: _segments(one) for each, one in found.items()}
+        return found
+
+    def _named(self, must_be_there: bool) -> Partitions:
+        found: Partitions = {}
+        for each in find_partitions(self.options, may_be_empty=True, may_be_missing=not must_be_there):
+            for finding in each.paths.findings:
+                if finding.severity != "error":  # a commit that has not ended, say: that is not there yet
+                    continue
+                if self.options.mode == "FAILFAST":
+                    raise UnreadableError(str(finding))
+                self._warn(f"not read: {finding}")
+            if not each.segment_paths:
+                continue
+            if each.topic is None:
+                raise UsageError(f"{each.path}: one file does not grow into a log; give its partition's directory")
+            other = found.setdefault(name_of(each), each)
+            if other is not each:
+                raise UsageError(
+                    f"{each.topic}-{each.partition} is in two directories, {other.path} and {each.path}; a stream can "
+                    "follow only one of them"
+                )
+        return found
+
+    def _has_gaps(self, each: TopicPartition, partition: Partition) -> bool:
+        """Whether segments are missing that were there, and that retention did not take: it begins with the first."""
+        now, before = _segments(partition), self._listed.get(each, {})
+        return any(base > next(iter(now)) for base in before if base not in now)
+
+    def _initial(self, each: TopicPartition, partition: Partition) -> int:
+        start, first = self.options.start, partition.start_offset or 0
+        wanted = LATEST
+        if (timestamp := timestamp_of(start, partition)) is not None:
+            since = first_since(partition, timestamp, self.options)
+            wanted = LATEST if since is None else since
+        elif start.offsets is not None:
+            wanted = start.offsets[each]
+        elif start.edge == "earliest":
+            wanted = EARLIEST
+        if wanted == LATEST:
+            return self._look(each, partition, None, self.options.committed).stable_offset
+        end = self._look(each, partition, None, False).end_offset
+        if wanted != EARLIEST and not first <= wanted <= end:
+            self._lose(
+                f"{_text(each)}: offset {wanted} is asked for, but the log has {first} to {end - 1} (the next is {end})"
+            )
+        return first if wanted == EARLIEST else max(first, min(wanted, end))
+
+    def _look(self, each: TopicPartition, partition: Partition, start: int | None, committed: bool) -> Tail:
+        before, storage = self._tails.get(each), self.options.storage or None
+        if committed:
+            if before is not None and before.transactions is None:
+                before = None
+            tail = look_committed(partition.paths, before, start, self._tell, storage)
+        else:
+            tail = look(partition.paths, before, storage)
+        # What is known of transactions is not to be lost by a look without them.
+        if committed or before is None or before.transactions is None:
+            self._tails[each] = tail
+        return tail
+
+    def _ends(
+        self, start: Positions, committed: bool, is_last: bool
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        partitions = self._list()
+        ends: dict[TopicPartition, int] = {}
+        begins = dict(start)
+        for each, partition in partitions.items():
+            begin = start.get(each, partition.start_offset or 0)
+            try:
+                tail = self._look(each, partition, begin, committed)
+            except UnreadableError as error:
+                if not is_last or self.options.mode == "FAILFAST":
+                    raise
+                self._warn(f"not read: {error}")
+                continue
+            if tail.end_offset < begin:
+                self._lose(f"{_text(each)}: offset {begin} comes next, but the log was cut back to {tail.end_offset}")
+                self._tails.pop(each)
+            stable = tail.stable_offset if committed else tail.end_offset
+            ends[each] = min(tail.end_offset, max(begin, stable))
+            begins[each] = begin
+        for each in start.keys() - partitions.keys():
+            self._lose(f"{_text(each)}: it was read up to offset {start[each]}, and is not there any more")
+        return {**start, **ends}, begins
+
+    def _plan(self, start: Positions, end: Positions) -> list[Split]:
+        partitions = self._list()
+        told = list[Split]()
+        spans = list[tuple[Partition, Range, list[Split]]]()
+        for each in start.keys() - end.keys():
+            self._lose(f"{_text(each)}: it was read up to offset {start[each]}, and is not there any more")
+        for each, after in sorted(end.items()):
+            if start.get(each, -1) >= after:
+                if start[each] > after:
+                    self._lose(f"{_text(each)}: offset {start[each]} comes next, but the log was cut back to {after}")
+                continue
+            if each not in partitions:
+                self._lose(f"{_text(each)}: it is to be read up to offset {after}, and is not there any more")
+                continue
+            partition = partitions[each]
+            begin = self._begin(each, partition, start)
+            if self._look(each, partition, begin, False).end_offset < after:
+                self._lose(f"{_text(each)}: it is to be read up to offset {after}, but the log ends before that")
+            if begin < after:
+                spans.append((partition, Range(begin, after), list(self._spans(each, partition, begin, after, told))))
+        splits = [split for _, _, found in spans for split in found]
+        size, most = split_bytes(self.options, sum(each.cost for each in splits)), self.options.max_records
+        storage = self.options.storage or None
+        cuts = [
+            one
+            for split in splits
+            for one in (cut(split, size, most, storage) if split.cost > size or most is not None else (split,))
+        ]
+        return [*cuts, *told]
+
+    def _begin(self, each: TopicPartition, partition: Partition, start: Positions) -> int:
+        """Where reading begins: at the position, or where the log begins by now."""
+        is_new = each not in start
+        first = partition.start_offset or 0
+        begin = start.get(each, 0)
+        if is_new and first:
+            self._lose(f"{_text(each)}: it is new, but begins at offset {first}; what was before was not read")
+        elif begin < first:
+            self._lose(f"{_text(each)}: offset {begin} comes next, but the log begins at {first} by now")
+        self._check_late(each, partition, begin)
+        self._planned[each] = _segments(partition)
+        return max(begin, first)
+
+    def _check_late(self, each: TopicPartition, partition: Partition, begin: int) -> None:
+        """Segments that come, or grow, after what follows them was read: a backup is filled in another order. One that
+        grows as others are gone between it and the next has their records, as compaction puts segments together."""
+        before = self._planned.get(each, {})
+        followed = dict(pairwise(before))
+        for segment, following in pairwise(partition.segment_paths):
+            base, after = segment.base_offset, following.base_offset
+            if not before or after > begin:
+                return
+            has_grown = followed.get(base) == after and segment.size > (before[base] or 0)
+            if base not in before or has_grown:
+                self._lose(f"{segment.log.path}: this came into the log after what follows it was read")
+
+    def _spans(
+        self, each: TopicPartition, partition: Partition, begin: int, after: int, told: list[Split]
+    ) -> Iterator[Split]:
+        """What of each segment has the offsets from ``begin`` up to and without ``after``."""
+        storage = self.options.storage or None
+        tell, bounds = teller(partition, self.options, told), Range(begin, after)
+        transactions = None
+        if self.options.committed:
+            transactions = self._look(each, partition, begin, True).transactions
+        segments = bounds.segments(partition.segment_paths)
+        following = {one.base_offset: two for one, two in pairwise(partition.segment_paths)}
+        for segment, file in self._open(partition, segments, tell):
+            base, behind = segment.base_offset, following.get(segment.base_offset)
+            next_base = None if behind is None else behind.base_offset
+            first = first_position(file, segment, begin, storage) if begin > base else 0
+            # All of a segment that is behind us, with what follows its last batch; of the others what is asked for.
+            is_whole = next_base is not None and next_base <= after
+            if is_whole and behind is not None:
+                self._check_whole(partition, segment, behind, file)
+            end = file.size if is_whole else end_position(file, segment, after, storage)
+            if first < end:
+                yield Split(
+                    partition.topic,
+                    partition.partition,
+                    segment,
+                    start=first,
+                    end=None if is_whole else end,
+                    bounds=bounds,
+                    transactions=None if transactions is None else compact(transactions, base, next_base),
+                    cost=end - first,
+                    span=Span(begin, after, first),
+                    is_followed=behind is not None,
+                    directory=partition.path,
+                    offsets=bounds.narrow(Range(base, next_base)),
+                    first=first_batch(file, first),
+                )
+
+    def _open(
+        self, partition: Partition, segments: tuple[SegmentPaths, ...], tell: Callable[[Finding], None]
+    ) -> Iterator[tuple[SegmentPaths, File]]:
+        """Segments with their logs, as they were listed; those that cannot be opened are told."""
+        for segment in segments:
+            path, is_last = segment.log.path, segment is partition.segment_paths[-1]
+            try:
+                file = open_listed(segment, is_last, self.options.storage or None)
+            except ReplacedError:
+                raise
+            except UnreadableError as error:
+                reason = str(error).removeprefix(f"{path}: ")
+                tell(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+                continue
+            with file:
+                yield segment, file
+
+    def _check_whole(self, partition: Partition, segment: SegmentPaths, behind: SegmentPaths, file: File) -> None:
+        """A backup is filled in another order, or goes on: what is passed over would not be read later."""
+        missing = missing_behind(partition.paths, segment, behind, file, self.options.storage or None)
+        if missing is not None:
+            self._lose(
+                f"{segment.log.path}: offsets {missing.start} to {missing.stop - 1} are not there, neither in this nor "
+                f"in {PurePath(behind.log.path).name}, and nothing says that compaction took them"
+            )
+
+    def _tell(self, finding: Finding) -> None:
+        """Damage among transactions; its rows are told where it is read, if that is ever reached."""
+        if finding.severity == "error" and self.options.mode == "FAILFAST":
+            raise DamageError(finding)
+        if finding.severity == "error":
+            self._warn(f"damaged, so that a transaction may stay open: {finding}")
+
+    def _lose(self, text: str) -> None:
+        if self.options.fail_on_data_loss:
+            raise UnreadableError(f"{text}; with failOnDataLoss=false the query goes on with what is there")
+        self._warn(f"{text}; the query goes on with what is there")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._told:
+            _log.warning("%s", text)
+            self._told.add(text)
+
+
+def _segments(partition: Partition) -> Segments:
+    return {each.base_offset: each.log.size for each in partition.segment_paths}
+
+
+def _up_to(listed: Partition, again: Partition) -> Partition:
+    """The second listing without segments that are newer than the newest of the first."""
+    newest = listed.segment_paths[-1].base_offset
+    segments = tuple(each for each in again.segment_paths if each.base_offset <= newest)
+    return Partition(replace(again.paths, segments=segments or again.segment_paths), again.storage_options)
+
+
+def _newest(partition: Partition) -> int:
+    return partition.segment_paths[-1].base_offset
+
+
+def _is_swap(path: str) -> bool:
+    return path.endswith(".log.swap")
+
+
+def _text(each: TopicPartition) -> str:
+    return f"{each[0]}-{each[1]}"

@@ -1,0 +1,216 @@
+"""What a Spark task does: reads its splits and gives them as Arrow record batches of about 8 MiB, in bounded memory."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, UnreadableError, raise_errors
+from brokerless.format.read.batches import Batches
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
+from brokerless.log.ranges import Range
+from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, within_log
+from brokerless.log.storage.paths import File, StorageOptions, open_file
+from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from brokerless.spark.columns import Columns, corrupt_rows, to_spark
+from brokerless.spark.options import Options
+from brokerless.spark.splits import Split, first_batch
+from brokerless.tables.record_batches import (
+    Source,
+    chunk_batches,
+    project,
+    record_batches,
+    segment_row,
+    transactions_table,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """One split's rows in Spark's form. Damage is raised as :class:`DamageError` (FAILFAST), told as a row of its own
+    after what was readable before it (PERMISSIVE, where the schema has a column for it), or logged and passed over."""
+    found: list[Finding] = []
+    report = raise_errors if options.mode == "FAILFAST" else found.append
+    if split.segment is None and split.paths is None:
+        if columns.corrupt is not None:  # otherwise the log has it, from planning
+            yield corrupt_rows(split.findings, split.topic, split.partition, columns)
+        return
+    for batch in _table(split, options, columns, report):
+        if batch.num_rows:
+            yield to_spark(batch, columns)
+        del batch  # what is huge is not to stay while the next is read
+        yield from _tell(found, split, options, columns)
+    yield from _tell(found, split, options, columns)
+
+
+def _tell(found: list[Finding], split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:
+    told = {(each.file, each.position) for each in split.findings}
+    damages = [each for each in found if each.severity == "error" and (each.file, each.position) not in told]
+    found.clear()
+    if damages and options.mode == "PERMISSIVE" and columns.corrupt is not None:
+        yield corrupt_rows(damages, split.topic, split.partition, columns)
+    elif options.mode == "PERMISSIVE":
+        for damage in damages:
+            _log.warning("damaged and not read: %s", damage)
+
+
+def _table(split: Split, options: Options, columns: Columns, report: Report) -> Iterator[pa.RecordBatch]:
+    match options.table:
+        case "records":
+            yield from _records(split, options, columns.of_table, report)
+        case "batches":
+            yield from _batches(split, options, columns.of_table, report)
+        case "segments":
+            yield from _segments(split, options, columns.of_table, report)
+        case "transactions":
+            from brokerless.log.partition import transactions_of
+
+            assert split.paths is not None
+            transactions = transactions_of(split.paths, options.storage or None, report)
+            transactions = transactions.since(split.paths.start_offset or 0)
+            table = transactions_table(transactions, Source(split.paths.path, split.topic, split.partition))
+            yield from table.select(columns.of_table).combine_chunks().to_batches()
+
+
+def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    from brokerless.log.partition import Reading, read_file, read_partition
+    from brokerless.log.seek import position_of_offset
+
+    assert split.segment is not None
+    storage = options.storage or None
+    schema = project(RECORDS, names)
+    reading = Reading(
+        range=split.bounds,
+        keys="key" in names,
+        values="value" in names,
+        headers="headers" in names,
+        control=options.control and not options.committed,
+        transactions=split.transactions,
+        limit=options.max_batch_bytes,
+        span=split.span,
+    )
+    try:
+        file = _open_planned(split, storage)
+    except ReplacedError as error:
+        reading = replace(reading, range=_offsets(split), span=None)
+        found = _partition_now(split, options, error)
+        pieces = read_partition(found, reading, report, storage)
+        yield from record_batches(pieces, split.topic, split.partition, schema)
+        return
+    with file:
+        start = split.start
+        if not start and split.bounds.start_offset is not None:
+            start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
+        pieces = read_file(file, reading, _graded(split, report), start, split.end)
+        yield from record_batches(pieces, split.topic, split.partition, schema)
+        _check_following(split, file, report, storage)
+
+
+def _open_planned(split: Split, storage: StorageOptions | None) -> File:
+    """The file that was planned. Raises :class:`ReplacedError` if it is not there, under any name."""
+    assert split.segment is not None
+    if split.segment.log.path == split.directory:
+        return open_file(split.directory, storage)
+    file = open_listed(split.segment, not split.is_followed, storage)
+    if split.first is not None and first_batch(file, split.start) != split.first:
+        file.close()
+        raise ReplacedError(f"{file.path}: position {split.start} has another batch than when this was planned")
+    return file
+
+
+def _offsets(split: Split) -> Range:
+    return split.bounds.narrow(split.offsets)
+
+
+def _partition_now(split: Split, options: Options, error: ReplacedError) -> PartitionPath:
+    """The partition as it is now, where a split's file is gone. A compaction's output has all that a consumer still
+    gets; what was deleted is lost, which ends the query unless ``failOnDataLoss`` is false."""
+    assert split.segment is not None
+    paths, storage = PartitionPath(split.topic, split.partition, split.directory), options.storage or None
+    first = _offsets(split).start_offset or 0
+    now = list_again(paths, ignore, storage)
+    if now is not None and now.segments[0].base_offset <= first:
+        return now
+    if options.fail_on_data_loss:
+        raise UnreadableError(f"{error}; with failOnDataLoss=false the query goes on with what is there") from error
+    _log.warning("%s; the query goes on with what is there", error)
+    return paths if now is None else now
+
+
+def _graded(split: Split, report: Report) -> Report:
+    return within_log(report) if split.is_followed else report
+
+
+def _batches(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    assert split.segment is not None
+    schema = project(BATCHES, names)
+    check = "isValid" in names and options.checksums
+    source = Source(split.segment.log.path, split.topic, split.partition)
+    for chunk in _chunks(split, options, report, scan if check else scan_headers):
+        if not split.bounds.is_everything:
+            chunk = chunk.take(split.bounds.batches(chunk.batches))
+        if not len(chunk.batches):
+            continue
+        valid = None
+        if check:
+            from brokerless.format.read.batches import checksums_match
+
+            valid = checksums_match(chunk.buffer, chunk.batches)
+        yield from chunk_batches(chunk, source, schema, valid, report, options.max_batch_bytes)
+
+
+def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., Iterator[Chunk]]) -> Iterator[Chunk]:
+    """The batches of a split, wherever they are by now."""
+    storage = options.storage or None
+    try:
+        file = _open_planned(split, storage)
+    except ReplacedError as error:
+        for each in open_segments(_partition_now(split, options, error), report, split.offsets, storage):
+            for chunk in scan(each.file, report if each.is_last else within_log(report), each.start):
+                yield chunk.take(_ends_in(chunk.batches, split.offsets))
+        return
+    with file:
+        yield from scan(file, _graded(split, report), split.start, split.end)
+        _check_following(split, file, report, storage)
+
+
+def _check_following(split: Split, file: File, report: Report, storage: StorageOptions | None) -> None:
+    """Reports what is missing after the last part of a segment."""
+    from brokerless.log.offset_gaps import check_following
+
+    if split.following is not None and split.segment is not None and split.end is None:
+        check_following(split.following, split.segment, file, report, storage, split.bounds)
+
+
+def _ends_in(batches: Batches, offsets: Range) -> NDArray[np.bool_]:
+    """Which batches end at these offsets, which begin and end where batches do."""
+    start, end = offsets.start_offset, offsets.end_offset
+    return (batches.last_offset >= (start or 0)) & (True if end is None else batches.last_offset < end)
+
+
+def _segments(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    from brokerless.log.segment_summary import summarize
+
+    assert split.segment is not None
+    segment, storage = split.segment, options.storage or None
+    try:
+        file = _open_planned(split, storage)
+    except ReplacedError as error:
+        now = _partition_now(split, options, error).segments
+        same = next((each for each in now if each.base_offset == segment.base_offset), None)
+        if same is None:  # another one has what is left of it, of which there is a row
+            return
+        segment, file = same, open_file(same.log.path, storage)
+    with file:
+        source = Source(file.path, split.topic, split.partition)
+        summary = summarize(file, _graded(split, report), split.start_offset, options.max_batch_bytes)
+        row = segment_row(segment, source, summary)
+        _check_following(split, file, report, storage)
+    yield pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.golden import broker_data, broker_expected
+from tests.internals.dumps import dumped_records
+from tests.internals.written import batch, committed, write_partition
+
+from brokerless.cli.commands.internals import TABLES
+from brokerless.internals.schemas import STATE
+
+CLEAN = broker_data("clean")
+DUMPS = sorted(broker_expected("clean").glob("*/*.log.dump.txt"))
+
+
+def test_the_tables_are_those_that_there_are() -> None:
+    assert tuple(STATE) == TABLES
+
+
+def test_the_state_of_all_internal_topics_is_shown_table_by_table(run: Run) -> None:
+    result = run("internals", CLEAN)
+    assert result.exit_code == 0
+    assert result.err == ""
+    shown = [line.removesuffix(":") for line in result.lines if line and not line.startswith(" ")]
+    assert shown == [name for name in TABLES if name not in ("quotas", "acls")], "empty tables are left out"
+    (line,) = [line for line in result.lines if "tx-open" in line]
+    assert line.split() == ["tx-open", "Ongoing", "1013", "0", "2026-11-21T03:38:09Z", "txn:0,1"]
+
+
+def test_a_table_that_is_asked_for_is_shown_though_it_is_empty(run: Run) -> None:
+    result = run("internals", CLEAN, "--table", "acls", "--table", "features")
+    assert [line for line in result.lines if not line.startswith(" ")] == ["features:", "", "acls:"]
+
+
+def test_rows_as_json_say_of_which_table_they_are(run: Run) -> None:
+    rows = run("internals", "--json", CLEAN).json
+    by_table = {name: [row for row in rows if row["table"] == name] for name in TABLES}
+    assert {name: len(each) for name, each in by_table.items() if name in ("offsets", "topics", "partitions")} == {
+        "offsets": 13, "topics": 24, "partitions": 45,
+    }  # fmt: skip
+    assert all(["table", *STATE[row["table"]].names] == list(row) for row in rows)
+    assert by_table["offsets"][0]["commitTimestamp"] == 1795232264880
+
+
+@pytest.mark.parametrize("dump", DUMPS, ids=lambda dump: dump.parent.name)
+def test_history_has_every_record_with_the_json_of_kafkas_dump_tool(run: Run, dump: Path) -> None:
+    result = run("internals", CLEAN / dump.parent.name, "--history", "--json")
+    assert result.exit_code == 0
+    assert {row["offset"]: (row["key"], row["payload"]) for row in result.json} == dumped_records(dump.read_text())
+
+
+def test_history_for_people_is_a_line_for_each_record(run: Run) -> None:
+    result = run("internals", CLEAN / "__consumer_offsets-1", "--history")
+    assert len(result.lines) == 21
+    assert result.lines[1].split("\t")[:4] == ["__consumer_offsets-1", "2", "2026-11-21T03:37:43.326Z", "OFFSET_COMMIT"]
+    assert result.lines[1].endswith("\taborted")
+    (tombstone,) = [line for line in result.lines if line.endswith("\tnull")]
+    assert tombstone.split("\t")[1] == "20"
+
+
+def test_what_is_not_known_is_told_and_shown_as_bytes(run: Run, tmp_path: Path) -> None:
+    log = write_partition(tmp_path, "__consumer_offsets", batch(0, [committed("g", "a", 1), (b"\x03\xe7new", b"\xff")]))
+    result = run("internals", log, "--history", "--json")
+    assert result.exit_code == 0, "nothing is damaged"
+    place = f"{log / f'{0:020}.log'}, position 0"
+    assert result.err.splitlines() == [f"{place}: a record of type 999, which is not known"]
+    assert [result.json[1][name] for name in ("type", "key", "payload")] == [
+        None, {"base64": "A+duZXc="}, {"base64": "/w=="},
+    ]  # fmt: skip
+    assert "\\xff" in run("internals", log, "--history").lines[1]
+    assert run("internals", log).err == result.err
+
+
+def test_damage_is_told_and_changes_the_exit_code(run: Run, tmp_path: Path) -> None:
+    damaged = bytearray(batch(1, [committed("g", "b", 1)]))
+    damaged[-1] ^= 1
+    log = write_partition(tmp_path, "__consumer_offsets", batch(0, [committed("g", "a", 1)]), damaged)
+    for option in ("--history", "--json"):
+        result = run("internals", log, option)
+        assert result.exit_code == 1
+        assert len(result.lines) == 1
+        assert "position" in result.err
+
+
+@pytest.mark.parametrize("path", ["txn-0", f"txn-0/{0:020}.log"])
+def test_a_path_without_an_internal_topic_is_told(run: Run, path: str) -> None:
+    result = run("internals", CLEAN / path)
+    assert (result.exit_code, result.out) == (2, b"")
+    assert "no internal topic is here" in result.err
+
+
+def test_state_and_history_are_two_questions(run: Run) -> None:
+    assert run("internals", CLEAN, "--history", "--table", "offsets").exit_code == 2
+    assert run("internals", CLEAN, "--table", "offset").exit_code == 2
+
+
+def test_several_paths_are_told_apart_and_one_that_is_not_there_does_not_hide_the_others(run: Run) -> None:
+    result = run("internals", "nowhere", CLEAN / "__consumer_offsets-0", CLEAN / "__consumer_offsets-1")
+    assert result.exit_code == 2
+    assert [line for line in result.lines if line.endswith("0:") or line.endswith("1:")] == [
+        f"{CLEAN / '__consumer_offsets-0'}:",
+        f"{CLEAN / '__consumer_offsets-1'}:",
+    ]

@@ -1,0 +1,332 @@
+"""What others compressed is inflated byte for byte, what is damaged is an error, and the limit holds."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import struct
+import tracemalloc
+import zlib
+from collections.abc import Callable
+
+import cramjam
+import numpy as np
+import pytest
+import xxhash
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.format.twin import COMPRESS
+
+from brokerless.format.codecs.framings import CodecError, LimitError
+from brokerless.format.codecs.inflate import Inflater, find_payloads
+
+GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
+CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+NOISE = random.Random(1).randbytes(200_000)
+TEXT = b"".join(b"%d: a line of some text\n" % (number * 7919 % 1000) for number in range(60_000))
+SAMPLES = {
+    "one byte": b"x",
+    "text": TEXT,
+    "noise": NOISE,
+    "zeros": bytes(3_000_000),
+    "a block": NOISE[:65536],
+    "some more": (NOISE[:20] * 5000)[:65537],
+}
+
+
+def inflate(codec: int, payload: bytes, magic: int = 2, limit: int = 1 << 28) -> bytes:
+    inflater = Inflater(limit)
+    start, end, error = inflater.inflate(codec, magic, memoryview(payload))
+    if error is not None:
+        raise error
+    return inflater.buffer[start:end].tobytes()
+
+
+def xerial(data: bytes, size: int) -> bytes:
+    blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + size])) for at in range(0, len(data), size)]
+    return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(b)) + b for b in blocks)
+
+
+def lz4_frame(data: bytes, block: int = 65536, flags: int = 0x60, size_id: int = 4) -> bytes:
+    """By the frame format's specification, around the library's raw blocks."""
+    descriptor = bytes([flags, size_id << 4])
+    if flags & 0x08:
+        descriptor += struct.pack("<q", len(data))
+    frame = b"\x04\x22\x4d\x18" + descriptor + bytes([xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF])
+    for at in range(0, len(data), block):
+        raw = data[at : at + block]
+        packed = bytes(cramjam.lz4.compress_block(raw, store_size=False))
+        stored = len(packed) >= len(raw)
+        packed = raw if stored else packed
+        frame += struct.pack("<I", len(packed) | (stored << 31)) + packed
+        if flags & 0x10:
+            frame += struct.pack("<I", xxhash.xxh32_intdigest(packed))
+    frame += bytes(4)
+    return frame + (struct.pack("<I", xxhash.xxh32_intdigest(data)) if flags & 0x04 else b"")
+
+
+def skippable(data: bytes) -> bytes:
+    return struct.pack("<II", 0x184D2A53, len(data)) + data
+
+
+def zstd_stream(data: bytes, **options: object) -> bytes:
+    """Without the size of its content."""
+    compressor = zstandard.ZstdCompressor(**options).compressobj()  # type: ignore[arg-type]
+    return compressor.compress(data) + compressor.flush()
+
+
+def gzip_with(flags: int, fields: bytes, data: bytes) -> bytes:
+    deflate = zlib.compressobj(wbits=-15)
+    head = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6) + fields
+    if flags & 2:
+        head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
+    return head + deflate.compress(data) + deflate.flush() + struct.pack("<II", zlib.crc32(data), len(data))
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_another_client_compressed(codec: str, sample: str) -> None:
+    assert inflate(CODECS[codec], COMPRESS[codec](SAMPLES[sample])) == SAMPLES[sample]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_other_compressors_and_settings(sample: str) -> None:
+    data = SAMPLES[sample]
+    for level in (0, 1, 9):
+        assert inflate(GZIP, gzip.compress(data, level)) == data
+    assert inflate(GZIP, bytes(cramjam.gzip.compress(data))) == data
+    assert inflate(SNAPPY, bytes(cramjam.snappy.compress_raw(data))) == data
+    for size in (1000, 32768, 1 << 20):
+        assert inflate(SNAPPY, xerial(data, size)) == data
+    for flags in (0x60, 0x64, 0x68, 0x70, 0x7C):
+        assert inflate(LZ4, lz4_frame(data, flags=flags)) == data
+    assert inflate(LZ4, lz4_frame(data, 4 << 20, size_id=7)) == data
+    for level in (-5, 1, 12):
+        assert inflate(ZSTD, zstandard.ZstdCompressor(level, write_checksum=True).compress(data)) == data
+        assert inflate(ZSTD, zstd_stream(data, level=level)) == data
+
+
+def test_gzip_members_follow_each_other_and_what_follows_them_is_ignored() -> None:
+    members = gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"end")
+    assert inflate(GZIP, members) == TEXT + b"end"
+    assert inflate(GZIP, members + b"\x1f\x8b no member") == TEXT + b"end"
+
+
+@pytest.mark.parametrize("flags", [0x00, 0x08])
+def test_many_tiny_gzip_members_take_time_by_their_number_alone(flags: int) -> None:
+    member = gzip_with(flags, b"a name\0" if flags else b"", b"")
+    assert inflate(GZIP, member * 100_000 + gzip.compress(TEXT)) == TEXT  # copied each time, it would take minutes
+
+
+def test_gzip_headers_may_have_all_fields() -> None:
+    fields = struct.pack("<H", 5) + b"extra" + b"a name\0" + b"a comment\0"
+    assert inflate(GZIP, gzip_with(0x1E, fields, b"data")) == b"data"
+    with pytest.raises(CodecError):
+        inflate(GZIP, gzip_with(0x1C, fields, b"data")[:12])
+    wrong = bytearray(gzip_with(0x02, b"", b"data"))
+    wrong[4] ^= 1  # a time that the header's checksum does not know
+    with pytest.raises(CodecError):
+        inflate(GZIP, bytes(wrong))
+
+
+def test_zstd_frames_and_skippable_frames_follow_each_other() -> None:
+    frame = zstandard.ZstdCompressor().compress
+    several = skippable(b"") + frame(TEXT) + skippable(NOISE[:1000]) + zstd_stream(b"!") + frame(b"") + frame(b"end")
+    assert inflate(ZSTD, several) == TEXT + b"!end"
+    assert inflate(ZSTD, several + skippable(b"last")) == TEXT + b"!end"
+    with pytest.raises(CodecError):
+        inflate(ZSTD, several + b"garbage")
+
+
+@pytest.mark.parametrize("log", [27, 28])
+def test_zstd_windows_go_up_to_two_to_the_27th(log: int) -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=log, write_content_size=False)
+    payload = zstd_stream(b"data", compression_params=parameters)
+    if log == 27:
+        assert inflate(ZSTD, payload) == b"data"
+    else:
+        with pytest.raises(CodecError):
+            inflate(ZSTD, payload)
+
+
+def test_only_v0_may_have_the_wrong_lz4_header_checksum_that_it_wrote() -> None:
+    frame = bytearray(lz4_frame(TEXT))
+    assert frame[6] == 0x82
+    frame[6] = 0x1A
+    assert inflate(LZ4, bytes(frame), magic=0) == TEXT
+    for magic in (1, 2):
+        with pytest.raises(CodecError, match="checksum"):
+            inflate(LZ4, bytes(frame), magic=magic)
+
+
+def test_lz4_checksums_count_for_blocks_and_not_for_the_content() -> None:
+    frame = bytearray(lz4_frame(NOISE, flags=0x74))
+    frame[-1] ^= 1
+    assert inflate(LZ4, bytes(frame)) == NOISE
+    frame[-9] ^= 1  # the last block's
+    with pytest.raises(CodecError, match="checksum"):
+        inflate(LZ4, bytes(frame))
+
+
+def test_lz4_blocks_must_not_depend_on_each_other() -> None:
+    with pytest.raises(CodecError, match="depend"):
+        inflate(LZ4, lz4_frame(TEXT, flags=0x40))
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codecs_are_errors(codec: int) -> None:
+    with pytest.raises(CodecError, match=f"unknown compression type id {codec}"):
+        inflate(codec, b"data")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_an_empty_payload_is_an_error_except_for_zstd(codec: str) -> None:
+    if codec == "zstd":  # no frame at all: Kafka reads an empty stream
+        assert inflate(ZSTD, b"") == b""
+    else:
+        with pytest.raises(CodecError):
+            inflate(CODECS[codec], b"")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_every_cut_stream_is_an_error_or_a_prefix(codec: str) -> None:
+    data = TEXT[:3000] + NOISE[:100]
+    payload = COMPRESS[codec](data)
+    for end in range(len(payload)):
+        try:
+            found = inflate(CODECS[codec], payload[:end])
+        except CodecError:
+            continue
+        # xerial's blocks may end anywhere between them; so may zstd's frames, of which here is one
+        assert codec == "snappy" or end == 0
+        assert data.startswith(found)
+        assert len(found) < len(data)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=150)
+@given(
+    edits=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4),
+    head=st.booleans(),
+    cut=st.floats(0.5, 1),
+)
+def test_damaged_streams_never_crash_and_never_grow_past_the_limit(
+    codec: str, edits: list[tuple[float, int]], head: bool, cut: float
+) -> None:
+    payload = bytearray(COMPRESS[codec](TEXT[:5000]))
+    for place, byte in edits:
+        payload[int(place * (20 if head else len(payload)))] = byte
+    inflater = Inflater(20_000)
+    start, end, error = inflater.inflate(CODECS[codec], 2, memoryview(payload)[: int(cut * len(payload))])
+    assert error is None or isinstance(error, CodecError)
+    assert 0 <= end - start <= 20_000
+    assert len(inflater.buffer) == 1 << 20
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=150)
+@given(payload=st.binary(max_size=200), head=st.integers(0, 25))
+def test_garbage_never_crashes(codec: str, payload: bytes, head: int) -> None:
+    start = {"gzip": gzip.compress(b"data"), "snappy": xerial(b"data", 9), "lz4": lz4_frame(b"data")}
+    first = start.get(codec, zstd_stream(b"data"))[:head]
+    for magic in (0, 1, 2):
+        inflater = Inflater(1 << 16)
+        inflater.inflate(CODECS[codec], magic, memoryview(first + payload))
+        inflater.check_header(CODECS[codec], magic, memoryview(first + payload))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@settings(max_examples=150)
+@given(
+    given=st.lists(
+        st.tuples(
+            st.integers(0, 9000),
+            st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=2),
+            st.sampled_from(["whole", "cut", "twice", "garbage behind", "wrong head", "wrong trailer"]),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_many_at_a_call_are_what_each_is_by_itself(
+    codec: str, given: list[tuple[int, list[tuple[float, int]], str]]
+) -> None:
+    payloads: list[bytes] = []
+    for size, edits, kind in given:
+        payload = bytearray(COMPRESS[codec](TEXT[size : 2 * size]))
+        for place, byte in edits:
+            payload[int(place * len(payload))] = byte
+        match kind:
+            case "cut":
+                del payload[-(1 + size % 9) :]
+            case "twice":
+                payload *= 2
+            case "garbage behind":
+                payload += bytes([size % 3, 7])
+            case "wrong head":
+                payload[size % min(12, len(payload))] ^= 1 << size % 8
+            case "wrong trailer":
+                payload[-1 - size % 8] ^= 1 << size % 8
+        payloads.append(bytes(payload))
+    ends = np.cumsum([len(payload) for payload in payloads])
+    starts = ends - [len(payload) for payload in payloads]
+    ids = np.full(len(payloads), CODECS[codec], np.int8)
+    found = find_payloads(
+        np.frombuffer(b"".join(payloads) + bytes(8), np.uint8), starts, ends, ids, np.full(len(ids), 2, np.int8)
+    )
+    many, each = Inflater(20_000), Inflater(20_000)
+    firsts, lasts, errors = many.inflate_many(found, 0, 1 << 30)
+    for row, payload in enumerate(payloads):
+        start, end, error = each.inflate(CODECS[codec], 2, memoryview(payload))
+        assert many.buffer[firsts[row] : lasts[row]].tobytes() == each.buffer[start:end].tobytes()
+        assert str(errors.get(row)) == str(error)
+
+
+MEBIBYTE = bytes(1 << 20)
+BOMBS: dict[str, Callable[[], tuple[int, bytes]]] = {
+    "gzip": lambda: (GZIP, gzip.compress(bytes(100 << 20))),
+    "gzip members": lambda: (GZIP, gzip.compress(MEBIBYTE) * 200),
+    "zstd": lambda: (ZSTD, zstandard.ZstdCompressor().compress(bytes(1 << 30))),
+    "zstd stream": lambda: (ZSTD, zstd_stream(bytes(100 << 20))),
+    "zstd frames": lambda: (ZSTD, zstandard.ZstdCompressor().compress(MEBIBYTE) * 2000),
+    "lz4": lambda: (LZ4, lz4_frame(bytes(100 << 20), 4 << 20, size_id=7)),
+    "lz4 blocks": lambda: (LZ4, lz4_frame(b"", 1)[:7] + lz4_frame(bytes(65536))[7:-4] * 2000),
+    "snappy blocks": lambda: (SNAPPY, xerial(b"", 1) + xerial(MEBIBYTE, 1 << 20)[16:] * 100),
+    "snappy claim": lambda: (SNAPPY, b"\xff\xff\xff\xff\x0f" + bytes(100)),
+    "xerial claim": lambda: (SNAPPY, xerial(b"", 1) + struct.pack(">i", 100) + b"\xff\xff\xff\xff\x07" + bytes(95)),
+}
+"""Payloads of a few hundred kilobytes at most that hold gigabytes, or say so; made when they are asked for."""
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_is_an_error_that_takes_little_memory(bomb: str) -> None:
+    codec, payload = BOMBS[bomb]()
+    tracemalloc.start()
+    try:
+        inflater = Inflater(1 << 22)
+        start, end, error = inflater.inflate(codec, 2, memoryview(payload))
+        assert isinstance(error, CodecError if "claim" in bomb else LimitError), error
+        assert end - start <= 1 << 22
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_came_before_an_error_and_after_it_is_kept() -> None:
+    inflater = Inflater()
+    first = inflater.inflate(GZIP, 2, memoryview(gzip.compress(TEXT)))
+    broken = inflater.inflate(ZSTD, 2, memoryview(zstd_stream(NOISE)[:150_000]))
+    last = inflater.inflate(SNAPPY, 2, memoryview(xerial(TEXT, 100)))
+    assert (first[2], last[2]) == (None, None)
+    assert isinstance(broken[2], CodecError)
+    assert inflater.buffer[first[0] : first[1]].tobytes() == inflater.buffer[last[0] : last[1]].tobytes() == TEXT
+    assert NOISE.startswith(inflater.buffer[broken[0] : broken[1]].tobytes())
+
+
+def test_the_buffer_that_a_huge_payload_needed_is_given_back() -> None:
+    inflater = Inflater()
+    assert inflater.inflate(ZSTD, 2, memoryview(zstd_stream(bytes(80 << 20))))[2] is None
+    assert len(inflater.buffer) >= 80 << 20
+    inflater.clear()
+    assert (inflater.used, len(inflater.buffer)) == (0, 1 << 20)

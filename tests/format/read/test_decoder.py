@@ -1,0 +1,95 @@
+"""Every batch that Kafka reads gives the records that Kafka gives, and every batch that it refuses gives a damage."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.golden import cases, of_type
+
+from brokerless.format.columns import Columns
+from brokerless.format.read.batches import checksums_match, read_headers, walk
+from brokerless.format.read.decoder import Decoded, Decoder
+
+TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
+
+
+def decode(path: Path, decoder: Decoder) -> list[Decoded]:
+    """The records of all batches whose checksums match, as far as the chain of sizes holds."""
+    buffer = np.frombuffer(path.read_bytes(), np.uint8)
+    batches = read_headers(buffer, walk(buffer).positions)
+    found = list(decoder.decode(buffer, batches.take(checksums_match(buffer, batches))))
+    rest = decoder.flush()
+    return found if rest is None else [*found, rest]
+
+
+def rows(columns: Columns) -> list[dict[str, Any]]:
+    def text(name: str, data: bytes | None) -> dict[str, Any]:
+        if data is None or len(data) <= 1024:
+            return {name: None if data is None else base64.b64encode(data).decode()}
+        return {f"{name}Len": len(data), f"{name}Sha256": hashlib.sha256(data).hexdigest()}
+
+    def value(data: np.ndarray, ends: np.ndarray, null: np.ndarray, row: int) -> bytes | None:
+        return None if null[row] else data[ends[row] : ends[row + 1]].tobytes()
+
+    c = columns
+    keys_without_null = np.zeros(len(c.header_value_null), np.uint8)
+    found = []
+    for row in range(c.rows):
+        headers = [
+            [
+                value(c.header_key_data, c.header_key_ends, keys_without_null, header).decode(errors="replace"),  # type: ignore[union-attr]
+                value(c.header_value_data, c.header_value_ends, c.header_value_null, header),
+            ]
+            for header in range(c.header_ends[row], c.header_ends[row + 1])
+        ]
+        found.append(
+            {
+                "offset": int(c.offset[row]),
+                "timestamp": int(c.timestamp[row]),
+                "timestampType": TYPES[int(c.timestamp_type[row])],
+                **text("key", value(c.key_data, c.key_ends, c.key_null, row)),
+                **text("value", value(c.value_data, c.value_ends, c.value_null, row)),
+                "headers": [[k, None if v is None else base64.b64encode(v).decode()] for k, v in headers],
+                "sequence": int(c.sequence[row]),
+            }
+        )
+    return found
+
+
+def compare(log: Path, expected: list[dict[str, Any]], decoded: list[Decoded]) -> None:
+    ours: dict[int, list[dict[str, Any]]] = {}
+    for chunk in decoded:
+        found = iter(rows(chunk.columns))
+        for position, given in zip(chunk.positions.tolist(), chunk.given.tolist(), strict=True):
+            ours.setdefault(position, []).extend(next(found) for _ in range(given))
+        assert next(found, None) is None
+    damages = {damage.position: damage for chunk in decoded for damage in chunk.damages}
+    errors = {line["position"]: line for line in of_type(expected, "error", log.name) if line["phase"] == "records"}
+    assert damages.keys() == errors.keys()
+
+    theirs: dict[int, list[dict[str, Any]]] = {}
+    for line in of_type(expected, "record", log.name):
+        theirs.setdefault(line["batchPosition"], []).append(line)
+    for position in ours.keys() | theirs.keys():
+        our, their = ours.get(position, []), theirs.get(position, [])
+        if position not in damages:
+            assert len(our) == len(their)
+        for got, want in zip(our, their, strict=False):
+            ignored = {"type", "file", "batchPosition", "control", "controlError", "recordInvalid"}
+            assert got == {key: value for key, value in want.items() if key not in ignored}
+
+
+@pytest.mark.parametrize("category", ["formats", "articles", "specials", "framing", "damaged"])
+def test_records_are_kafkas(category: str) -> None:
+    for case in cases(category):
+        for log in case.logs:
+            try:
+                compare(log, case.expected(), decode(log, Decoder()))
+            except BaseException as error:
+                error.add_note(f"in {log}")
+                raise

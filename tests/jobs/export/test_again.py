@@ -1,0 +1,233 @@
+"""Exporting again: what is new and nothing else, whatever became of the log, and of the run before."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.golden import broker_data, broker_expected, json_lines
+from tests.jobs.exports import exported, facts, listing, partition, table
+from tests.log.whole_batches import batch
+
+import brokerless
+from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
+from brokerless.jobs.export.job import Export, export, plan
+from brokerless.log.directory import resolve
+
+
+def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
+    exported(broker_data("clean"), tmp_path)
+    before = listing(tmp_path), {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert exported(broker_data("clean"), tmp_path) == []
+    assert (listing(tmp_path), {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [("segments-0", Export()), ("segments-0", Export(by_date=True)),
+                           ("codec-lz4-1", Export(file_bytes=2000)), ("compacted-txn-0", Export()),
+                           ("txn-0", Export(isolation="read_committed")), ("txn-1", Export(True, "read_committed"))]
+)  # fmt: skip
+def test_runs_on_a_growing_log_add_up_to_one_run_at_its_end(name: str, settings: Export, tmp_path: Path) -> None:
+    source, growing = broker_data("clean") / name, tmp_path / name
+    exported(source, tmp_path / "at-once", settings)
+    wanted = table(tmp_path / "at-once")
+    shutil.copytree(source, growing)
+    for path in growing.iterdir():
+        if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot"):
+            path.unlink()
+    runs = 0
+    for log in sorted(source.glob("*.log")):
+        data = log.read_bytes()
+        steps = 4 if len(list(source.glob("*.log"))) > 3 else 25
+        for step in range(1, steps + 1):  # most of them in the middle of a batch
+            (growing / log.name).write_bytes(data[: len(data) * step // steps])
+            before = listing(tmp_path / "out")
+            exported(growing, tmp_path / "out", settings, found=[])
+            assert before.items() <= listing(tmp_path / "out").items()
+            seen = table(tmp_path / "out")
+            last = max([-1, *(each["offset"] for each in seen)])
+            assert facts(seen) == facts([row for row in wanted if row["offset"] <= last])
+            runs += 1
+    assert runs > 10
+    assert facts(table(tmp_path / "out")) == facts(wanted)
+
+
+def test_a_run_ends_where_the_first_transaction_is_open_and_the_next_one_goes_on_there(tmp_path: Path) -> None:
+    name = "txn-0"
+    (result,) = exported(broker_data("clean") / name, tmp_path, Export(isolation="read_committed"))
+    (line,) = json_lines(broker_expected("clean") / "read-committed.json")
+    assert result.next_offset == 460
+    assert max(line["read_committed"][name]["offsets"]) < 460 <= max(line["read_uncommitted"][name]["offsets"])
+    (again,) = exported(broker_data("clean") / name, tmp_path, Export(isolation="read_committed"))
+    assert (again.start_offset, again.next_offset, again.records) == (460, 460, 0)
+
+
+def test_what_was_deleted_before_it_was_exported_is_told_once(tmp_path: Path) -> None:
+    source = tmp_path / "segments-0"
+    shutil.copytree(broker_data("clean") / "segments-0", source)
+    logs = sorted(source.glob("*.log"))
+    kept = {log.name: log.read_bytes() for log in logs[1:]}
+    for log in logs[1:]:
+        log.unlink()
+    (first,) = exported(source, tmp_path / "out")
+    logs[0].unlink()
+    for name, data in list(kept.items())[2:]:
+        (source / name).write_bytes(data)
+    findings: list[Finding] = []
+    exported(source, tmp_path / "out", found=findings)
+    assert [(each.severity, each.kind) for each in findings] == [("error", "missing-offsets")]
+    assert findings[0].expected == f"offset {first.next_offset}"
+    assert exported(source, tmp_path / "out") == []
+
+
+def test_a_log_that_was_cut_back_is_told_and_nothing_is_exported(tmp_path: Path) -> None:
+    log = [batch(offset).tobytes() for offset in range(10)]
+    exported(partition(tmp_path / "t-0", b"".join(log)), tmp_path / "out")
+    before = listing(tmp_path / "out")
+    findings: list[Finding] = []
+    assert exported(partition(tmp_path / "t-0", b"".join(log[:5])), tmp_path / "out", found=findings) == []
+    assert [each.kind for each in findings] == ["log-end-before-export"]
+    assert listing(tmp_path / "out") == before
+
+
+# What is refused
+
+
+def refused(source: Path, to: Path, match: str, settings: Export | None = None) -> None:
+    before = listing(to)
+    with pytest.raises(UsageError, match=match):
+        exported(source, to, settings)
+    assert listing(to) == before
+
+
+def test_another_topic_another_layout_and_another_isolation_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    exported(partition(tmp_path / "a" / "t-0", batch(0).tobytes()), out)
+    other = partition(tmp_path / "b" / "t-0", batch(0).tobytes() + batch(1).tobytes(), "AAAAAAAAAAAAAAAAAAAAAg")
+    refused(other, out, "of the topic t with ID AAAAAAAAAAAAAAAAAAAAAQ, and .*/b/t-0 is of another one, with ID .*Ag;")
+    refused(tmp_path / "a" / "t-0", out, "exported without dates; go on so", Export(by_date=True))
+    refused(tmp_path / "a" / "t-0", out, "isolation read_uncommitted; go on so", Export(isolation="read_committed"))
+    same = partition(tmp_path / "c" / "t-0", batch(0).tobytes() + batch(1).tobytes(), None)  # a copy that lost its ID
+    exported(same, out)
+    assert [row["offset"] for row in table(out)] == [0, 1]
+
+
+def test_one_topic_may_come_once_and_has_one_id(tmp_path: Path) -> None:
+    one, two = (partition(tmp_path / each / "t-0", batch(0).tobytes()) for each in "ab")
+    partitions = [*resolve(str(one)).partitions, *resolve(str(two)).partitions]
+    with pytest.raises(UsageError, match=r"t-0 is both in .*/a/t-0 and in .*/b/t-0"):
+        plan(partitions, [str(one), str(two)], tmp_path / "out", Export())
+    partition(tmp_path / "a" / "t-1", batch(0).tobytes(), "AAAAAAAAAAAAAAAAAAAAAg")
+    refused(tmp_path / "a", tmp_path / "out", "of another one, with ID")
+
+
+def test_targets_that_are_something_else_are_refused(tmp_path: Path) -> None:
+    source = partition(tmp_path / "data" / "t-0", batch(0).tobytes())
+    refused(source, tmp_path / "data" / "t-0" / "out", "is within")
+    broker = tmp_path / "broker"
+    broker.mkdir()
+    (broker / "meta.properties").write_text("")
+    refused(source, broker, "is a broker's log directory")
+    foreign = tmp_path / "out" / "topic=t"
+    foreign.mkdir(parents=True)
+    (foreign / "part-00000.parquet").write_bytes(b"")
+    refused(source, tmp_path / "out", r"there are files \(part-00000.parquet\), but not _brokerless.json")
+    refused(tmp_path / "data" / "t-0" / "00000000000000000000.log", tmp_path / "new", "cannot be told")
+    there = resolve(str(source)).partitions
+    for url, match in (("s3://", "names no bucket"), ("memory://logs/t-0/out", "is within memory://logs/t-0")):
+        with pytest.raises(UsageError, match=match):
+            plan(there, [str(source), "memory://logs/t-0"], url, Export())
+    for settings in (Export(codec="brotli"), Export(isolation="committed"), Export(file_bytes=0)):  # type: ignore[arg-type]
+        refused(source, tmp_path / "new", "codec|isolation|file_bytes", settings)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"version": 1}', b"\xff", b'{"version":1,"partitions":[]}'])
+def test_a_manifest_that_cannot_be_read_stops_the_run(content: bytes, tmp_path: Path) -> None:
+    source = partition(tmp_path / "t-0", batch(0).tobytes())
+    exported(source, tmp_path / "out")
+    (tmp_path / "out" / "topic=t" / "_brokerless.json").write_bytes(content)
+    with pytest.raises(UnreadableError, match=r"_brokerless\.json: this does not say what was exported"):
+        exported(source, tmp_path / "out")
+
+
+def test_two_exports_at_once_to_one_directory_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    first = partition(tmp_path / "a-0", batch(0).tobytes())
+    second = partition(tmp_path / "b-0", batch(0).tobytes())
+    refusals: list[str] = []
+
+    def meanwhile(_: int) -> None:
+        try:
+            exported(second, out)
+        except UsageError as error:
+            refusals.append(str(error))
+
+    planned = plan(resolve(str(first)).partitions, [str(first)], out, Export())
+    list(export(planned, [].append, done=meanwhile))
+    assert refusals
+    assert all("another export writes here" in each for each in refusals)
+    assert {row["topic"] for row in table(out)} == {"a"}
+
+
+def test_a_plan_that_was_overtaken_is_refused(tmp_path: Path) -> None:
+    source = partition(tmp_path / "t-0", batch(0).tobytes())
+    planned = plan(resolve(str(source)).partitions, [str(source)], tmp_path / "out", Export())
+    exported(source, tmp_path / "out")
+    with pytest.raises(UsageError, match="another export of t has been here meanwhile"):
+        list(export(planned, [].append))
+    assert len(table(tmp_path / "out")) == 1
+
+
+# What a stop leaves
+
+KILLED = """
+import sys
+from brokerless.jobs.export.job import Export, export, plan
+from brokerless.log.directory import resolve
+from tests.jobs.killed import kill_at_changes
+
+source, out, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
+
+def job(to):
+    planned = plan(resolve(source).partitions, [source], to, Export(by_date=True, file_bytes=3000))
+    list(export(planned, print))
+
+kill_at_changes(job, out, kills)
+"""
+
+
+def test_a_killed_run_leaves_nothing_twice_or_half_and_the_next_one_makes_it_good(tmp_path: Path) -> None:
+    """Killed when it is to change something on the disk for the first time, ..., for the last time."""
+    source = tmp_path / "txn-1"
+    shutil.copytree(broker_data("clean") / "txn-1", source)
+    command = [sys.executable, "-c", KILLED, str(source), str(tmp_path / "out"), "16"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[3])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 20
+    wanted = facts(table(tmp_path / "out" / "whole"))
+    partly = 0
+    for out in (tmp_path / "out").glob("[0-9]*"):
+        seen = facts(table(out))
+        assert len(seen) == len(set(map(str, seen)))
+        assert set(map(str, seen)) <= set(map(str, wanted))
+        partly += 0 < len(seen) < len(wanted)
+        exported(source, out, Export(by_date=True, file_bytes=4000))  # other files than those that were begun
+        assert facts(table(out)) == wanted, out
+        assert not list(out.rglob("_unfinished/*"))
+    assert partly > 2
+
+
+def test_what_ends_a_run_leaves_no_files_behind(tmp_path: Path) -> None:
+    damaged = tmp_path / "t-0"
+    data = bytearray(b"".join(batch(offset).tobytes() for offset in range(10)))
+    data[-1] ^= 1
+    partition(damaged, bytes(data))
+    with pytest.raises(DamageError):
+        brokerless.open(damaged).export(tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*") if path.is_file()] == ["_brokerless.json"]
+    findings: list[Finding] = []
+    brokerless.open(damaged).export(tmp_path / "out", on_damage=findings.append)
+    assert [row["offset"] for row in table(tmp_path / "out")] == list(range(9))

@@ -1,0 +1,333 @@
+"""Bytes are the same whichever way they come; fsspec's memory file system stands for all remote ones."""
+
+from __future__ import annotations
+
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import brokerless
+from brokerless.errors import UnreadableError
+from brokerless.log.storage.files import LocalFile
+from brokerless.log.storage.paths import (
+    directory_name,
+    exists,
+    expand,
+    is_directory,
+    is_remote,
+    join,
+    list_directory,
+    open_file,
+    read_bytes,
+)
+
+CONTENT = bytes(range(256)) * 40
+
+
+@pytest.fixture
+def memory(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty directory of the memory file system."""
+    fs = fsspec.filesystem("memory")
+    root = f"memory://{request.node.name.partition('[')[0]}-{os.getpid()}"
+    fs.mkdirs(root)
+    yield root
+    fs.rm(root, recursive=True)
+
+
+@pytest.fixture(params=["local", "file-url", "memory", "zip"])
+def file_of(request: pytest.FixtureRequest, tmp_path: Path, memory: str) -> Callable[[bytes], str]:
+    """Makes a file with some content and gives its path, in each kind of storage."""
+
+    def make(content: bytes) -> str:
+        (tmp_path / "a.log").write_bytes(content)
+        match request.param:
+            case "local":
+                return str(tmp_path / "a.log")
+            case "file-url":
+                return f"file://{tmp_path}/a.log"
+            case "zip":
+                with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+                    archive.write(tmp_path / "a.log", "inside/a.log")
+                return f"zip://inside/a.log::{tmp_path}/a.zip"
+            case _:
+                fsspec.filesystem("memory").pipe_file(f"{memory}/a.log", content)
+                return f"{memory}/a.log"
+
+    return make
+
+
+def test_any_range_of_a_file_is_read(file_of: Callable[[bytes], str]) -> None:
+    path = file_of(CONTENT)
+    with open_file(path) as file:
+        assert (file.path, file.size) == (path, len(CONTENT))
+        for position, length in [(0, 10), (3, 0), (5000, 1000), (0, len(CONTENT)), (len(CONTENT) - 3, 3)]:
+            view = file.read(position, length)
+            assert (view.dtype, view.ndim) == (np.uint8, 1)
+            assert view.tobytes() == CONTENT[position : position + length]
+
+
+def test_reading_is_short_only_at_the_end(file_of: Callable[[bytes], str]) -> None:
+    with open_file(file_of(CONTENT)) as file:
+        assert file.read(len(CONTENT) - 3, 100).tobytes() == CONTENT[-3:]
+        assert len(file.read(len(CONTENT), 100)) == 0
+        assert len(file.read(len(CONTENT) + 5, 2**40)) == 0
+        with pytest.raises(ValueError, match="position -1"):
+            file.read(-1, 1)
+
+
+def test_what_was_read_cannot_be_written_to(file_of: Callable[[bytes], str]) -> None:
+    with open_file(file_of(CONTENT)) as file:
+        assert not file.read(0, 10).flags.writeable
+
+
+def test_an_empty_file_can_be_opened(file_of: Callable[[bytes], str]) -> None:
+    with open_file(file_of(b"")) as file:
+        assert (file.size, len(file.read(0, 100))) == (0, 0)
+
+
+def test_a_view_outlives_its_file(file_of: Callable[[bytes], str]) -> None:
+    with open_file(file_of(CONTENT)) as file:
+        view = file.read(0, 512)
+    file.close()
+    assert view.tobytes() == CONTENT[:512]
+
+
+def test_a_closed_file_holds_no_descriptor(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(CONTENT)
+    with open_file(str(tmp_path / "a")) as file:
+        assert isinstance(file, LocalFile)
+        descriptor = file.descriptor
+        assert os.pread(descriptor, 100, 50) == CONTENT[50:150]
+    with pytest.raises(OSError, match="descriptor"):
+        os.fstat(descriptor)
+
+
+LARGE = np.random.default_rng(1).bytes(1 << 20)
+"""So large that memory is used again for what is read of it."""
+
+
+def test_memory_is_used_again_only_when_nobody_refers_to_it(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(LARGE)
+    with open_file(str(tmp_path / "a")) as file:
+        first, second = file.read(0, 100_000), file.read(100_000, 100_000)
+        places = {each.ctypes.data for each in (first, second)}
+        del first
+        assert file.read(200_000, 100_000).ctypes.data in places
+        assert file.read(200_000, 90_000).ctypes.data in places  # nobody took it
+
+
+@pytest.mark.parametrize(
+    "refer",
+    [
+        lambda view: view,
+        lambda view: view[70_000:70_010],
+        lambda view: view[70_000:].data,
+        lambda view: memoryview(view)[5:],
+        lambda view: np.ndarray((1000,), "V61", view, strides=(1,)),
+        lambda view: view[:64].view(">i8"),
+        lambda view: np.frombuffer(view, np.uint8),
+        lambda view: pa.py_buffer(view[1:]),
+        lambda view: pa.py_buffer(memoryview(view)),
+    ],
+)
+def test_what_refers_to_bytes_that_were_read_keeps_them(refer: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(LARGE)
+    with open_file(str(tmp_path / "a")) as file:
+        kept = [refer(file.read(at, 100_000)) for at in range(0, 600_000, 100_000)]
+        for at in range(0, 500_000, 50_000):
+            assert file.read(at, 100_000).tobytes() == LARGE[at : at + 100_000]
+        expected = [refer(np.frombuffer(LARGE[at : at + 100_000], np.uint8)) for at in range(0, 600_000, 100_000)]
+        for each, wanted in zip(kept, expected, strict=True):
+            assert bytes(each) == bytes(wanted)
+
+
+def test_holes_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with path.open("wb") as file:
+        file.write(CONTENT)
+        file.seek(64 << 20)
+        file.write(CONTENT)
+        file.truncate(1 << 40)
+    with open_file(str(path)) as opened:
+        if opened.next_data(1 << 20) == 1 << 20:
+            pytest.skip("this file system knows of no holes")
+        assert opened.next_data(5) == 5
+        assert len(CONTENT) < opened.next_data(1 << 20) <= 64 << 20
+        assert opened.next_data(65 << 20) == opened.next_data(1 << 41) == 1 << 40
+        end = (64 << 20) + len(CONTENT)
+        assert end <= opened.data_end() < end + (1 << 16)
+    os.truncate(path, 0)
+    with open_file(str(path)) as opened:
+        assert (opened.next_data(0), opened.data_end()) == (0, 0)
+
+
+def test_no_holes_are_known_of_a_remote_file(memory: str) -> None:
+    fsspec.filesystem("memory").pipe_file(f"{memory}/a", bytes(100_000))
+    with open_file(f"{memory}/a") as file:
+        assert not file.is_local
+        assert (file.next_data(7), file.next_data(200_000), file.data_end()) == (7, 100_000, 100_000)
+
+
+def test_nothing_is_mapped() -> None:
+    """Whoever touches a page of a map behind the end of a file that was cut back is killed."""
+    for path in Path(brokerless.__file__).parent.rglob("*.py"):
+        assert not re.search(r"mmap|memory_map|MAP_(SHARED|PRIVATE)", path.read_text()), path
+
+
+def test_a_small_file_is_read_as_a_whole_and_a_large_one_refused(file_of: Callable[[bytes], str]) -> None:
+    path = file_of(CONTENT)
+    assert read_bytes(path, len(CONTENT)) == CONTENT
+    with pytest.raises(UnreadableError, match="10240 bytes are more than the 10239"):
+        read_bytes(path, len(CONTENT) - 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("{tmp}/missing.log", "there is no such file or directory"),
+        ("{tmp}", "this is a directory, not a file"),
+        ("{tmp}/pipe", "it is not a regular file"),
+        ("{tmp}/a.log/b.log", "this is not a directory"),
+        ("{tmp}/nul\0.log", "embedded null"),
+        ("memory://missing.log", "there is no such file or directory"),
+        ("file://{tmp}/missing.log", "there is no such file or directory"),
+        ("nonsense://a/b.log", "Protocol not known: nonsense"),
+        ("zip://a.log::{tmp}/a.log", "File is not a zip file"),
+    ],
+)
+def test_what_cannot_be_opened_is_one_error_that_names_the_path(tmp_path: Path, path: str, reason: str) -> None:
+    (tmp_path / "a.log").write_bytes(b"")
+    os.mkfifo(tmp_path / "pipe")
+    path = path.format(tmp=tmp_path)
+    with pytest.raises(UnreadableError, match=reason) as raised:
+        open_file(path)
+    assert str(raised.value).startswith(f"{path}: ")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_unreadable(tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch(mode=0)
+    with pytest.raises(UnreadableError, match="reading it is not permitted"):
+        open_file(str(tmp_path / "a.log"))
+
+
+def test_a_file_that_grows_while_it_is_read_keeps_its_size(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(CONTENT)
+    with open_file(str(tmp_path / "a.log")) as file:
+        with (tmp_path / "a.log").open("ab") as more:
+            more.write(CONTENT)
+        assert file.size == len(CONTENT)
+        assert file.read(0, 2 * len(CONTENT)).tobytes() == CONTENT
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_short(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(CONTENT)
+    with open_file(str(tmp_path / "a.log")) as file:
+        os.truncate(tmp_path / "a.log", 4096)
+        assert file.read(0, len(CONTENT)).tobytes() == CONTENT[:4096]
+        assert (file.size, file.size_now()) == (len(CONTENT), 4096)
+        assert len(file.read(5000, 100)) == 0
+
+
+def test_a_directory_lists_its_entries_by_name_below_the_path_that_was_given(tmp_path: Path, memory: str) -> None:
+    for name in ("b.log", "a.log", "c-0/d.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"12345")
+        fsspec.filesystem("memory").pipe_file(f"{memory}/{name}", b"12345")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    local = list_directory(f"{tmp_path}/.")
+    assert [(each.name, each.is_directory, each.size) for each in local] == [
+        ("a.log", False, 5),
+        ("b.log", False, 5),
+        ("c-0", True, None),
+        ("dangling", False, None),
+    ]
+    assert [each.path for each in local][:2] == [f"{tmp_path}/./a.log", f"{tmp_path}/./b.log"]
+    assert local[0].modified is not None
+    remote = list_directory(memory)
+    assert [(each.name, each.is_directory, each.size) for each in remote] == [
+        ("a.log", False, 5),
+        ("b.log", False, 5),
+        ("c-0", True, None),
+    ]
+    assert [each.path for each in remote] == [f"{memory}/a.log", f"{memory}/b.log", f"{memory}/c-0"]
+    with open_file(remote[0].path) as file:
+        assert file.read(0, 5).tobytes() == b"12345"
+
+
+@pytest.mark.parametrize("path", ["{tmp}/missing", "{tmp}/a.log", "memory://missing", "nonsense://a"])
+def test_what_is_no_directory_cannot_be_listed(tmp_path: Path, path: str) -> None:
+    (tmp_path / "a.log").write_bytes(b"")
+    with pytest.raises(UnreadableError):
+        list_directory(path.format(tmp=tmp_path))
+
+
+def test_whether_there_is_something(tmp_path: Path, memory: str) -> None:
+    (tmp_path / "a.log").write_bytes(b"")
+    fsspec.filesystem("memory").pipe_file(f"{memory}/a.log", b"")
+    for root in (str(tmp_path), memory, f"file://{tmp_path}"):
+        assert (exists(root), is_directory(root)) == (True, True)
+        assert (exists(f"{root}/a.log"), is_directory(f"{root}/a.log")) == (True, False)
+        assert (exists(f"{root}/b.log"), is_directory(f"{root}/b.log")) == (False, False)
+
+
+def test_patterns_match_paths_in_order(tmp_path: Path, memory: str) -> None:
+    for name in ("b.log", "a.log", "c.index"):
+        (tmp_path / name).write_bytes(b"")
+        fsspec.filesystem("memory").pipe_file(f"{memory}/{name}", b"")
+    for root in (str(tmp_path), memory):
+        assert expand(f"{root}/*.log") == [f"{root}/a.log", f"{root}/b.log"]
+        assert expand(f"{root}/[bc].*") == [f"{root}/b.log", f"{root}/c.index"]
+        assert expand(f"{root}/missing.log") == [f"{root}/missing.log"]
+        with pytest.raises(UnreadableError, match="no path matches this pattern"):
+            expand(f"{root}/*.gone")
+
+
+def test_a_file_whose_name_looks_as_a_pattern_is_itself(tmp_path: Path) -> None:
+    (tmp_path / "[a].log").write_bytes(b"")
+    assert expand(f"{tmp_path}/[a].log") == [f"{tmp_path}/[a].log"]
+
+
+@pytest.mark.parametrize(
+    ("path", "joined"),
+    [
+        ("data/orders-0", "data/orders-0/a.log"),
+        ("data/orders-0/", "data/orders-0/a.log"),
+        (".", "./a.log"),
+        ("s3://bucket/orders-0", "s3://bucket/orders-0/a.log"),
+        ("s3://bucket/orders-0/", "s3://bucket/orders-0/a.log"),
+        ("zip://orders-0::s3://bucket/a.zip", "zip://orders-0/a.log::s3://bucket/a.zip"),
+    ],
+)
+def test_a_name_goes_below_a_path_as_it_was_given(path: str, joined: str) -> None:
+    assert join(path, "a.log") == joined
+
+
+def test_the_name_of_a_directory_is_seen_through_dots_and_slashes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orders-0").mkdir()
+    monkeypatch.chdir(tmp_path / "orders-0")
+    for path in (".", "./", "../orders-0", "../orders-0/", f"{tmp_path}/orders-0//", f"file://{tmp_path}/orders-0"):
+        assert directory_name(path) == "orders-0"
+    assert directory_name("s3://bucket/data/orders-0/") == "orders-0"
+    assert directory_name("zip://orders-0::s3://bucket/a.zip") == "orders-0"
+
+
+@pytest.mark.parametrize(
+    ("path", "remote"),
+    [
+        ("/data/a.log", False), ("a.log", False), ("./c:/a", False), ("file:///data", False), ("file:/data", False),
+        ("memory://a", True), ("s3://b/a", True), ("zip://a::/b.zip", True), ("a-b::c", True),
+    ],
+)  # fmt: skip
+def test_urls_are_remote_but_not_those_of_this_machine(path: str, remote: bool) -> None:
+    assert is_remote(path) == remote

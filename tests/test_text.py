@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import base64
+import random
+from pathlib import Path
+
+import pytest
+
+from brokerless.text import java_text, readable, show, show_name
+from tests.kafka.jars import check, run
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (b"orders-0", "orders-0"),
+        (b"a\xffb", r"a\xffb"),
+        ("grüße".encode(), "grüße"),
+        ("ü".encode() + b"\xc3", r"ü\xc3"),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_what_is_no_utf_8_in_a_name_is_escaped_whatever_python_takes_names_for(
+    name: bytes, text: str, encoding: str
+) -> None:
+    assert readable(name.decode(encoding, "surrogateescape")) == text
+
+
+def test_a_lone_surrogate_that_is_no_byte_is_escaped_too() -> None:
+    assert readable("a\ud800b") == r"a\ud800b"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a b", "a b"), ("a\nb\x1b[31m", r"a\nb\x1b[31m"), ("\u202e", r"\u202e"), ("grüße 🦆", "grüße 🦆")],
+)
+def test_what_moves_the_cursor_or_does_not_show_is_escaped(text: str, shown: str) -> None:
+    assert show(text) == show_name(text) == shown
+
+
+def test_text_is_what_java_makes_of_it(kafka_jars: Path) -> None:
+    rng = random.Random(8)
+    pieces = [*(char.encode() for char in "aü€😀"), b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\xed\xa0", b"\xf0\x9f"]
+    pieces += [bytes([byte]) for byte in (0x80, 0xBF, 0xC0, 0xC2, 0xE0, 0xED, 0xEF, 0xF0, 0xF4, 0xF8, 0xFF)]
+    texts = [b"".join(rng.choices(pieces, k=rng.randrange(1, 7))) for _ in range(3000)]
+    texts += [rng.randbytes(rng.randrange(1, 9)) for _ in range(3000)]
+    stdin = b"\n".join(base64.b64encode(text) for text in texts)
+    lines = check(run("DecodeUtf8", stdin=stdin, helper=True)).split()
+    for text, line in zip(texts, lines, strict=True):
+        assert java_text(text).encode() == base64.b64decode(line), text

@@ -16,7 +16,7 @@ WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/tes
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test quick oldest bounds lint types format bench lock clean
+.PHONY: help install demo demo-data test quick oldest bounds lint types format architecture bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -46,9 +46,10 @@ bounds: install  ## All kernels with every access checked: golden files, 10,000 
 	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/tables/test_partitioner.py \
 	    tests/log/index/test_placement_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py
 
-lint: install  ## Style
+lint: install  ## Style, and that docs/architecture.md has every module
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/python scripts/update_architecture.py --check
 
 types: install  ## Types, strictly
 	$(BIN)/pyright
@@ -56,6 +57,10 @@ types: install  ## Types, strictly
 format: install  ## Put the style right where ruff can
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/python scripts/update_architecture.py
+
+architecture:  ## Write the table of modules in docs/architecture.md from their first lines
+	$(PYTHON) scripts/update_architecture.py
 
 bench: install  ## Speed beside Kafka's Java reader, aiokafka and spark-sql-kafka. ONLY=deep-read runs a part
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -1,3 +1,5 @@
+"""``python -m brokerless``."""
+
 from __future__ import annotations
 
 import sys

@@ -1,0 +1,1 @@
+"""Files of other formats: JSON Lines, Parquet, directories with Hive's paths."""

@@ -1,0 +1,1 @@
+"""Decoded columns as Arrow tables, and Arrow tables as columns to write."""

@@ -1,0 +1,1 @@
+"""Output for people: text, tables, templates."""

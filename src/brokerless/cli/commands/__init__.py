@@ -1,0 +1,1 @@
+"""One module for each command: its options, the call of the library, its output."""

@@ -1,0 +1,1 @@
+"""What a broker does to produced batches: validation, offsets, leader epochs, LogAppendTime."""

@@ -1,0 +1,1 @@
+"""gzip, snappy, lz4 and zstd in the framings that Kafka uses."""

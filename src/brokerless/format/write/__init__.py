@@ -1,0 +1,1 @@
+"""Columns and single records into batches of every format."""

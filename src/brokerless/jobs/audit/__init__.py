@@ -1,0 +1,1 @@
+"""The audit: every check that needs nothing but the files, in one pass."""

@@ -1,0 +1,1 @@
+"""Partitions rewritten in another message format, codec or batch size."""

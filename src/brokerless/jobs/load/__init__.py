@@ -1,0 +1,1 @@
+"""Records from tables and files into new partitions."""

@@ -1,0 +1,1 @@
+"""One log from the replicas on several brokers' disks."""

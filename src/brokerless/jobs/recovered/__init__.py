@@ -1,0 +1,1 @@
+"""What salvage, merge and carve share: intact batches, damaged regions, losses."""

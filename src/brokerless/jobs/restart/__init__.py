@@ -1,0 +1,1 @@
+"""A dry run of a broker's next start on its log directories."""

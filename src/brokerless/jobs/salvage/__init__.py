@@ -1,0 +1,1 @@
+"""The intact batches of damaged partitions, or of any bytes, as clean partitions."""

@@ -1,0 +1,1 @@
+"""The check of every batch and index of a log."""

@@ -1,0 +1,1 @@
+"""The checkpoint and metadata files of partitions and log directories."""

@@ -1,0 +1,1 @@
+"""Partitions written in full first, then made visible together: all of them or none."""

@@ -1,0 +1,1 @@
+"""What loading a log does to its files after an unclean stop."""

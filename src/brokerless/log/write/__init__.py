@@ -1,0 +1,1 @@
+"""A partition's log opened for writing: append, roll, flush, truncate, retention."""

@@ -46,10 +46,11 @@ bounds: install  ## All kernels with every access checked: golden files, 10,000 
 	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/tables/test_partitioner.py \
 	    tests/log/index/test_placement_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py
 
-lint: install  ## Style, and that docs/architecture.md has every module
+lint: install  ## Style, the order and sizes of the rooms, and docs/architecture.md's table of modules
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/python scripts/update_architecture.py --check
+	$(BIN)/python scripts/check_rooms.py
 
 types: install  ## Types, strictly
 	$(BIN)/pyright

@@ -1,0 +1,286 @@
+"""Checks the architecture: the order of the rooms, no circles, sizes, and a test for each module.
+
+``make lint`` runs it. Each violation is printed with file and line, what was found and what is expected. A module
+may import its own room and the rooms listed before it; imports inside functions and for types count as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ORDER = (
+    "text errors clock strict_json arrow schemas record",
+    "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
+    "format.control_messages format.write format.control format.convert format.append",
+    "log.names log.config log.storage log.segment log.segment_summary log.index log.checkpoint log.directory",
+    "log.ranges log.read_progress log.live_segments log.seek log.offset_checks log.offset_gaps log.transactions",
+    "log.partition log.tail log.producer log.write log.recovery log.commit",
+    "tables interchange internals",
+    "jobs.run jobs.manifest jobs.directory_state jobs.verify jobs.audit jobs.restart jobs.convert jobs.load",
+    "jobs.export jobs.recovered jobs.salvage jobs.merge",
+    "logs writing __init__ spark views cli __main__",
+)
+"""The rooms, from the ground up. A name stands for a module, or for a package with all that is in it."""
+ROOMS = [room for line in ORDER for room in line.split()]
+
+ROOM_LISTS = ("format", "log", "jobs")
+"""Packages whose modules are rooms of their own: one that is not in ROOMS is an error."""
+
+MAX_MODULES = 14
+MAX_MODULE_LINES = 400
+MAX_FUNCTION_LINES = 70
+"""Without decorators and docstring; kernels are excepted, for a kernel is one loop that calls little."""
+ANY_NUMBER_OF_MODULES = ("brokerless.cli.commands",)
+"""One small module for each command."""
+KERNEL_DECORATORS = ("kernel", "intrinsic", "njit", "extending")
+
+KNOWN = """
+    arrow brokerless.interchange.input_files -> brokerless.jobs.run.job
+    arrow brokerless.interchange.input_splits -> brokerless.jobs.run.job
+    arrow brokerless.internals.cluster -> brokerless.logs
+    arrow brokerless.internals.entries -> brokerless.logs
+    arrow brokerless.internals.known_topics -> brokerless.logs
+    arrow brokerless.internals.tables -> brokerless.logs
+    arrow brokerless.internals.topic_settings -> brokerless.logs
+    arrow brokerless.jobs.audit.job -> brokerless.logs
+    arrow brokerless.jobs.export.plan -> brokerless.logs
+    arrow brokerless.jobs.restart.directory_files -> brokerless.logs
+    arrow brokerless.jobs.restart.job -> brokerless.logs
+    arrow brokerless.jobs.restart.partition_files -> brokerless.logs
+    arrow brokerless.jobs.restart.replicas -> brokerless.logs
+    arrow brokerless.jobs.restart.transactions -> brokerless.logs
+    arrow brokerless.jobs.salvage.quorum -> brokerless.logs
+    arrow brokerless.log.checkpoint.log_start -> brokerless.log.directory
+    arrow brokerless.log.checkpoint.readers -> brokerless.log.directory
+    arrow brokerless.log.checkpoint.topic_ids -> brokerless.log.directory
+    arrow brokerless.log.directory -> brokerless.log.commit.journal
+    arrow brokerless.log.live_segments -> brokerless.log.seek
+    arrow brokerless.log.offset_gaps -> brokerless.internals.topic_settings
+    arrow brokerless.log.producer.loading -> brokerless.log.write.segment_files
+    arrow brokerless.log.write.loader -> brokerless.log.recovery.plan
+    arrow brokerless.log.write.loader -> brokerless.log.commit.commit
+    circle brokerless.internals.cluster
+    circle brokerless.internals.entries
+    circle brokerless.internals.topic_settings
+    circle brokerless.jobs.convert.job
+    circle brokerless.jobs.convert.reading
+    circle brokerless.jobs.export.commit
+    circle brokerless.jobs.export.files
+    circle brokerless.jobs.export.job
+    circle brokerless.jobs.export.missing
+    circle brokerless.jobs.export.plan
+    circle brokerless.jobs.export.reading
+    circle brokerless.jobs.export.state
+    circle brokerless.jobs.run.job
+    circle brokerless.jobs.run.on_spark
+    circle brokerless.jobs.run.processes
+    circle brokerless.jobs.verify.job
+    circle brokerless.jobs.verify.segment
+    circle brokerless.log.checkpoint.log_start
+    circle brokerless.log.checkpoint.readers
+    circle brokerless.log.commit.commit
+    circle brokerless.log.commit.remote_append
+    circle brokerless.log.commit.staged_append
+    circle brokerless.log.directory
+    circle brokerless.log.live_segments
+    circle brokerless.log.offset_gaps
+    circle brokerless.log.partition
+    circle brokerless.log.seek
+    circle brokerless.log.write.loader
+    circle brokerless.logs
+    circle brokerless.spark.limited
+    circle brokerless.spark.stream
+    circle brokerless.tables.record_batches
+    function brokerless.jobs.export.plan._tasks
+    module brokerless.jobs.load.loader
+    module brokerless.log.directory
+    module brokerless.logs
+    package brokerless.spark
+"""
+"""Violations of today, one a line. The list may only shrink: an entry without its violation is an error too."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    key: str
+    path: Path
+    line: int
+    message: str
+
+
+@dataclass(frozen=True)
+class Import:
+    module: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Module:
+    name: str
+    path: Path
+    tree: ast.Module
+    lines: int
+    imports: tuple[Import, ...]
+
+    @property
+    def is_package(self) -> bool:
+        return self.path.name == "__init__.py"
+
+
+def load_modules(source: Path) -> dict[str, Module]:
+    """All modules below ``source`` by their dotted name, each with its imports of the others."""
+    paths = {_dotted(path.relative_to(source)): path for path in sorted(source.rglob("*.py"))}
+    modules: dict[str, Module] = {}
+    for name, path in paths.items():
+        text = path.read_text()
+        tree = ast.parse(text, str(path))
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        imports = tuple(each for each in find_imports(tree, package, set(paths)) if each.module != name)
+        modules[name] = Module(name, path, tree, text.count("\n"), imports)
+    return modules
+
+
+def _dotted(path: Path) -> str:
+    parts = path.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def find_imports(tree: ast.Module, package: str, names: set[str]) -> Iterator[Import]:
+    """Every import of one of ``names`` in a module of ``package``: at the top, in functions, and for types alike."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in names:
+                    yield Import(alias.name, node.lineno)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, *([node.module] if node.module else [])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                if full in names:
+                    yield Import(full, alias.lineno)
+                elif base in names:
+                    yield Import(base, alias.lineno)
+
+
+def room_of(name: str, root: str) -> str | None:
+    """The longest entry of ROOMS that holds this module; None if there is none."""
+    inner = name.removeprefix(root).removeprefix(".") or "__init__"
+    while inner:
+        if inner in ROOMS:
+            return inner
+        inner = inner.rpartition(".")[0]
+    return None
+
+
+def check_order(modules: dict[str, Module], root: str) -> Iterator[Violation]:
+    """Each module has a room, and imports nothing from a later one."""
+    for module in modules.values():
+        own = room_of(module.name, root)
+        if own is None:
+            if not (module.is_package and module.name.removeprefix(root + ".") in ROOM_LISTS):
+                yield Violation(
+                    f"room {module.name}", module.path, 1, "is in no room: list it in ROOMS where it belongs"
+                )
+            continue
+        seen: set[str] = set()
+        for each in module.imports:
+            other = room_of(each.module, root)
+            if other is None or ROOMS.index(other) <= ROOMS.index(own) or each.module in seen:
+                continue
+            seen.add(each.module)
+            yield Violation(
+                f"arrow {module.name} -> {each.module}", module.path, each.line,
+                f"imports {each.module}: the room {other} comes after {own}; only rooms before it may be imported",
+            )  # fmt: skip
+
+
+def check_circles(modules: dict[str, Module]) -> Iterator[Violation]:
+    """No module imports itself through others."""
+    for module in modules.values():
+        circle = find_circle(modules, module)
+        if circle:
+            way = " -> ".join([module.name, *(each.module for each in circle)])
+            message = f"imports itself: {way}; expected no circle"
+            yield Violation(f"circle {module.name}", module.path, circle[0].line, message)
+
+
+def find_circle(modules: dict[str, Module], start: Module) -> list[Import]:
+    """The shortest way by imports from a module back to itself; empty if there is none."""
+    before: dict[str, tuple[str, Import]] = {}
+    queue = deque([start.name])
+    while queue:
+        name = queue.popleft()
+        for each in modules[name].imports:
+            if each.module in before:
+                continue
+            before[each.module] = (name, each)
+            if each.module == start.name:
+                way: list[Import] = []
+                at = start.name
+                while not way or at != start.name:
+                    at, step = before[at]
+                    way.insert(0, step)
+                return way
+            queue.append(each.module)
+    return []
+
+
+def check_sizes(modules: dict[str, Module]) -> Iterator[Violation]:
+    """Packages, modules and functions are small."""
+    for module in modules.values():
+        if module.lines > MAX_MODULE_LINES:
+            message = f"has {module.lines} lines; expected at most {MAX_MODULE_LINES}"
+            yield Violation(f"module {module.name}", module.path, module.lines, message)
+        if "kernel" not in module.path.stem:
+            yield from check_functions(module)
+        if module.is_package and module.name not in ANY_NUMBER_OF_MODULES:
+            count = len([path for path in module.path.parent.glob("*.py") if path.name != "__init__.py"])
+            if count > MAX_MODULES:
+                message = f"the package has {count} modules; expected at most {MAX_MODULES}"
+                yield Violation(f"package {module.name}", module.path, 1, message)
+
+
+def check_functions(module: Module) -> Iterator[Violation]:
+    for node in ast.walk(module.tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or is_kernel(node):
+            continue
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if ast.get_docstring(node, clean=False) is not None:
+            lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+        if lines > MAX_FUNCTION_LINES:
+            message = f"{node.name} has {lines} lines; expected at most {MAX_FUNCTION_LINES}"
+            yield Violation(f"function {module.name}.{node.name}", module.path, node.lineno, message)
+
+
+def is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any(name in ast.unparse(each) for each in node.decorator_list for name in KERNEL_DECORATORS)
+
+
+def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
+    modules = {name: each for name, each in load_modules(source).items() if name.split(".")[0] == root}
+    return [*check_order(modules, root), *check_circles(modules), *check_sizes(modules)]
+
+
+def main() -> int:
+    repository = Path(__file__).resolve().parent.parent
+    found = find_violations(repository / "src")
+    known = {line.strip() for line in KNOWN.splitlines() if line.strip()}
+    new = [each for each in found if each.key not in known]
+    gone = sorted(known - {each.key for each in found})
+    for each in new:
+        print(f"{each.path.relative_to(repository)}:{each.line}: {each.message}  [{each.key}]")
+    for key in gone:
+        print(f"scripts/check_rooms.py: no such violation any more: take it from KNOWN: {key}")
+    return 1 if new or gone else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

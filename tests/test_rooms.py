@@ -1,0 +1,90 @@
+"""The architecture: what scripts/check_rooms.py finds, and that the code passes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripts import check_rooms
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def violations(tmp_path: Path, **modules: str) -> list[str]:
+    """The keys of what is found in a tree of modules; ``log__names`` or ``log/names`` is ``log/names.py``."""
+    for name, text in modules.items():
+        path = tmp_path / "brokerless" / f"{name if '/' in name else name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return [each.key for each in check_rooms.find_violations(tmp_path)]
+
+
+def test_the_code_has_no_violation_but_the_known_ones(capsys: pytest.CaptureFixture[str]):
+    assert check_rooms.main() == 0, capsys.readouterr().out
+
+
+def test_every_room_exists():
+    package = REPOSITORY / "src/brokerless"
+    rooms = [package / room.replace(".", "/") for room in check_rooms.ROOMS]
+    assert [str(room) for room in rooms if not room.is_dir() and not room.with_suffix(".py").exists()] == []
+
+
+def test_a_room_may_import_those_before_it_and_itself(tmp_path: Path):
+    found = violations(
+        tmp_path,
+        log__names="from brokerless.errors import Finding",
+        log__storage__files="import brokerless.log.names\nfrom brokerless.log.storage import paths",
+        log__storage__paths="",
+        errors="",
+    )
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from brokerless.jobs.verify import job",
+        "import brokerless.jobs.verify.job",
+        "from ..jobs.verify.job import verify",
+        "def late():\n    from brokerless.jobs.verify.job import verify",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from brokerless.jobs.verify.job import verify",
+    ],
+)
+def test_an_import_of_a_later_room_is_found_wherever_it_stands(tmp_path: Path, text: str):
+    found = violations(tmp_path, log__names=text, jobs__verify__job="")
+    assert found == ["arrow brokerless.log.names -> brokerless.jobs.verify.job"]
+
+
+def test_a_circle_is_found_at_each_module_in_it(tmp_path: Path):
+    found = violations(
+        tmp_path,
+        spark__options="import brokerless.spark.plan",
+        spark__plan="import brokerless.spark.splits",
+        spark__splits="def late():\n    import brokerless.spark.options",
+        spark__reader="import brokerless.spark.options",
+    )
+    assert found == [f"circle brokerless.spark.{each}" for each in ("options", "plan", "splits")]
+
+
+def test_a_module_without_a_room_is_found(tmp_path: Path):
+    assert violations(tmp_path, log__attic="", log__names="") == ["room brokerless.log.attic"]
+
+
+def test_sizes_are_checked(tmp_path: Path):
+    long = "def f():\n" + "    x = 1\n" * 70
+    assert violations(tmp_path, text=long) == ["function brokerless.text.f"]
+    (tmp_path / "brokerless/text.py").write_text('def f():\n    """' + "\n" * 80 + '    """\n' + "    x = 1\n" * 69)
+    assert violations(tmp_path) == []
+    kernel = f"@kernel\n{long}"
+    assert violations(tmp_path, text=kernel, format__crc__kernels=long) == []
+    assert violations(tmp_path, text="\n" * 401) == ["module brokerless.text"]
+    many = {f"views__{chr(97 + each)}": "" for each in range(15)}
+    assert violations(tmp_path, text="", **{"views/__init__": ""}, **many) == ["package brokerless.views"]
+
+
+def test_a_known_violation_that_is_gone_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(check_rooms, "KNOWN", check_rooms.KNOWN + "circle brokerless.nothing\n")
+    assert check_rooms.main() == 1
+    assert "circle brokerless.nothing" in capsys.readouterr().out

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
-SOURCES := src tests benchmarks demo scripts
+SOURCES := src tests benchmarks demo scripts docs/conf.py
 KERNELS := brokerless.format.read.decoder, brokerless.format.write.encoder, brokerless.format.crc.kernels, \
     brokerless.format.read.batch_candidate_kernels, brokerless.format.read.partial_record_kernels, \
     brokerless.format.codecs.single_block_kernels, brokerless.log.index.placement_kernels, \
@@ -16,7 +16,7 @@ WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/tes
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test quick oldest bounds lint types format architecture bench lock clean
+.PHONY: help install demo demo-data test quick oldest bounds lint types format architecture docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -59,6 +59,9 @@ format: install  ## Put the style right where ruff can
 	$(BIN)/ruff check --fix $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/python scripts/update_architecture.py
+
+docs: install  ## The documentation as a site, in .cache/docs/html; a broken link or reference fails
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d .cache/docs/trees docs .cache/docs/html
 
 architecture:  ## Write the table of modules in docs/architecture.md from their first lines
 	$(PYTHON) scripts/update_architecture.py

@@ -1,0 +1,66 @@
+"""The documentation site: `make docs` builds it with Sphinx from this directory, and a warning fails the build."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import brokerless
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "brokerless"
+author = "the brokerless contributors"
+version = release = brokerless.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build"]
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+
+html_theme = "furo"
+html_title = f"brokerless {version}"
+html_copy_source = False
+html_show_sourcelink = False
+
+myst_heading_anchors = 3
+highlight_language = "text"
+suppress_warnings = ["misc.highlighting_failure"]  # a table of bytes, a template: shown, not coloured
+
+autodoc_default_options = {"members": True, "member-order": "bysource"}
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+add_module_names = False
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    "README.md": "index",
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "DEVELOPERS.md": "developers",
+    "SECURITY.md": "security",
+}
+"""Files of the repository's root that are pages of the site, too: what their own source has comes after them."""
+LINK = re.compile(r"\]\((?!\w+:|#)([^)]+)\)")
+
+
+def read_root_page(app: Sphinx, docname: str, content: list[str]) -> None:
+    for name, page in PAGES.items():
+        if page == docname:
+            content[0] = LINK.sub(_moved, (ROOT / name).read_text()) + "\n" + content[0]
+
+
+def _moved(link: re.Match[str]) -> str:
+    """A link of a file in the root, as it is from docs/."""
+    path, hash, anchor = link[1].partition("#")
+    if path in PAGES:
+        target = f"{PAGES[path]}.md"
+    else:
+        target = path.removeprefix("docs/") if path.startswith("docs/") else f"../{path}"
+    return f"]({target}{hash}{anchor})"
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", read_root_page)

@@ -137,10 +137,10 @@ def in_memory(path: str) -> Sequence[pa.RecordBatch]:
 
 
 def load_parquet(path: str, directory: str) -> int:
-    from brokerless.interchange.input_files import Inputs
+    from brokerless.interchange.input_files import InputFiles
 
     with no_sync():
-        return written(Inputs([f"{path}/events.parquet"]), directory)
+        return written(InputFiles([f"{path}/events.parquet"]), directory)
 
 
 def sink_parquet(path: str, directory: str) -> int:
@@ -189,7 +189,7 @@ def frame(path: str, *, connector: bool = False) -> tuple[DataFrame, int]:
 
 def written(batches: Iterable[pa.RecordBatch], directory: str) -> int:
     """How many records are a new partition."""
-    from brokerless.jobs.load.loader import Placement, load
+    from brokerless.jobs.load.loader import Routing, load
     from brokerless.tables.batcher import BatchSettings
 
-    return load(batches, directory, Placement(TOPIC, next(numbers)), BatchSettings(batch_size=BATCH_SIZE)).rows
+    return load(batches, directory, Routing(TOPIC, next(numbers)), BatchSettings(batch_size=BATCH_SIZE)).rows

@@ -22,7 +22,7 @@ from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 
 if TYPE_CHECKING:
-    from brokerless.jobs.convert.job import Result
+    from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.run.job import Spark
 
@@ -275,7 +275,7 @@ class Partition:
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
-    ) -> Result:
+    ) -> ConvertResult:
         """Writes the partition anew, as part of the log directory ``to``; see :mod:`brokerless.jobs.convert.job`.
         ``storage_options`` are those of ``to``, where it is a URL.
 
@@ -429,7 +429,7 @@ class Log:
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
-    ) -> list[Result]:
+    ) -> list[ConvertResult]:
         """As :meth:`Partition.convert`, of all partitions; nothing is begun unless all of them can be written.
 
         ``spark``: as for :meth:`verify`.

@@ -178,8 +178,8 @@ def test_an_export_to_there_goes_on_and_makes_an_interrupted_run_good(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(commit.Commit, "_publish", killed)
-        patched.setattr(commit.Commit, "end", lambda _: None)
+        patched.setattr(commit.ExportCommit, "_publish", killed)
+        patched.setattr(commit.ExportCommit, "end", lambda _: None)
         assert run_to_the_interrupt(source, target)
     seen = table(download(s3, target, tmp_path / "second"))
     assert len(seen) > len(before)  # objects are there before they are noted

@@ -16,9 +16,9 @@ from tests.log.whole_batches import batch
 import brokerless
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.interchange.hive_paths import merge
-from brokerless.interchange.input_files import Inputs
+from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.export.job import Export
-from brokerless.jobs.load.loader import Placement, load
+from brokerless.jobs.load.loader import Routing, load
 from brokerless.log.names import parse_partition_directory
 from brokerless.tables.rows import RowError
 
@@ -33,10 +33,10 @@ def rows(path: Path) -> list[dict[str, Any]]:
 def test_an_export_is_loaded_as_the_same_records(by_date: bool, tmp_path: Path) -> None:
     exported(broker_data("clean"), tmp_path / "out", Export(by_date, file_bytes=20_000))
     with pytest.raises(UsageError, match=r"Kafka's own|KRaft's own"):
-        load(Inputs([str(tmp_path / "out")]), str(tmp_path / "log"))
+        load(InputFiles([str(tmp_path / "out")]), str(tmp_path / "log"))
     for internal in (tmp_path / "out").glob("topic=__*"):
         shutil.rmtree(internal)
-    load(Inputs([str(tmp_path / "out")]), str(tmp_path / "log"))
+    load(InputFiles([str(tmp_path / "out")]), str(tmp_path / "log"))
     wanted = [row for row in rows(broker_data("clean")) if row["timestampType"] >= 0 and row["topic"][:2] != "__"]
     assert rows(tmp_path / "log") == wanted
     assert len({row["topic"] for row in wanted}) > 20
@@ -47,7 +47,7 @@ def test_dates_that_alternate_are_put_together_by_offset(tmp_path: Path) -> None
     days = [number * 37 % 40 for number in range(500)]
     log = b"".join(batch(offset, timestamp=day * 86_400_000).tobytes() for offset, day in enumerate(days))
     exported(partition(tmp_path / "t-0", log), tmp_path / "out", Export(by_date=True))
-    (loaded,) = load(Inputs([str(tmp_path / "out")]), str(tmp_path / "log")).partitions
+    (loaded,) = load(InputFiles([str(tmp_path / "out")]), str(tmp_path / "log")).partitions
     assert (loaded.records, loaded.first_offset, loaded.last_offset) == (500, 0, 499)
     assert rows(tmp_path / "log") == rows(tmp_path / "t-0")
 
@@ -79,11 +79,11 @@ def write(path: Path, columns: dict[str, Any]) -> None:
 def test_topic_and_partition_of_a_path_are_columns_where_the_file_has_none(tmp_path: Path) -> None:
     write(tmp_path / "topic=a%20b" / "x.parquet", {"value": [b"1"]})
     with pytest.raises(RowError, match="'a b' is no name that Kafka would give a topic"):
-        load(Inputs([str(tmp_path)]), str(tmp_path / "log"))
+        load(InputFiles([str(tmp_path)]), str(tmp_path / "log"))
     write(tmp_path / "in" / "topic=a" / "partition=3" / "part-0.parquet", {"value": [b"1", b"2"]})
     write(tmp_path / "in" / "topic=b" / "part-0.parquet", {"value": [b"1"], "topic": ["own"], "partition": [7]})
     (tmp_path / "in" / "topic=b" / "_notes.json").write_text("{")
-    loaded = load(Inputs([str(tmp_path / "in")]), str(tmp_path / "log2")).partitions
+    loaded = load(InputFiles([str(tmp_path / "in")]), str(tmp_path / "log2")).partitions
     assert [(each.topic, each.partition, each.records) for each in loaded] == [("a", 3, 2), ("own", 7, 1)]
 
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_loaded_is_refused(name: str, columns: dict[str, Any], er
     if "partition-0" in name:  # it takes two to be put together
         write(tmp_path / "in" / name.replace("000.p", "009.p"), {"value": [b"9"], "offset": [9]})
     with pytest.raises((UsageError, UnreadableError, RowError), match=error):
-        load(Inputs([str(tmp_path / "in")]), str(tmp_path / "log"))
+        load(InputFiles([str(tmp_path / "in")]), str(tmp_path / "log"))
 
 
 @pytest.fixture
@@ -131,13 +131,13 @@ def loaded_topics(directory: Path) -> dict[str, list[int]]:
     ],
 )
 def test_topics_are_known_from_the_paths_however_they_are_given(paths: list[str], two_topics: Path) -> None:
-    load(Inputs([str(two_topics / path) + "/" * path.endswith("/") for path in paths]), str(two_topics / "log"))
+    load(InputFiles([str(two_topics / path) + "/" * path.endswith("/") for path in paths]), str(two_topics / "log"))
     assert loaded_topics(two_topics / "log") == {name: list(range(20)) for name in ("clicks-3", "orders-3")}
 
 
 def test_a_relative_path_says_its_topic_as_well(two_topics: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(two_topics / "exp" / "topic=clicks")
-    load(Inputs(["."]), str(two_topics / "log"))
+    load(InputFiles(["."]), str(two_topics / "log"))
     assert loaded_topics(two_topics / "log") == {"clicks-3": list(range(20))}
 
 
@@ -146,9 +146,9 @@ def test_directories_above_that_are_no_columns_say_nothing(tmp_path: Path) -> No
     path = tmp_path / "topic=no" / "inner" / "lines.jsonl"
     path.write_text('{"value": "one"}\n')
     with pytest.raises((UsageError, UnreadableError), match="topic"):
-        load(Inputs([str(path)]), str(tmp_path / "log"))
+        load(InputFiles([str(path)]), str(tmp_path / "log"))
 
 
 def test_a_topic_that_is_asked_for_counts_more_than_a_path(two_topics: Path) -> None:
-    load(Inputs([str(two_topics / "exp" / "topic=clicks")]), str(two_topics / "log"), Placement("other"))
+    load(InputFiles([str(two_topics / "exp" / "topic=clicks")]), str(two_topics / "log"), Routing("other"))
     assert loaded_topics(two_topics / "log") == {"other-3": list(range(20))}

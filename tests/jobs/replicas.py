@@ -37,7 +37,7 @@ class Batch:
 
 
 @dataclass
-class Replica:
+class ModelReplica:
     batches: list[Batch] = field(default_factory=list[Batch])
     epochs: Epochs = ()
     """As its ``leader-epoch-checkpoint`` has them."""
@@ -57,7 +57,7 @@ class Replica:
 
 @dataclass
 class Cluster:
-    replicas: list[Replica] = field(default_factory=lambda: [Replica() for _ in range(3)])
+    replicas: list[ModelReplica] = field(default_factory=lambda: [ModelReplica() for _ in range(3)])
     leader: int = 0
     epoch: int = -1
 
@@ -84,12 +84,12 @@ class Cluster:
             follower.append(each)
 
     @property
-    def last(self) -> Replica:
+    def last(self) -> ModelReplica:
         """The one whose history counts."""
         return max(self.replicas, key=lambda each: (each.last_epoch, each.end))
 
 
-def shared(one: Replica, other: Replica) -> int:
+def shared(one: ModelReplica, other: ModelReplica) -> int:
     """How many batches two logs begin with that are the same."""
     pairs = zip(one.batches, other.batches, strict=False)
     return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one.batches), len(other.batches)))
@@ -111,7 +111,7 @@ def random_cluster(chance: random.Random, steps: int) -> Cluster:
     return cluster
 
 
-def write_disks(replicas: Sequence[Replica], directory: Path, segment_bytes: int = 4096) -> list[Path]:
+def write_disks(replicas: Sequence[ModelReplica], directory: Path, segment_bytes: int = 4096) -> list[Path]:
     """A log directory for each replica, with a partition ``orders-0``."""
     disks = [directory / f"disk-{number}" for number in range(len(replicas))]
     config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=512)

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from brokerless.errors import Finding
 from brokerless.jobs.audit.job import audit_directory, audit_partition
-from brokerless.jobs.directory_state import load_notes
+from brokerless.jobs.directory_state import load_directory_state
 from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker
 
@@ -29,7 +29,7 @@ ANOTHER_ID = base64.urlsafe_b64encode(bytes(range(16))).decode().rstrip("=")
 def audit(directory: Path) -> list[Finding]:
     """What is said of a log directory as a whole."""
     resolved = resolve(str(directory))
-    notes = load_notes(resolved)
+    notes = load_directory_state(resolved)
     audits = [audit_partition(each, notes.of(each)) for each in resolved.partitions]
     return list(audit_directory(resolved, notes, audits))
 

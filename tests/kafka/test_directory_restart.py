@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 import brokerless
 from brokerless.cli import main
 from brokerless.internals.records import TRANSACTION_STATE
-from brokerless.jobs.directory_state import load_notes
+from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import DirectoryRestart, Restart, plan_directories, plan_restart
 from brokerless.log import names
 from brokerless.log.directory import resolve
@@ -287,7 +287,7 @@ def start(stopped: Path, directory: Path, *changes: Change, consuming: tuple[tup
     said = plan_directories(directories)
     partitions: dict[str, Restart] = {}
     for log, of_directory in zip(directories, said, strict=True):
-        notes = load_notes(log)
+        notes = load_directory_state(log)
         for each in log.partitions:
             partitions[Path(each.path).name] = plan_restart(
                 each, notes.of(each), clean=notes.was_clean, directory=of_directory

@@ -18,7 +18,7 @@ import pytest
 
 import brokerless
 from brokerless.errors import Finding
-from brokerless.jobs.merge.job import Merge, Result, merge, plan
+from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from brokerless.log.directory import resolve
 from tests.kafka.cluster import Cluster
 from tests.kafka.diverged import LAST, REPLICAS, TOPIC, diverge
@@ -73,7 +73,7 @@ def truncations(cluster: Cluster) -> Iterator[tuple[tuple[int, int], list[int]]]
             yield (number, partition), [int(offset) for offset in re.findall(pattern, broker.output.read_text())]
 
 
-def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[Result], list[Finding]]:
+def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
     findings: list[Finding] = []
     tasks = plan([resolve(str(disk)) for disk in disks], to, how or Merge(), lambda each: each.topic == TOPIC)
     return list(merge(tasks, findings.append)), findings

@@ -21,9 +21,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
 import brokerless
-from brokerless.jobs.directory_state import load_notes
-from brokerless.jobs.restart.job import Lost, Restart, plan_restart
-from brokerless.jobs.salvage.job import Result, Salvage, plan, salvage
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.restart.job import LostRecords, Restart, plan_restart
+from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log import names
 from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker
@@ -234,7 +234,7 @@ class Saved:
     """What salvage took from damaged partitions: all records by partition and offset, as we read them, and as clients
     of a broker get them that serves what was salvaged; and what was there before the damage, and its batches."""
 
-    results: dict[str, Result]
+    results: dict[str, SalvageResult]
     written: dict[str, dict[int, Content]]
     whole: dict[str, dict[int, Content]]
     batches: dict[str, list[tuple[bytes, int, int]]]
@@ -304,7 +304,7 @@ def served(broker: KafkaBroker) -> dict[str, dict[int, Content]]:
     return found
 
 
-def salvaged(broker: KafkaBroker, damaged: Path, to: Path) -> list[Result]:
+def salvaged(broker: KafkaBroker, damaged: Path, to: Path) -> list[SalvageResult]:
     with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
         tasks = plan([resolve(str(damaged))], to, Salvage(), lambda each: each.topic == TOPIC)
         return list(salvage(tasks, lambda _: None))
@@ -336,7 +336,7 @@ def watermarks(broker: KafkaBroker, partitions: Iterable[int]) -> dict[int, tupl
 
 def dry_run(broker: KafkaBroker) -> dict[int, Restart]:
     directory = resolve(str(broker.log_dir))
-    notes = load_notes(directory)
+    notes = load_directory_state(directory)
     return {
         each.partition or 0: plan_restart(each, notes.of(each), clean=notes.was_clean)
         for each in directory.partitions
@@ -348,7 +348,7 @@ def is_refused(broker: KafkaBroker, partition: int) -> bool:
     """Whether a killed broker would not start at all, by the dry run."""
     directory = resolve(str(broker.log_dir / names.partition_directory(TOPIC, partition)))
     (only,) = directory.partitions
-    return plan_restart(only, load_notes(directory).of(only), clean=False).refused is not None
+    return plan_restart(only, load_directory_state(directory).of(only), clean=False).refused is not None
 
 
 def fill(broker: KafkaBroker, seed: int) -> None:
@@ -377,7 +377,7 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         )  # fmt: skip
         fill(broker, 1)
         broker.stop()
-        notes = load_notes(resolve(str(broker.log_dir)))
+        notes = load_directory_state(resolve(str(broker.log_dir)))
         flushed = {partition: offset for (topic, partition), offset in
                    notes.offsets[names.RECOVERY_POINT_CHECKPOINT].items() if topic == TOPIC}  # fmt: skip
         broker.start()
@@ -504,7 +504,7 @@ def test_after_a_clean_stop_the_broker_believes_what_is_there_as_the_dry_run_sai
         assert said.lost.last_offset is not None
         assert said.lost.last_offset >= said.log_end_offset
     else:
-        assert said.lost == Lost()
+        assert said.lost == LostRecords()
 
 
 def test_the_broker_does_not_start_where_the_dry_run_said_so(restarted: Restarted) -> None:

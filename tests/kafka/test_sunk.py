@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 import brokerless
 from brokerless.interchange import input_files
-from brokerless.interchange.input_files import Inputs
+from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.load.job import load_files
-from brokerless.jobs.load.routing import Placement
+from brokerless.jobs.load.routing import Routing
 from brokerless.log.config import LogConfig
 from brokerless.spark import row_order
 from brokerless.tables.batcher import BatchSettings
@@ -82,10 +82,10 @@ def load_parts(session: SparkSession, broker: KafkaBroker, monkeypatch: pytest.M
     files["jsonl"].write_text("".join(json.dumps({"topic": "jsonl", **row}) + "\n" for row in rows))
     monkeypatch.setattr(input_files, "_PART", 10_000)
     for path in files.values():
-        assert len(Inputs([str(path)]).split(100)) > 3
+        assert len(InputFiles([str(path)]).split(100)) > 3
         shutil.rmtree(broker.log_dir / f"{path.suffix[1:]}-0")
-    both, config = Inputs(list(map(str, files.values()))), LogConfig(segment_bytes=20_000, index_interval_bytes=500)
-    load_files(both, str(broker.log_dir), Placement(partition=0), BatchSettings("lz4"), config, spark=session)
+    both, config = InputFiles(list(map(str, files.values()))), LogConfig(segment_bytes=20_000, index_interval_bytes=500)
+    load_files(both, str(broker.log_dir), Routing(partition=0), BatchSettings("lz4"), config, spark=session)
 
 
 def check_parts(broker: KafkaBroker) -> None:

@@ -14,7 +14,7 @@ import brokerless
 from brokerless import DamageError, Finding
 from brokerless.cli import main
 from brokerless.jobs.audit.job import audit_partition
-from brokerless.jobs.directory_state import load_notes
+from brokerless.jobs.directory_state import load_directory_state
 
 CLEAN = broker_data("clean")
 NAME = "segments-0"
@@ -113,7 +113,7 @@ def test_commands_exit_with_1(disk: Path, command: str, capfdbinary: pytest.Capt
 def test_an_audit_reports_it_once(disk: Path) -> None:
     log = brokerless.open(disk)
     (partition,) = log.directory.partitions
-    audit = audit_partition(partition, load_notes(log.directory).of(partition))
+    audit = audit_partition(partition, load_directory_state(log.directory).of(partition))
     kinds = [each.kind for each in audit.findings]
     assert kinds.count("missing-segment") == 1
     assert "offset-gap" not in kinds

@@ -18,7 +18,7 @@ from brokerless.jobs.run.job import Done
 _as_it_is = convert_job.run_task
 
 
-def wait_in_the_middle(task: convert_job.Task, done: Done) -> convert_job.Value:
+def wait_in_the_middle(task: convert_job.ConvertTask, done: Done) -> convert_job.ConvertTaskResult:
     """Converts a partition, but waits when a part of it was read, until a file is there."""
     directory = task.directory.local.parent
 

@@ -17,10 +17,10 @@ import brokerless
 from brokerless.cli import main
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.interchange import input_files
-from brokerless.interchange.input_files import Inputs
+from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.load.job import load_files
 from brokerless.jobs.load.loader import Loaded
-from brokerless.jobs.load.routing import Placement
+from brokerless.jobs.load.routing import Routing
 from brokerless.log.names import COMMIT_LOCK
 from brokerless.tables.batcher import BatchSettings
 
@@ -104,16 +104,16 @@ def told(loaded: Loaded) -> Loaded:
 @pytest.mark.parametrize(
     ("columns", "placement", "codec", "magic"),
     [
-        ({}, Placement(partitions=5, timestamp=3), "zstd", 2),
-        ({"offset": True, "timestamp": True}, Placement("one", partition=3), "none", 2),
-        ({"timestamp": True}, Placement(start_offset=100), "lz4", 1),
-        ({}, Placement(partitions=3), "gzip", 0),
+        ({}, Routing(partitions=5, timestamp=3), "zstd", 2),
+        ({"offset": True, "timestamp": True}, Routing("one", partition=3), "none", 2),
+        ({"timestamp": True}, Routing(start_offset=100), "lz4", 1),
+        ({}, Routing(partitions=3), "gzip", 0),
     ],
     ids=str,
 )
 def test_files_are_loaded_on_spark_as_in_one_process(
     columns: dict[str, bool],
-    placement: Placement,
+    placement: Routing,
     codec: str,
     magic: int,
     spark: SparkSession,
@@ -124,14 +124,14 @@ def test_files_are_loaded_on_spark_as_in_one_process(
     settings = BatchSettings(codec, message_format=magic)
     done: list[int] = []
     monkeypatch.setattr(input_files, "_PART", 40_000)
-    parts = Inputs(files).split(1000)
+    parts = InputFiles(files).split(1000)
     assert len(parts) > 2 * len(files)
     assert sum(size for _, size in parts) == sum(Path(each).stat().st_size for each in files)
 
-    would = load_files(Inputs(files), str(tmp_path / "there"), placement, settings, spark=spark, dry_run=True)
+    would = load_files(InputFiles(files), str(tmp_path / "there"), placement, settings, spark=spark, dry_run=True)
     assert not (tmp_path / "there").exists()
-    there = load_files(Inputs(files), str(tmp_path / "there"), placement, settings, spark=spark, done=done.append)
-    here = load_files(Inputs(files), str(tmp_path / "here"), placement, settings)
+    there = load_files(InputFiles(files), str(tmp_path / "there"), placement, settings, spark=spark, done=done.append)
+    here = load_files(InputFiles(files), str(tmp_path / "here"), placement, settings)
 
     assert told(there) == told(would) == told(here)
     assert {f"{each.topic}-{each.partition}": each.size_in_bytes for each in there.partitions} == {
@@ -175,7 +175,7 @@ def test_what_is_refused_on_spark_is_refused_as_in_one_process(
     paths = [_rows(tmp_path / f"{number}.jsonl", rows) for number, rows in enumerate(files)]
     for place in (spark, "none"):
         with pytest.raises(BrokerlessError) as raised:
-            load_files(Inputs(paths), str(tmp_path / "to"), Placement("t"), spark=place)
+            load_files(InputFiles(paths), str(tmp_path / "to"), Routing("t"), spark=place)
         assert reason in str(raised.value)
         assert not [path for path in tmp_path.glob("to/*") if path.name != ".lock"]
         assert place == "none" or not (tmp_path / "to").exists()
@@ -196,19 +196,19 @@ def test_what_is_refused_in_a_part_of_a_file_has_its_place_in_the_file(
         (words, "words.jsonl, line 501: this is no JSON"),
         (str(tmp_path / "a.parquet"), "a.parquet, row 777 (from 0), timestamp: is -9 ms"),
     ):
-        assert len(Inputs([path]).split(1000)) > 3
+        assert len(InputFiles([path]).split(1000)) > 3
         with pytest.raises(BrokerlessError) as raised:
-            load_files(Inputs([path]), str(tmp_path / "to"), Placement("t"), spark=spark)
+            load_files(InputFiles([path]), str(tmp_path / "to"), Routing("t"), spark=spark)
         assert reason in str(raised.value)
 
 
 def test_partitions_that_are_there_are_refused_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     paths = [_rows(tmp_path / f"{number}.jsonl", [{"value": "a"}]) for number in range(2)]
-    load_files(Inputs(paths), str(tmp_path / "to"), Placement("t"), spark=spark)
+    load_files(InputFiles(paths), str(tmp_path / "to"), Routing("t"), spark=spark)
     before = records(tmp_path / "to")
     for dry_run in (True, False):
         with pytest.raises(UsageError, match="t-0: this partition exists already; it is not written to"):
-            load_files(Inputs(paths), str(tmp_path / "to"), Placement("t"), spark=spark, dry_run=dry_run)
+            load_files(InputFiles(paths), str(tmp_path / "to"), Routing("t"), spark=spark, dry_run=dry_run)
     assert records(tmp_path / "to") == before
     with pytest.raises(UsageError, match="stdin can be read by this process only"):
-        load_files(Inputs(["-"]), str(tmp_path / "to"), Placement("t"), spark=spark)
+        load_files(InputFiles(["-"]), str(tmp_path / "to"), Routing("t"), spark=spark)

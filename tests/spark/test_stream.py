@@ -25,7 +25,7 @@ from tests.spark.test_log_tracker import Query
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs.load.loader import load
-from brokerless.jobs.load.routing import Placement
+from brokerless.jobs.load.routing import Routing
 from brokerless.log.commit import commit as committing
 from brokerless.log.commit.job_commit import commit_pieces
 from brokerless.log.commit.journal import Journal, write_journal
@@ -251,7 +251,7 @@ def test_a_query_follows_a_directory_into_which_others_commit(
         assert query.exception() is None
 
     def look(number: int) -> None:
-        load([rows_of(range(number, number + 1))], str(tmp_path / "beside"), Placement(f"look{-number}"))
+        load([rows_of(range(number, number + 1))], str(tmp_path / "beside"), Routing(f"look{-number}"))
         (tmp_path / "beside" / f"look{-number}-0").rename(log / f"look{-number}-0")
         wait_for(number)
 
@@ -262,7 +262,7 @@ def test_a_query_follows_a_directory_into_which_others_commit(
     try:
         wait_for(*range(100))
         sink(spark, log, range(100, 200))
-        load([rows_of(range(200, 250))], str(log), Placement("loaded", partitions=2))
+        load([rows_of(range(200, 250))], str(log), Routing("loaded", partitions=2))
         wait_for(*range(250))
 
         def undecided(directory: Destination, journal: Journal) -> None:
@@ -293,7 +293,7 @@ def test_a_query_follows_a_directory_into_which_others_commit(
         assert named == ["newer-0"]
         look(-2)
         assert seen() == [-2, -1, *range(400)]
-        load([rows_of(range(550, 600))], str(log), Placement("last"))  # and completes that first
+        load([rows_of(range(550, 600))], str(log), Routing("last"))  # and completes that first
         wait_for(*range(600))
     finally:
         query.stop()

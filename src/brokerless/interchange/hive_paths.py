@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from brokerless.arrow import column_of_numbers, column_of_values, numbers
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.interchange.input_splits import Part
+from brokerless.interchange.input_splits import InputSplit
 from brokerless.log.storage import paths
 
 _COLUMN = re.compile(r"([^=]+)=(.*)", re.DOTALL)
@@ -27,7 +27,7 @@ _EXPORTED = re.compile(r"partition-([0-9]{1,10})-([0-9]{20})\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputSource:
     """Files that are read as one, by offset; nearly always one, and then ``name`` is its path. ``starts``: the first
     offset of each, if there are several. ``topic`` and ``partition`` are what the path says. ``size``: their bytes,
     None if they were not listed."""
@@ -38,30 +38,30 @@ class Source:
     topic: str | None = None
     partition: int | None = None
     size: int | None = None
-    part: Part | None = None
+    part: InputSplit | None = None
 
 
-def find_sources(path: str, suffixes: tuple[str, ...]) -> list[Source]:
+def find_sources(path: str, suffixes: tuple[str, ...]) -> list[InputSource]:
     """The files of a directory, by topic, partition and offset, each with what its whole path says.
 
     Raises :class:`UsageError` for directories in it that are no columns of a record, and :class:`UnreadableError` if
     there are no files.
     """
     topic, partition = _columns_of(paths.full_path(path))
-    found = list(_find(path, suffixes, Source(path, (), (), topic, partition)))
+    found = list(_find(path, suffixes, InputSource(path, (), (), topic, partition)))
     if not found:
         raise UnreadableError(f"{path}: no file in it ends with {', '.join(suffixes)}")
     return sorted(found, key=_place)
 
 
-def file_source(path: str) -> Source:
+def file_source(path: str) -> InputSource:
     """A file, with what the directories say that it is in: ``topic=orders/date=2026-11-21/...``."""
-    return Source(path, (path,), (), *_columns_of(paths.full_path(path).rpartition("/")[0]))
+    return InputSource(path, (path,), (), *_columns_of(paths.full_path(path).rpartition("/")[0]))
 
 
-def put_together(sources: Iterable[Source]) -> list[Source]:
+def put_together(sources: Iterable[InputSource]) -> list[InputSource]:
     """The files of an exported partition as one; others as they are, in their order."""
-    groups: dict[tuple[str, int] | int, list[Source]] = {}
+    groups: dict[tuple[str, int] | int, list[InputSource]] = {}
     for number, source in enumerate(sources):
         topic, partition, _ = _place(source)
         is_alone = partition < 0 or len(source.files) > 1 or source.part is not None
@@ -95,7 +95,7 @@ def merge(starts: Iterable[int], opens: Iterable[Callable[[], Iterator[pa.Record
         yield _sorted(taken)
 
 
-def with_path(batch: pa.RecordBatch, source: Source) -> pa.RecordBatch:
+def with_path(batch: pa.RecordBatch, source: InputSource) -> pa.RecordBatch:
     """With what the path says, where the file itself does not say it."""
     if source.topic is not None and "topic" not in batch.schema.names:
         indices = column_of_numbers(pa.int32(), np.zeros(batch.num_rows, np.int32))
@@ -107,24 +107,26 @@ def with_path(batch: pa.RecordBatch, source: Source) -> pa.RecordBatch:
     return batch
 
 
-def _find(path: str, suffixes: tuple[str, ...], parent: Source, columns: tuple[str, ...] = ()) -> Iterator[Source]:
+def _find(
+    path: str, suffixes: tuple[str, ...], parent: InputSource, columns: tuple[str, ...] = ()
+) -> Iterator[InputSource]:
     entries = [each for each in paths.list_directory(path) if not each.name.startswith(("_", "."))]
     for each in entries:
         if not each.is_directory:
             if each.name.endswith(suffixes):
-                yield Source(each.path, (each.path,), (), parent.topic, parent.partition, each.size)
+                yield InputSource(each.path, (each.path,), (), parent.topic, parent.partition, each.size)
         elif (column := _column(each.name)) is None:
             raise UsageError(f"{path} has directories in it ({each.name}); give those that are to be loaded, or files")
         elif column[0] in columns:  # a link may lead back, and two of them to more places than anybody can visit
             raise UsageError(f"{each.path}: the column {column[0]} comes twice on this path")
         else:
-            inner = _within(Source(each.path, (), (), *_values(parent)), column)
+            inner = _within(InputSource(each.path, (), (), *_values(parent)), column)
             yield from _find(each.path, suffixes, inner, (*columns, column[0]))
 
 
 def _columns_of(directory: str) -> tuple[str | None, int | None]:
     """Topic and partition as the last parts of a directory's path say them."""
-    source = Source(directory, ())
+    source = InputSource(directory, ())
     parts = directory.rstrip("/").split("/")
     columns = list(takewhile(lambda column: column is not None, map(_column, reversed(parts))))
     for column in reversed(columns):
@@ -138,7 +140,7 @@ def _column(name: str) -> tuple[str, str] | None:
     return (match[1], match[2]) if match is not None and match[1] in _KNOWN else None
 
 
-def _within(source: Source, column: tuple[str, str]) -> Source:
+def _within(source: InputSource, column: tuple[str, str]) -> InputSource:
     """The same in a directory of this name."""
     name, value = column
     if name == "topic":
@@ -150,22 +152,22 @@ def _within(source: Source, column: tuple[str, str]) -> Source:
     return source
 
 
-def _values(source: Source) -> tuple[str | None, int | None]:
+def _values(source: InputSource) -> tuple[str | None, int | None]:
     return source.topic, source.partition
 
 
-def _place(source: Source) -> tuple[str, int, int]:
+def _place(source: InputSource) -> tuple[str, int, int]:
     """Topic, partition and first offset by the name of an exported file; others come before."""
     match = _EXPORTED.fullmatch(source.files[0].rpartition("/")[2])
     return (source.topic or "", int(match[1]), int(match[2])) if match else (source.topic or "", -1, 0)
 
 
-def _joined(own: list[Source]) -> Source:
+def _joined(own: list[InputSource]) -> InputSource:
     files = tuple(each.files[0] for each in own)
     name = f"{files[0]} and {len(files) - 1} more files of {own[0].topic}-{_place(own[0])[1]}"
     sizes = [each.size for each in own]
     size = None if None in sizes else sum(each or 0 for each in sizes)
-    return Source(name, files, tuple(_place(each)[2] for each in own), own[0].topic, own[0].partition, size)
+    return InputSource(name, files, tuple(_place(each)[2] for each in own), own[0].topic, own[0].partition, size)
 
 
 def _advance(current: list[tuple[Iterator[pa.RecordBatch], pa.RecordBatch]], rest: Iterator[pa.RecordBatch]) -> None:

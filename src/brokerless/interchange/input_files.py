@@ -17,16 +17,16 @@ import numpy as np
 
 from brokerless.arrow import numbers
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.interchange.hive_paths import Source, file_source, find_sources, merge, put_together, with_path
+from brokerless.interchange.hive_paths import InputSource, file_source, find_sources, merge, put_together, with_path
 from brokerless.interchange.input_splits import (
     PARQUET_MAGIC,
-    Part,
-    Stream,
+    FileStream,
+    InputSplit,
     is_parquet,
     noted_topic_id,
     open_parquet,
-    parts_of,
     rows_before,
+    split_file,
 )
 from brokerless.jobs.run.job import Done, ignore
 from brokerless.log.storage import paths as storage
@@ -49,7 +49,7 @@ _COMPACT = 8
 """Bytes that a value takes in Parquet at most, on average, if most of a column is indices of its dictionary."""
 
 
-class Inputs:
+class InputFiles:
     """Record batches of files, one after the other; :meth:`place` says where a row of them is.
 
     ``paths``: files, or directories of them such as Spark or an export writes, local or URLs; ``-`` is ``stdin`` (JSON
@@ -59,7 +59,7 @@ class Inputs:
 
     def __init__(
         self,
-        paths: Sequence[str | Source],
+        paths: Sequence[str | InputSource],
         mode: BytesMode = "auto",
         stdin: io.BufferedReader | None = None,
         max_line_bytes: int | None = None,
@@ -70,7 +70,7 @@ class Inputs:
         self._stdin = stdin
         self._max_line_bytes = max_line_bytes
         self._starts: list[int] = []
-        self._begun: list[tuple[Source, bool]] = []
+        self._begun: list[tuple[InputSource, bool]] = []
         self._rows = 0
 
     @property
@@ -99,20 +99,21 @@ class Inputs:
                     found.setdefault(*noted)
         return found
 
-    def split(self, most: int) -> list[tuple[Inputs, int]]:
+    def split(self, most: int) -> list[tuple[InputFiles, int]]:
         """The same as several, about so many at most, in their order and about equally large, which can be sent to
         other processes; and the bytes of each. Large files are in several of them."""
         total, before = self.size or 0, 0
         most_bytes = max(_PART, -(-total // most))
         sources = self._sources if most == 1 else [part for each in self._sources for part in _parts(each, most_bytes)]
-        groups: list[list[Source]] = []
+        groups: list[list[InputSource]] = []
         for each in sources:
             if len(sources) <= most or before * most >= len(groups) * total:
                 groups.append([])
             groups[-1].append(each)
             before += _size(each)
         return [
-            (Inputs(each, self._mode, max_line_bytes=self._max_line_bytes), sum(map(_size, each))) for each in groups
+            (InputFiles(each, self._mode, max_line_bytes=self._max_line_bytes), sum(map(_size, each)))
+            for each in groups
         ]
 
     def refusal(self, error: RowError) -> UnreadableError:
@@ -133,7 +134,7 @@ class Inputs:
                 with storage.open_file(source.name) as file:
                     yield from _ahead(with_path(each, source) for each in self._read(source, file))
 
-    def _read_stdin(self, source: Source) -> Iterator[pa.RecordBatch]:
+    def _read_stdin(self, source: InputSource) -> Iterator[pa.RecordBatch]:
         """Not ahead: a thread that waits for input could not be interrupted."""
         if self._stdin is None:
             raise UnreadableError("stdin: it is closed")
@@ -142,7 +143,7 @@ class Inputs:
             raise UnreadableError("stdin: Parquet cannot be read from a pipe; give the file")
         return self._lines(replace(source, name="stdin"), stdin)
 
-    def _read(self, source: Source, file: storage.File) -> Iterator[pa.RecordBatch]:
+    def _read(self, source: InputSource, file: storage.File) -> Iterator[pa.RecordBatch]:
         path = source.name
         if is_parquet(file):
             return self._count(source, _parquet(path, file, self.done, source.part), is_lines=False)
@@ -152,7 +153,7 @@ class Inputs:
             raise UnreadableError(f"{path}: {reason}")
         if file.read(0, 2).tobytes() == _GZIP_MAGIC:
             raise UnreadableError(f"{path}: this is compressed; use gzip -dc {path} | brokerless load -")
-        return self._lines(source, Stream(file, self.done, source.part))
+        return self._lines(source, FileStream(file, self.done, source.part))
 
     def place(self, row: int) -> str:
         """The file of a row, by its number in all that was read so far, and its line or row there."""
@@ -161,14 +162,16 @@ class Inputs:
         number = row - self._starts[at] + rows_before(source.name, source.part)
         return f"{source.name}, line {number + 1}" if is_lines else f"{source.name}, row {number} (from 0)"
 
-    def _count(self, source: Source, batches: Iterable[pa.RecordBatch], *, is_lines: bool) -> Iterator[pa.RecordBatch]:
+    def _count(
+        self, source: InputSource, batches: Iterable[pa.RecordBatch], *, is_lines: bool
+    ) -> Iterator[pa.RecordBatch]:
         self._starts.append(self._rows)
         self._begun.append((source, is_lines))
         for batch in batches:
             self._rows += batch.num_rows
             yield batch
 
-    def _lines(self, source: Source, stream: Any) -> Iterator[pa.RecordBatch]:
+    def _lines(self, source: InputSource, stream: Any) -> Iterator[pa.RecordBatch]:
         from brokerless.interchange.jsonl_reader import MAX_LINE_BYTES, read_lines
 
         most = self._max_line_bytes or MAX_LINE_BYTES
@@ -217,12 +220,12 @@ def refused(error: RowError, place: str) -> UnreadableError:
     return UnreadableError(f"{place}, {error.column}: {error.reason}")
 
 
-def _find(path: str | Source) -> list[Source]:
-    if isinstance(path, Source):
+def _find(path: str | InputSource) -> list[InputSource]:
+    if isinstance(path, InputSource):
         return [path]
     if path == STDIN:
-        return [Source(path, (path,))]
-    found: list[Source] = []
+        return [InputSource(path, (path,))]
+    found: list[InputSource] = []
     for each in storage.expand(path):
         if each != path and storage.directory_name(each).startswith(("_", ".")):
             continue  # a pattern takes what a directory takes
@@ -230,15 +233,15 @@ def _find(path: str | Source) -> list[Source]:
     return found
 
 
-def _parts(source: Source, most_bytes: int) -> list[Source]:
+def _parts(source: InputSource, most_bytes: int) -> list[InputSource]:
     """The same in parts, if it is one file and larger than that."""
     if len(source.files) > 1 or _size(source) <= most_bytes:
         return [source]
-    parts = parts_of(source.name, most_bytes)
+    parts = split_file(source.name, most_bytes)
     return [replace(source, part=part, size=size) for part, size in parts] or [source]
 
 
-def _size(source: Source) -> int:
+def _size(source: InputSource) -> int:
     if source.size is not None:
         return source.size
     size = 0
@@ -265,7 +268,7 @@ def _exported(path: str, done: Done) -> Iterator[pa.RecordBatch]:
 
 
 def _parquet(
-    path: str, file: storage.File, done: Done, part: Part | None = None, *, is_one: bool = True
+    path: str, file: storage.File, done: Done, part: InputSplit | None = None, *, is_one: bool = True
 ) -> Iterator[pa.RecordBatch]:
     """The columns of a record of a Parquet file; of one of several, in small batches that are all of one type."""
     import pyarrow as pa

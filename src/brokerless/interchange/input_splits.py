@@ -26,17 +26,17 @@ _LINE_FEED = ord("\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class InputSplit:
     """From ``start`` to ``end``: numbers of row groups, or bytes of lines."""
 
     start: int
     end: int
 
 
-class Stream(io.RawIOBase):
+class FileStream(io.RawIOBase):
     """A file of :mod:`storage`, or the bytes of a part of it, as Python's libraries want to have it."""
 
-    def __init__(self, file: paths.File, done: Done = ignore, part: Part | None = None) -> None:
+    def __init__(self, file: paths.File, done: Done = ignore, part: InputSplit | None = None) -> None:
         self._file = file
         self._done = done
         self._start, self._end = (0, file.size) if part is None else (part.start, part.end)
@@ -74,10 +74,10 @@ def open_parquet(path: str, file: paths.File) -> pa.NativeFile:
     """For Arrow, which reads a local file without Python's lock."""
     import pyarrow as pa
 
-    return pa.PythonFile(Stream(file), mode="r") if paths.is_remote(path) else pa.OSFile(paths.local(path))
+    return pa.PythonFile(FileStream(file), mode="r") if paths.is_remote(path) else pa.OSFile(paths.local(path))
 
 
-def parts_of(path: str, most_bytes: int) -> list[tuple[Part, int]]:
+def split_file(path: str, most_bytes: int) -> list[tuple[InputSplit, int]]:
     """A file in parts of about so many bytes, if row groups and lines are no larger, in their order; and the bytes of
     each, which together are the file's. Nothing if it cannot be read: whoever reads it then says why."""
     import pyarrow as pa
@@ -105,7 +105,7 @@ def noted_topic_id(path: str) -> tuple[str, str] | None:
     return (topic, topic_id) if is_topic(topic) and is_topic_id(topic_id) else None
 
 
-def rows_before(path: str, part: Part | None) -> int:
+def rows_before(path: str, part: InputSplit | None) -> int:
     """How many rows or lines of the file are before a part of it. For errors: lines have to be counted."""
     if part is None or not part.start:
         return 0
@@ -117,7 +117,7 @@ def rows_before(path: str, part: Part | None) -> int:
         return sum(int(np.count_nonzero(block == _LINE_FEED)) for block in blocks)
 
 
-def _row_groups(path: str, file: paths.File, most_bytes: int) -> Iterator[tuple[Part, int]]:
+def _row_groups(path: str, file: paths.File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
     metadata = _metadata(path, file)
     groups = range(metadata.num_row_groups)
     sizes = np.array([metadata.row_group(group).num_rows for group in groups], np.float64)
@@ -127,7 +127,7 @@ def _row_groups(path: str, file: paths.File, most_bytes: int) -> Iterator[tuple[
     before = 0
     for start, end in pairwise(bounds):
         reached = file.size if end == len(groups) else int(ends[end - 1])
-        yield Part(start, end), reached - before
+        yield InputSplit(start, end), reached - before
         before = reached
 
 
@@ -137,11 +137,11 @@ def _metadata(path: str, file: paths.File) -> Any:
     return pq.read_metadata(open_parquet(path, file))
 
 
-def _lines(file: paths.File, most_bytes: int) -> Iterator[tuple[Part, int]]:
+def _lines(file: paths.File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
     start = 0
     while start < file.size:
         end = _behind_line(file, start + most_bytes)
-        yield Part(start, end), end - start
+        yield InputSplit(start, end), end - start
         start = end
 
 

@@ -41,7 +41,7 @@ COLUMNS = (
 )
 """The columns of a record's line, in this order; ``control`` follows for control records."""
 
-Piece = bytes | memoryview
+Block = bytes | memoryview
 
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """DEL, C1 controls, and what Unicode's bidirectional algorithm is told by (UAX 9): a terminal may obey these."""
@@ -88,7 +88,7 @@ def rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield "".join("{" + ",".join(fields) + "}\n" for fields in zip(*columns, strict=True)).encode()
 
 
-def records(batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[Any] | None = None) -> Iterator[Piece]:
+def records(batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[Any] | None = None) -> Iterator[Block]:
     """The lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
 
     ``batch`` has columns of ``schemas.RECORDS``. ``controls``: for each row what is written as its ``control``, where
@@ -137,7 +137,7 @@ def _codes(column: Column) -> NDArray[Any]:
     return arrow.numbers(column, np.int32)
 
 
-def _run(batch: pa.RecordBatch, mode: BytesMode, out: NDArray[np.uint8]) -> Iterator[Piece]:
+def _run(batch: pa.RecordBatch, mode: BytesMode, out: NDArray[np.uint8]) -> Iterator[Block]:
     from brokerless.interchange.jsonl_writer_kernels import write_rows
 
     texts, ends = _fixed_texts(batch)
@@ -202,7 +202,7 @@ def _headers(column: Column | None) -> tuple[Any, ...]:
     return arrow.ends(column), *_nullable(keys)[:2], *_nullable(values)
 
 
-def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "") -> Iterator[Piece]:
+def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "") -> Iterator[Block]:
     """One line in as many pieces as it takes: for values that outgrow the buffer, and for control records."""
     separator = "{"
     for name in COLUMNS:
@@ -231,7 +231,7 @@ def _one_record(batch: pa.RecordBatch, row: int, mode: BytesMode, end: str = "")
     yield f"{end}}}\n".encode()
 
 
-def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Piece]:
+def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Block]:
     from brokerless.interchange.json_string_kernels import WORST_ESCAPE
     from brokerless.interchange.jsonl_writer_kernels import SLACK, escape, is_utf8
 

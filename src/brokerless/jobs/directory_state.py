@@ -23,7 +23,7 @@ Lines = Mapping[str, tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class DirectoryState:
     """A log directory's checkpoints: offsets by topic and partition, for the name of each file that is there.
 
     ``was_clean``: it has the mark of a clean stop. ``findings``: files that Kafka could not read.
@@ -44,7 +44,7 @@ class Notes:
         return {name: (self.files[name].path, offsets[place]) for name, offsets in live if place in offsets}
 
 
-def running_broker(notes: Notes) -> Path | None:
+def running_broker(notes: DirectoryState) -> Path | None:
     """The log directory, if a broker or another process that writes holds its lock."""
     lock = notes.files.get(names.LOCK)
     if lock is None or is_remote(lock.path):
@@ -53,7 +53,7 @@ def running_broker(notes: Notes) -> Path | None:
     return directory if is_locked(directory) else None
 
 
-def load_notes(directory: LogDirectory, storage_options: StorageOptions | None = None) -> Notes:
+def load_directory_state(directory: LogDirectory, storage_options: StorageOptions | None = None) -> DirectoryState:
     """The notes of a log directory; for a partition's directory, of the local one that it is in. None of it raises."""
     files = directory.files
     if directory.kind == "partition" and "://" not in directory.path:
@@ -67,7 +67,7 @@ def load_notes(directory: LogDirectory, storage_options: StorageOptions | None =
             loaded = load_offset_checkpoint(files[name].path, storage_options)
             offsets[name] = loaded.offsets
             findings += loaded.findings
-    return Notes(files, offsets, tuple(findings))
+    return DirectoryState(files, offsets, tuple(findings))
 
 
 def check_lines(lines: Lines, start_offset: int, end_offset: int) -> Iterator[Finding]:
@@ -125,7 +125,7 @@ _BEFORE_START = (
 
 
 def check_directory(
-    directory: LogDirectory, notes: Notes, is_running: bool, storage_options: StorageOptions | None = None
+    directory: LogDirectory, notes: DirectoryState, is_running: bool, storage_options: StorageOptions | None = None
 ) -> Iterator[Finding]:
     """What is to say of a log directory as a whole; nothing of another path."""
     if directory.kind != "log-directory":

@@ -49,7 +49,7 @@ _LINE_LIMIT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class FileNote:
+class ManifestFile:
     """A file as it was: ``size`` in bytes, ``modified`` in ms since the epoch (None if the storage does not say)."""
 
     path: str
@@ -61,7 +61,7 @@ class FileNote:
         return {"path": self.path, "sizeInBytes": self.size, "modified": self.modified, "sha256": self.sha256}
 
     @classmethod
-    def of_json(cls, value: Any, name: str) -> FileNote:
+    def of_json(cls, value: Any, name: str) -> ManifestFile:
         """Raises :class:`WrongJsonError`."""
         found = as_object(value, name)
         path, sha256 = (as_text(member(found, key), f"{name}.{key}") for key in ("path", "sha256"))
@@ -70,16 +70,16 @@ class FileNote:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskNote:
+class ManifestTask:
     """A task that is done: what it read and wrote, and its result as plain values of JSON."""
 
     task: str
-    inputs: tuple[FileNote, ...]
-    outputs: tuple[FileNote, ...]
+    inputs: tuple[ManifestFile, ...]
+    outputs: tuple[ManifestFile, ...]
     result: dict[str, Any]
 
 
-class Hashing:
+class FileHasher:
     """The SHA-256 of a file that is being scanned, of bytes that are in the processor's cache anyway."""
 
     def __init__(self, file: File) -> None:
@@ -94,10 +94,10 @@ class Hashing:
         self._sha256.update(chunk.buffer[:end].data)
         self._at = chunk.base + end
 
-    def finish(self, entry: Entry) -> FileNote:
+    def finish(self, entry: Entry) -> ManifestFile:
         """Takes the rest of the file."""
         self._up_to(self._file.size)
-        return FileNote(full_path(entry.path), self._file.size, entry.modified, self._sha256.hexdigest())
+        return ManifestFile(full_path(entry.path), self._file.size, entry.modified, self._sha256.hexdigest())
 
     def _up_to(self, end: int) -> None:
         while self._at < end:
@@ -108,17 +108,19 @@ class Hashing:
             self._at += len(piece)
 
 
-def note_file(entry: Entry, storage_options: StorageOptions | None = None, as_path: str | None = None) -> FileNote:
+def describe_file(
+    entry: Entry, storage_options: StorageOptions | None = None, as_path: str | None = None
+) -> ManifestFile:
     """Reads a whole file. ``as_path``: what it is noted as, if it is to get that name. Raises UnreadableError."""
     with open_file(entry.path, storage_options) as file:
-        note = Hashing(file).finish(entry)
-    return note if as_path is None else FileNote(full_path(as_path), note.size, note.modified, note.sha256)
+        note = FileHasher(file).finish(entry)
+    return note if as_path is None else ManifestFile(full_path(as_path), note.size, note.modified, note.sha256)
 
 
-def note_directory(log_directory: Destination, directory: str, name: str) -> tuple[FileNote, ...]:
+def describe_directory(log_directory: Destination, directory: str, name: str) -> tuple[ManifestFile, ...]:
     """All files of a directory in one that is written to, as they will be when it is called ``name``."""
     return tuple(
-        note_file(each, log_directory.storage_options, log_directory.join(name, each.name))
+        describe_file(each, log_directory.storage_options, log_directory.join(name, each.name))
         for each in log_directory.entries(directory)
     )
 
@@ -133,7 +135,7 @@ def entry_of(path: str, storage_options: StorageOptions | None = None) -> Entry:
 class Manifest:
     """A manifest that is open, for one run at a time."""
 
-    def __init__(self, path: str, file: BinaryIO | None, notes: dict[str, TaskNote]) -> None:
+    def __init__(self, path: str, file: BinaryIO | None, notes: dict[str, ManifestTask]) -> None:
         self.path = path
         self._file = file
         self._notes = notes
@@ -173,11 +175,11 @@ class Manifest:
         """Whether a task was done once."""
         return task in self._notes
 
-    def note(self, task: str) -> TaskNote:
+    def note(self, task: str) -> ManifestTask:
         """What was noted of a task that is done."""
         return self._notes[task]
 
-    def add(self, note: TaskNote) -> None:
+    def add(self, note: ManifestTask) -> None:
         """Notes a task whose outputs are about to get their names. Raises UnwritableError; nothing in a dry run."""
         self._notes[note.task] = note
         finished = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -214,7 +216,7 @@ class Manifest:
             text = f"there is no directory {Path(path).absolute().parent}; make it, or give another file"
             raise UsageError(f"{path}: the manifest cannot be written, as {text}")
         if dry_run:
-            notes: dict[str, TaskNote] = {}
+            notes: dict[str, ManifestTask] = {}
             if os.path.lexists(path):
                 with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
                     notes = _load(path, file, head)[0]
@@ -253,7 +255,7 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, st
         yield name.removeprefix("settings."), json.dumps(one), json.dumps(other)
 
 
-def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str, TaskNote], int]:
+def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str, ManifestTask], int]:
     """:func:`_parse` of a file that may be anything, and of any size."""
     size = os.fstat(file.fileno()).st_size
     if size and not _is_manifest(file.readline(_LINE_LIMIT)):
@@ -264,7 +266,7 @@ def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str,
     return _parse(path, file.read(_LIMIT), head)
 
 
-def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, TaskNote], int]:
+def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, ManifestTask], int]:
     """The tasks that are noted, by name, and how many bytes are whole lines."""
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines()
@@ -273,13 +275,13 @@ def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, T
     if lines and (begun := parse_object(lines[0])) != head:
         differ = "; ".join(f"{name} was {one}, and is {other}" for name, one, other in _differences(begun, head))
         raise UsageError(f"{path}: this manifest was begun by a job with other settings: {differ}; give another file")
-    notes: dict[str, TaskNote] = {}
+    notes: dict[str, ManifestTask] = {}
     for number, line in enumerate(lines[1:], 2):
         try:
             found = parse_object(line)
             task, result = as_text(member(found, "task"), "task"), as_object(member(found, "result"), "result")
-            inputs, outputs = (as_list(member(found, key), key, FileNote.of_json) for key in ("inputs", "outputs"))
-            notes[task] = TaskNote(task, inputs, outputs, result)
+            inputs, outputs = (as_list(member(found, key), key, ManifestFile.of_json) for key in ("inputs", "outputs"))
+            notes[task] = ManifestTask(task, inputs, outputs, result)
         except WrongJsonError as error:
             text = f"this is no line of a manifest ({error}); give another file"
             raise UsageError(f"{path}, line {number}: {text}") from error
@@ -297,7 +299,7 @@ def _is_manifest(line: bytes) -> bool:
         return False
 
 
-def _is_there(output: FileNote) -> bool:
+def _is_there(output: ManifestFile) -> bool:
     try:
         with open_file(output.path) as file:
             return file.size == output.size
@@ -305,9 +307,9 @@ def _is_there(output: FileNote) -> bool:
         return False
 
 
-def _is_unchanged(note: FileNote, entry: Entry, storage_options: StorageOptions | None) -> bool:
+def _is_unchanged(note: ManifestFile, entry: Entry, storage_options: StorageOptions | None) -> bool:
     if entry.size != note.size:
         return False
     if entry.modified is not None and entry.modified == note.modified:
         return True
-    return note_file(entry, storage_options).sha256 == note.sha256
+    return describe_file(entry, storage_options).sha256 == note.sha256

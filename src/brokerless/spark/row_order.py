@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from brokerless.jobs.load.routing import Placement
+    from brokerless.jobs.load.routing import Routing
 
 
 def arrange(df: DataFrame, partitions: int | None = None) -> DataFrame:
@@ -23,20 +23,20 @@ def arrange(df: DataFrame, partitions: int | None = None) -> DataFrame:
     or for a number below 1.
     """
     from brokerless.errors import UsageError
-    from brokerless.jobs.load.routing import Placement
+    from brokerless.jobs.load.routing import Routing
     from brokerless.tables.rows import column_name
 
     df = df.toDF(*map(column_name, df.columns))
     if partitions is None and "partition" not in df.columns:
         raise UsageError("there is no column 'partition'; say how many partitions the topic has: arrange(df, 12)")
     if partitions is not None:
-        df = _with_partitions(df, Placement("any", partitions=partitions))
+        df = _with_partitions(df, Routing("any", partitions=partitions))
     place = [name for name in ("topic", "partition") if name in df.columns]
     order = next(([name] for name in ("offset", "timestamp") if name in df.columns), [])
     return df.repartition(*place).sortWithinPartitions(*place, *order)
 
 
-def _with_partitions(df: DataFrame, placement: Placement) -> DataFrame:
+def _with_partitions(df: DataFrame, placement: Routing) -> DataFrame:
     from pyspark.sql.types import IntegerType, StructField, StructType
 
     fields = list(df.schema.fields)
@@ -48,12 +48,12 @@ def _with_partitions(df: DataFrame, placement: Placement) -> DataFrame:
         import pyarrow as pa
         from pyspark import TaskContext
 
-        from brokerless.jobs.load.routing import Placer
+        from brokerless.jobs.load.routing import Router
         from brokerless.tables.batcher import BATCH_SIZE
         from brokerless.tables.rows import normalize
 
         context = TaskContext.get()
-        placer = Placer(placement, BATCH_SIZE, 0 if context is None else context.partitionId() * BATCH_SIZE)
+        placer = Router(placement, BATCH_SIZE, 0 if context is None else context.partitionId() * BATCH_SIZE)
         row = 0
         for batch in batches:
             columns = [name for name in ("key", "value", "partition") if name in batch.schema.names]

@@ -17,7 +17,7 @@ from typing import Any
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.deflate import LEVELS
-from brokerless.jobs.load.routing import Placement
+from brokerless.jobs.load.routing import Routing
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
@@ -39,7 +39,7 @@ class SinkOptions:
     goes with the option ``storageOptions``."""
 
     directory: Destination
-    placement: Placement
+    placement: Routing
     settings: BatchSettings
     config: LogConfig
 
@@ -55,7 +55,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         )
     numbers = {name: _number(name, options.get(name)) for name in ("partition", "partitions", *_LOG, "batch.size")}
     log: dict[str, Any] = {name.replace(".", "_"): value for name in _LOG if (value := numbers[name]) is not None}
-    placement = Placement(options.get("topic"), numbers["partition"], numbers["partitions"])
+    placement = Routing(options.get("topic"), numbers["partition"], numbers["partitions"])
     storage_options = _storage_options(options.get("storageOptions"))
     return SinkOptions(
         output_directory(full_path(path), (), storage_options),  # executors have a directory of their own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from brokerless.jobs.merge.job import Result
+from brokerless.jobs.merge.job import MergeResult
 from brokerless.views.salvage import loss_row
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 
@@ -16,7 +16,7 @@ _COPIES = ("partition", "copy", "epoch", "offsets", "same until", "gave records"
 _DIVERGENCES = ("partition", "left out of", "offsets", "epochs", "records", "size", "was committed")
 
 
-def row(result: Result) -> dict[str, Any]:
+def row(result: MergeResult) -> dict[str, Any]:
     """A partition for programs. Copies are numbered in the order in which they are listed."""
     task = result.task
     uncommitted = None
@@ -66,7 +66,7 @@ def row(result: Result) -> dict[str, Any]:
     }
 
 
-def partition_lines(results: Sequence[Result]) -> Iterator[str]:
+def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     cells = [
         [
             each.task.name,
@@ -83,7 +83,7 @@ def partition_lines(results: Sequence[Result]) -> Iterator[str]:
     return table(_PARTITIONS, cells, right=_PARTITIONS[2:])
 
 
-def copy_lines(results: Sequence[Result]) -> Iterator[str]:
+def copy_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     """A table of all copies; a star is at those that have the history that counts."""
     cells: list[list[str]] = []
     for result in results:
@@ -104,7 +104,7 @@ def copy_lines(results: Sequence[Result]) -> Iterator[str]:
     return table(_COPIES, cells, right=(_COPIES[2], *_COPIES[4:]))
 
 
-def divergence_lines(results: Sequence[Result]) -> Iterator[str]:
+def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     """A table of what copies have of other histories, if there is any."""
     cells = [
         [
@@ -122,7 +122,7 @@ def divergence_lines(results: Sequence[Result]) -> Iterator[str]:
     return table(_DIVERGENCES, cells, right=_DIVERGENCES[4:]) if cells else iter(())
 
 
-def _copy_row(result: Result, number: int) -> dict[str, Any]:
+def _copy_row(result: MergeResult, number: int) -> dict[str, Any]:
     copy, agreement = result.copies[number], result.agreements[number]
     gave = [each for each in result.pieces if each.copy == number]
     return {
@@ -141,7 +141,7 @@ def _copy_row(result: Result, number: int) -> dict[str, Any]:
     }
 
 
-def _uncommitted(result: Result) -> int:
+def _uncommitted(result: MergeResult) -> int:
     """Offsets that are not known to be committed."""
     return max(0, result.reach - max(result.committed or 0, result.start_offset))
 
@@ -150,6 +150,6 @@ def _range(first: int, end: int) -> str:
     return f"{first}..{end - 1}" if end > first else NOTHING
 
 
-def _lost(result: Result) -> str:
+def _lost(result: MergeResult) -> str:
     lost = format_number(sum(loss.offsets or 0 for loss in result.losses))
     return lost + ("+" if any(loss.offsets is None for loss in result.losses) else "")

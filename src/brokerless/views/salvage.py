@@ -7,7 +7,7 @@ from typing import Any
 
 from brokerless.jobs.recovered.losses import NOT_THERE, Loss
 from brokerless.jobs.salvage.carve import TOPIC, Carved
-from brokerless.jobs.salvage.job import Result
+from brokerless.jobs.salvage.job import SalvageResult
 from brokerless.log.storage.destination import Destination
 from brokerless.views.table import NOTHING, count_of, format_bytes, format_number, table
 from brokerless.views.text import format_times
@@ -28,7 +28,7 @@ _CAUSES = {
 }
 
 
-def row(result: Result) -> dict[str, Any]:
+def row(result: SalvageResult) -> dict[str, Any]:
     """A partition for programs."""
     task = result.task
     return {
@@ -52,7 +52,7 @@ def row(result: Result) -> dict[str, Any]:
     }
 
 
-def partition_lines(results: Sequence[Result]) -> Iterator[str]:
+def partition_lines(results: Sequence[SalvageResult]) -> Iterator[str]:
     return table(_COLUMNS, [_cells(each) for each in results], right=_COLUMNS[2:])
 
 
@@ -117,7 +117,7 @@ def _written(dry_run: bool, parquet: bool, to: Destination, name: str, files: Se
     return {"target": None if dry_run else to.join(name)}
 
 
-def _cells(each: Result) -> list[str]:
+def _cells(each: SalvageResult) -> list[str]:
     offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else NOTHING
     lost = format_number(sum(loss.offsets or 0 for loss in each.losses))
     lost += "+" if any(loss.offsets is None for loss in each.losses) else ""

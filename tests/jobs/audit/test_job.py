@@ -21,7 +21,7 @@ from brokerless.format.read.batches import compute_checksums, read_headers, walk
 from brokerless.jobs.audit import job
 from brokerless.jobs.audit.advice import ADVICE
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partition
-from brokerless.jobs.directory_state import load_notes
+from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.verify.segment import verify_partition
 from brokerless.log import names
 from brokerless.log.checkpoint.readers import load_offset_checkpoint
@@ -35,7 +35,7 @@ NOW = 1_795_300_000_000
 def audit(path: object) -> tuple[dict[str, PartitionAudit], list[Finding]]:
     """All audits of a path, by the partition's name, and all findings."""
     directory = resolve(str(path))
-    notes = load_notes(directory)
+    notes = load_directory_state(directory)
     audits = [audit_partition(each, notes.of(each), NOW) for each in directory.partitions]
     findings = [finding for each in audits for finding in each.findings]
     findings += audit_directory(directory, notes, audits)
@@ -335,12 +335,14 @@ def test_a_topic_that_was_deleted_and_made_again_had_another_id(tmp_path: Path) 
     directory = resolve(str(tmp_path), include=("delete",))
     audits = [audit_partition(each, {}, NOW) for each in directory.partitions]
     assert len(audits) == 2
-    assert "topic-id-mismatch" not in {each.kind for each in audit_directory(directory, load_notes(directory), audits)}
+    assert "topic-id-mismatch" not in {
+        each.kind for each in audit_directory(directory, load_directory_state(directory), audits)
+    }
 
 
 def test_a_task_and_its_result_can_go_to_another_process() -> None:
     directory = resolve(str(broker_data("clean")))
-    notes = load_notes(directory)
+    notes = load_directory_state(directory)
     tasks = [(each, notes.of(each), NOW) for each in directory.partitions[:6]]
     results = [audit_partition(*task) for task in tasks]
     assert pickle.loads(pickle.dumps(tasks)) == tasks

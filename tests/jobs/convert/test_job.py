@@ -17,7 +17,7 @@ from tests.kafka.producers import consume
 import brokerless
 from brokerless.errors import DamageError, Finding, UsageError
 from brokerless.format.convert import Target
-from brokerless.jobs.convert.job import Conversion, Result, Task, convert, plan
+from brokerless.jobs.convert.job import Conversion, ConvertResult, ConvertTask, convert, plan
 from brokerless.log.checkpoint.offset_checkpoints import read_checkpoints
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata
 from brokerless.log.config import LogConfig
@@ -31,7 +31,7 @@ def paths(source: Path) -> Any:
     return resolve(str(source)).partitions
 
 
-def run(source: Path, to: Path, conversion: Conversion, findings: list[Finding] | None = None) -> list[Result]:
+def run(source: Path, to: Path, conversion: Conversion, findings: list[Finding] | None = None) -> list[ConvertResult]:
     tasks = plan(paths(source), [str(source)], to, conversion)
     told = list[Finding]() if findings is None else findings
     results = list(convert(tasks, told.append))
@@ -208,7 +208,7 @@ def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_task_is_a_value(tmp_path: Path) -> None:
     (task,) = plan(paths(broker_data("clean") / "txn-0"), [], tmp_path, Conversion(Target(1)))
-    assert isinstance(task, Task)
+    assert isinstance(task, ConvertTask)
     assert pickle.loads(pickle.dumps(task)) == task
 
 

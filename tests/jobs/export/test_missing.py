@@ -14,7 +14,7 @@ from tests.jobs.exports import exported, facts, listing, table
 import brokerless
 from brokerless.cli import main
 from brokerless.errors import Finding
-from brokerless.interchange.input_files import Inputs
+from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.export import commit as commits
 from brokerless.jobs.export import plan as plans
 from brokerless.jobs.export.job import Export
@@ -147,7 +147,7 @@ def test_a_run_that_was_killed_as_it_filled_is_made_good(
 def test_what_is_filled_is_loaded_in_order(tmp_path: Path) -> None:
     exported(copy(tmp_path / "a" / "segments-0", 169), tmp_path / "out", None, [])
     exported(copy(tmp_path / "b" / "segments-0"), tmp_path / "out")
-    load(Inputs([str(tmp_path / "out")]), str(tmp_path / "log"))
+    load(InputFiles([str(tmp_path / "out")]), str(tmp_path / "log"))
     read = [row for batch in brokerless.open(tmp_path / "log").records() for row in batch["offset"].to_pylist()]
     assert read == [*range(700)]
 

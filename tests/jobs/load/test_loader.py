@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import brokerless
 from brokerless.errors import RefusedError, UnwritableError, UsageError
-from brokerless.jobs.load.loader import Placement, load
+from brokerless.jobs.load.loader import Routing, load
 from brokerless.log.config import LogConfig
 from brokerless.schemas import HEADERS, TIMESTAMP_TYPES
 from brokerless.tables.batcher import BatchSettings
@@ -97,7 +97,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Pa
     for codec, magic in CASES:
         directory = directories[codec, magic] = tmp_path_factory.mktemp(f"{codec}-v{magic}")
         chosen = BatchSettings(codec, batch_size=2000, message_format=magic)
-        load(pieces(batch_of(rows(magic))), str(directory), Placement(), chosen, SMALL)
+        load(pieces(batch_of(rows(magic))), str(directory), Routing(), chosen, SMALL)
     return directories
 
 
@@ -207,7 +207,7 @@ def test_any_records_are_read_again(
     directory = tmp_path_factory.mktemp("any")
     offsets = np.cumsum([gap for _, gap in each]).tolist()
     given = [row | {"offset": offset} for (row, _), offset in zip(each, offsets, strict=True)]
-    load(pieces(batch_of(given), size), str(directory), Placement("t"), BatchSettings(codec, batch_size=batch_size))
+    load(pieces(batch_of(given), size), str(directory), Routing("t"), BatchSettings(codec, batch_size=batch_size))
     assert records(directory) == {("t", 0): [{name: row[name] for name in found} for row, found in
                                              zip(given, records(directory)["t", 0], strict=True)]}  # fmt: skip
 
@@ -217,7 +217,7 @@ def test_what_is_written_does_not_depend_on_the_machine(tmp_path: Path, monkeypa
     batch = pa.RecordBatch.from_pydict({"value": value})
     for name, processors in (("one", {0}), ("many", {0, 1, 2, 3})):
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, found=processors: found, raising=False)
-        load(pieces(batch), str(tmp_path / name), Placement("t", timestamp=5), BatchSettings("lz4", batch_size=1000))
+        load(pieces(batch), str(tmp_path / name), Routing("t", timestamp=5), BatchSettings("lz4", batch_size=1000))
     one, many = ((tmp_path / name / "t-0" / f"{0:020}.log").read_bytes() for name in ("one", "many"))
     assert one == many
 
@@ -241,7 +241,7 @@ def test_control_records_are_left_out_and_their_offsets_stay_free(tmp_path: Path
     batch = pa.RecordBatch.from_pydict(
         {"value": [b"a", b"marker", b"b"], "offset": [4, 5, 6], "isControl": [False, True, False]}
     )
-    found = load([batch], str(tmp_path), Placement("t"))
+    found = load([batch], str(tmp_path), Routing("t"))
     assert (found.rows, found.control_records) == (3, 1)
     assert [row["offset"] for row in records(tmp_path)["t", 0]] == [4, 6]
 
@@ -249,17 +249,17 @@ def test_control_records_are_left_out_and_their_offsets_stay_free(tmp_path: Path
 def test_the_partitions_of_a_topic_have_one_id(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "topic": ["t", "u"], "partition": [0, 0]})
     load([batch], str(tmp_path))
-    load([batch], str(tmp_path), Placement(partition=1))
+    load([batch], str(tmp_path), Routing(partition=1))
     ids = {path.name: (path / "partition.metadata").read_text() for path in tmp_path.glob("*-?")}
     assert ids["t-0"] == ids["t-1"] != ids["u-0"] == ids["u-1"]
 
 
 def test_an_id_is_that_of_the_topics_other_partitions_or_refused(tmp_path: Path) -> None:
     batch, id = pa.RecordBatch.from_pydict({"value": [b"a"]}), "P4KqAlm-RcmdL3bLO8vOmg"
-    load([batch], str(tmp_path), Placement("t", 0, topic_id=id))
-    load([batch], str(tmp_path), Placement("t", 1))
+    load([batch], str(tmp_path), Routing("t", 0, topic_id=id))
+    load([batch], str(tmp_path), Routing("t", 1))
     assert {path.read_text() for path in tmp_path.glob("*/partition.metadata")} == {f"version: 0\ntopic_id: {id}"}
-    other = Placement("t", 2, topic_id="GGfzE_HvRoGT7m9N-0_chw")
+    other = Routing("t", 2, topic_id="GGfzE_HvRoGT7m9N-0_chw")
     for dry_run in (False, True):
         with pytest.raises(UsageError, match=f"the partitions of t that are there have the ID {id}"):
             load([batch], str(tmp_path), other, dry_run=dry_run)
@@ -269,7 +269,7 @@ def test_an_id_is_that_of_the_topics_other_partitions_or_refused(tmp_path: Path)
 def test_a_record_larger_than_a_segment_is_refused_by_a_dry_run_too(dry_run: bool, tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pydict({"value": [bytes(2000)]})
     with pytest.raises(RefusedError, match=r"more bytes than a segment, which has 1000 at most \(segment.bytes\)"):
-        load([rows], str(tmp_path / "to"), Placement("t", 0), config=LogConfig(segment_bytes=1000), dry_run=dry_run)
+        load([rows], str(tmp_path / "to"), Routing("t", 0), config=LogConfig(segment_bytes=1000), dry_run=dry_run)
     assert not list(tmp_path.glob("to/*-*"))
 
 
@@ -302,20 +302,20 @@ def broken(kind: str) -> Iterator[pa.RecordBatch]:
 )  # fmt: skip
 def test_after_an_error_nothing_is_left(kind: str, error: str, tmp_path: Path) -> None:
     with pytest.raises((RowError, KeyboardInterrupt), match=error):
-        load(broken(kind), str(tmp_path / "new"), Placement("t"))
+        load(broken(kind), str(tmp_path / "new"), Routing("t"))
     assert list(tmp_path.iterdir()) == []
     with pytest.raises((RowError, KeyboardInterrupt)):
-        load(broken(kind), str(tmp_path), Placement("t"))
+        load(broken(kind), str(tmp_path), Routing("t"))
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_topic_has_no_fewer_partitions_than_are_there(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pydict({"key": [b"a", b"b"], "value": [b"1", b"2"]})
-    load([rows], str(tmp_path), Placement("t", partition=2))
+    load([rows], str(tmp_path), Routing("t", partition=2))
     with pytest.raises(UsageError, match="there is a partition t-2, so t has more than 2 partitions"):
-        load([rows], str(tmp_path), Placement("t", partitions=2))
+        load([rows], str(tmp_path), Routing("t", partitions=2))
     assert {path.name for path in tmp_path.glob("t-*")} == {"t-2"}
-    load([rows], str(tmp_path), Placement("other", partitions=2))
+    load([rows], str(tmp_path), Routing("other", partitions=2))
 
 
 @pytest.mark.parametrize("small", [0, 1 << 20], ids=["in-a-thread", "small"])
@@ -342,11 +342,11 @@ def test_existing_partitions_are_refused_and_not_changed(tmp_path: Path) -> None
     def listed() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    load([pa.RecordBatch.from_pydict({"value": [b"a"]})], str(tmp_path), Placement("t", 1))
+    load([pa.RecordBatch.from_pydict({"value": [b"a"]})], str(tmp_path), Routing("t", 1))
     before = listed()
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "partition": [0, 1]})
     with pytest.raises(UsageError, match="t-1: this partition exists already"):
-        load([batch], str(tmp_path), Placement("t"))
+        load([batch], str(tmp_path), Routing("t"))
     assert listed() == before
 
 
@@ -360,19 +360,19 @@ def test_a_directory_on_which_a_broker_runs_is_refused(tmp_path: Path) -> None:
         assert broker.stdout.readline()
         for dry_run in (False, True):
             with pytest.raises(UsageError, match="is running on this log directory"):
-                load([pa.RecordBatch.from_pydict({"value": [b"a"]})], str(tmp_path), Placement("t"), dry_run=dry_run)
+                load([pa.RecordBatch.from_pydict({"value": [b"a"]})], str(tmp_path), Routing("t"), dry_run=dry_run)
         broker.communicate(b"\n")
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_nothing_to_load_writes_nothing(tmp_path: Path) -> None:
-    assert load([], str(tmp_path / "new"), Placement("t")).partitions == ()
+    assert load([], str(tmp_path / "new"), Routing("t")).partitions == ()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_archives_are_refused() -> None:
     with pytest.raises(UsageError, match="into an archive"):
-        load([], "zip://kafka::s3://bucket/a.zip", Placement("t"))
+        load([], "zip://kafka::s3://bucket/a.zip", Routing("t"))
 
 
 CHILD = """

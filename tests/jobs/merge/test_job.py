@@ -11,14 +11,14 @@ from unittest import mock
 
 import pytest
 from tests.golden import broker_data, of_type
-from tests.jobs.replicas import Batch, Replica, random_cluster, shared, write_disks
+from tests.jobs.replicas import Batch, ModelReplica, random_cluster, shared, write_disks
 from tests.jobs.salvage.test_job import positions, records
 from tests.kafka.oracle import dump_everything, read_logs
 from tests.random_damage import damage_at_random
 
 import brokerless
 from brokerless.errors import Finding, UsageError
-from brokerless.jobs.merge.job import Merge, Result, merge, plan
+from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, write_checkpoints
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
@@ -40,13 +40,13 @@ Place = tuple[str, int, int]
 class Case:
     """``history``: the records that count, by offset. ``sound``: offsets of batches of it that a copy still has."""
 
-    result: Result
+    result: MergeResult
     findings: list[Finding]
     history: dict[int, tuple[object, ...]]
     sound: set[int]
 
 
-def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[Result], list[Finding]]:
+def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
     findings: list[Finding] = []
     tasks = plan([resolve(str(disk)) for disk in disks], to, how or Merge(LogConfig(segment_bytes=1 << 20)))
     with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
@@ -85,7 +85,7 @@ def of_a_cluster(seed: int, directory: Path) -> Case:
     return Case(result, findings, history, sound)
 
 
-def same_batches(replica: Replica, last: Replica) -> list[Batch]:
+def same_batches(replica: ModelReplica, last: ModelReplica) -> list[Batch]:
     return replica.batches[: shared(replica, last)]
 
 

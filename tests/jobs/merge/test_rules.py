@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests.jobs.replicas import Batch, Cluster, Replica, shared
+from tests.jobs.replicas import Batch, Cluster, ModelReplica, shared
 
-from brokerless.jobs.merge.agreement import Copy, agree, rank
-from brokerless.jobs.merge.gap_filling import Filled, fill, union, without
-from brokerless.jobs.merge.leader_epochs import Start, joined, starts_of, with_right_epochs, with_right_last_epoch
+from brokerless.jobs.merge.agreement import Replica, agree, rank
+from brokerless.jobs.merge.gap_filling import MergedBatches, fill, union, without
+from brokerless.jobs.merge.leader_epochs import EpochStart, joined, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.merge.outcome import committed_until, divergences, losses, pieces
 from brokerless.jobs.recovered.intact_batches import SOUND
 from brokerless.jobs.recovered.losses import Loss
@@ -51,23 +51,25 @@ def sound(batches: list[Batch], file: int = 0) -> NDArray[np.void]:
     return found
 
 
-def copy_of(replica: Replica, number: int = 0, lost: set[int] = frozenset(), noted: Epochs | None = None) -> Copy:
+def copy_of(
+    replica: ModelReplica, number: int = 0, lost: set[int] = frozenset(), noted: Epochs | None = None
+) -> Replica:
     """A replica's log without the batches that are lost."""
     kept = [each for row, each in enumerate(replica.batches) if row not in lost]
     gone = [Loss(b.offset, b.end - 1, None, None, ()) for row, b in enumerate(replica.batches) if row in lost]
     batches = sound(kept, number)
     reach = kept[-1].end if kept else 0
     starts = starts_of(batches, replica.epochs if noted is None else noted, 0)
-    return Copy(batches, tuple(gone), 0, 0, reach, replica.end, starts)
+    return Replica(batches, tuple(gone), 0, 0, reach, replica.end, starts)
 
 
-def merged(copies: list[Copy]) -> tuple[int, Filled, list[int]]:
+def merged(copies: list[Replica]) -> tuple[int, MergedBatches, list[int]]:
     order = rank(copies)
     agreements = agree(copies, order)
     return order[0], fill(copies, order, agreements, 0), [each.until for each in agreements]
 
 
-def as_batches(filled: Filled) -> list[tuple[int, int, int, int]]:
+def as_batches(filled: MergedBatches) -> list[tuple[int, int, int, int]]:
     names = ("first", "last", "epoch", "checksum")
     return list(zip(*(filled.batches[name].tolist() for name in names), strict=True))
 
@@ -87,7 +89,7 @@ def test_the_last_leaders_log_is_the_result_and_others_leave_it_where_their_batc
     cluster = clusters(steps)
     copies = [copy_of(replica, noted=None if is_noted else ()) for replica in cluster.replicas]
 
-    def key(replica: Replica) -> tuple[int, int]:
+    def key(replica: ModelReplica) -> tuple[int, int]:
         written = replica.batches[-1].epoch if replica.batches else -1
         return (replica.last_epoch if is_noted else written), replica.end
 
@@ -132,15 +134,15 @@ def test_every_batch_of_the_history_that_any_copy_has_is_there_and_no_other(
 def test_what_epochs_hide_is_not_taken_for_the_same() -> None:
     """The leader has lost what was around the beginning of its epoch, and with it what it had noted."""
     common = [Batch(offset, 1, 0, "a") for offset in range(10)]
-    leader = Replica([*common[:8], *(Batch(offset, 1, 4, "new") for offset in range(8, 14))], ((0, 0), (4, 8)))
-    follower = Replica([*common, Batch(10, 1, 0, "old")], ((0, 0),))
+    leader = ModelReplica([*common[:8], *(Batch(offset, 1, 4, "new") for offset in range(8, 14))], ((0, 0), (4, 8)))
+    follower = ModelReplica([*common, Batch(10, 1, 0, "old")], ((0, 0),))
     for noted, until in ((None, 8), ((), 6)):
         copies = [copy_of(leader, 0, {6, 7, 8, 9}, noted), copy_of(follower, 1)]
         _, filled, untils = merged(copies)
         assert untils[1] == until
         assert [batch[0] for batch in as_batches(filled)] == [*range(until), 10, 11, 12, 13]
     # A third copy, of the same epoch, knows.
-    third = Replica(leader.batches[:9], leader.epochs)
+    third = ModelReplica(leader.batches[:9], leader.epochs)
     copies = [copy_of(leader, 0, {6, 7, 8, 9}, ()), copy_of(follower, 1), copy_of(third, 2, {6}, ())]
     _, filled, untils = merged(copies)
     assert untils == [14, 8, 9]
@@ -182,22 +184,22 @@ def test_the_last_epoch_is_believed_unless_what_is_noted_and_the_other_copies_sp
 
 
 def test_what_two_copies_know_of_epochs_is_put_together() -> None:
-    ours = (Start(1, 0, 0), Start(4, 20, 40))
-    assert joined(ours, (Start(1, 0, 0), Start(3, 25, 25), Start(4, 30, 30)), 50) == (
-        Start(1, 0, 0),
-        Start(3, 25, 25),
-        Start(4, 30, 30),
+    ours = (EpochStart(1, 0, 0), EpochStart(4, 20, 40))
+    assert joined(ours, (EpochStart(1, 0, 0), EpochStart(3, 25, 25), EpochStart(4, 30, 30)), 50) == (
+        EpochStart(1, 0, 0),
+        EpochStart(3, 25, 25),
+        EpochStart(4, 30, 30),
     )
     # Its first epoch may have begun before the other log does; and what comes after they part does not count.
-    assert joined(ours, (Start(4, 35, 35),), 50) == ours
-    assert joined(ours, (Start(1, 0, 0), Start(3, 25, 25)), 25) == ours
+    assert joined(ours, (EpochStart(4, 35, 35),), 50) == ours
+    assert joined(ours, (EpochStart(1, 0, 0), EpochStart(3, 25, 25)), 25) == ours
 
 
 def test_copies_without_epochs_are_compared_by_what_they_have() -> None:
-    def old(texts: str) -> Copy:
+    def old(texts: str) -> Replica:
         batches = sound([Batch(offset, 1, -1, text) for offset, text in enumerate(texts)])
         batches["magic"] = 1
-        return Copy(batches, (), 0, 0, len(texts), len(texts))
+        return Replica(batches, (), 0, 0, len(texts), len(texts))
 
     copies = [old("abcdefgh"), old("abcxyz"), old("abcde")]
     order = rank(copies)
@@ -209,31 +211,31 @@ def test_copies_without_epochs_are_compared_by_what_they_have() -> None:
 def test_a_compacted_log_is_filled_with_all_that_the_other_copy_has_from_there_on() -> None:
     """Else a tombstone could be missing that the leading copy needs no more, and its key would live again."""
     everything = [Batch(offset, 2, 0, "a") for offset in range(0, 40, 2)]
-    leading, other = copy_of(Replica(everything, ((0, 0),))), copy_of(Replica(everything, ((0, 0),)), 1)
+    leading, other = copy_of(ModelReplica(everything, ((0, 0),))), copy_of(ModelReplica(everything, ((0, 0),)), 1)
     batches = leading.batches[[0, 1, 2, 8, 9, 15, 19]].copy()
     batches["records"][5:] = 1
     loss = Loss(int(batches["last"][2]) + 1, int(batches["first"][3]) - 1, None, None, ())
-    leading = Copy(batches, (loss,), 0, 0, 40, 40, leading.starts, None, True)
-    copies = [leading, Copy(other.batches[1:19], (), 2, 2, 38, 38, other.starts, None, True)]
+    leading = Replica(batches, (loss,), 0, 0, 40, 40, leading.starts, None, True)
+    copies = [leading, Replica(other.batches[1:19], (), 2, 2, 38, 38, other.starts, None, True)]
     _, filled, _ = merged(copies)
     assert filled.batches["first"].tolist() == [0, 2, *range(4, 38, 2), 38]
     assert filled.batches["records"].tolist() == [*[2] * 19, 1]
     assert filled.givers.tolist() == [0, 0, 0, *[1] * 5, 0, 0, *[1] * 9, 0]
     # Where nothing is damaged, what the leading copy has is right.
-    copies[0] = Copy(batches, (), 0, 0, 40, 40, leading.starts, None, True)
+    copies[0] = Replica(batches, (), 0, 0, 40, 40, leading.starts, None, True)
     _, filled, _ = merged(copies)
     assert (filled.batches == batches).all()
 
 
 def test_committed_is_what_is_noted_or_what_most_have() -> None:
-    replicas = [Replica([Batch(at, 1, 0, "a") for at in range(end)], ((0, 0),)) for end in (10, 7, 4)]
+    replicas = [ModelReplica([Batch(at, 1, 0, "a") for at in range(end)], ((0, 0),)) for end in (10, 7, 4)]
     copies = [copy_of(replica, number) for number, replica in enumerate(replicas)]
     assert committed_until(copies, agree(copies, rank(copies))) == 7
     assert committed_until(copies[:2], agree(copies[:2], [0, 1])) == 7
     assert committed_until(copies[:1], agree(copies[:1], [0])) is None
-    noted = Copy(copies[2].batches, (), 0, 0, 4, 4, copies[2].starts, 9)
+    noted = Replica(copies[2].batches, (), 0, 0, 4, 4, copies[2].starts, 9)
     assert committed_until([copies[0], noted], agree([copies[0], noted], [0, 1])) == 4
-    noted = Copy(copies[0].batches, (), 0, 0, 10, 10, copies[0].starts, 9)
+    noted = Replica(copies[0].batches, (), 0, 0, 10, 10, copies[0].starts, 9)
     assert committed_until([noted, *copies[1:]], agree([noted, *copies[1:]], [0, 1, 2])) == 9
 
 

@@ -14,7 +14,7 @@ from tests.jobs.salvage.test_job import run
 
 from brokerless.errors import Finding
 from brokerless.jobs.recovered import damaged_regions
-from brokerless.jobs.recovered.damaged_regions import Region, Told
+from brokerless.jobs.recovered.damaged_regions import FindingCollector, Region
 from brokerless.jobs.recovered.intact_batches import SOUND
 from brokerless.jobs.recovered.losses import TO_THE_END, find_losses
 from brokerless.jobs.salvage.job import Salvage
@@ -82,7 +82,7 @@ def test_damage_in_very_many_places_is_told_in_sum(tmp_path: Path, monkeypatch: 
 
 def test_of_very_many_findings_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(damaged_regions, "MOST_TOLD", 3)
-    told = Told()
+    told = FindingCollector()
     for number in range(10):
         told(Finding("warning", "odd", "f", number, None, "odd"))
     told(Finding("error", "bad", "f", 0, None, "bad"))

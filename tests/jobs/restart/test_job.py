@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.golden import Case, broker_data, broker_expected, cases
 
-from brokerless.jobs.directory_state import load_notes
-from brokerless.jobs.restart.job import Lost, Restart, plan_restart
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.restart.job import LostRecords, Restart, plan_restart
 from brokerless.log.directory import resolve
 
 NOW = 1_795_300_000_000
@@ -25,7 +25,7 @@ DAMAGED = [
 
 def restarts(path: Path) -> dict[str, Restart]:
     directory = resolve(str(path))
-    notes = load_notes(directory)
+    notes = load_directory_state(directory)
     return {
         f"{each.topic}-{each.partition}": plan_restart(each, notes.of(each), NOW, clean=notes.was_clean)
         for each in directory.partitions
@@ -97,6 +97,6 @@ def test_what_consumers_would_lose_is_what_is_intact_behind_the_end(tmp_path: Pa
     assert [Path(each.file).name for each in restart.cut] == [logs[1].name]
     assert [Path(file).name for file, _ in restart.deleted] == [path.name for path in logs[2:]]
     assert restart.lost_bytes == len(data) - first + sum(path.stat().st_size for path in logs[2:])
-    assert restart.lost == Lost(
+    assert restart.lost == LostRecords(
         len(behind), sum(line["count"] for line in behind), behind[0]["baseOffset"], behind[-1]["lastOffset"]
     )

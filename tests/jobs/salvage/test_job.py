@@ -18,7 +18,7 @@ from tests.kafka.oracle import dump_everything, read_logs
 
 import brokerless
 from brokerless.errors import Finding, UsageError
-from brokerless.jobs.salvage.job import Result, Salvage, plan, salvage
+from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log.directory import resolve
 
 pytestmark = pytest.mark.xdist_group("salvaged")
@@ -28,7 +28,7 @@ DAMAGED = [each for each in cases("damaged") if each.logs]
 
 def run(
     source: Path, to: Path, how: Salvage | None = None, include: tuple[str, ...] = ()
-) -> tuple[list[Result], list[Finding]]:
+) -> tuple[list[SalvageResult], list[Finding]]:
     findings: list[Finding] = []
     tasks = plan([resolve(str(source), include)], to, how or Salvage(), include=include)
     with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
@@ -58,7 +58,7 @@ def positions(path: Path) -> list[tuple[Path, int, int, int, int]]:
 
 
 @pytest.fixture(scope="module")
-def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Result], list[Finding]]:
+def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SalvageResult], list[Finding]]:
     """Every damaged file of the archive as a partition of its own, saved."""
     directory = tmp_path_factory.mktemp("damaged")
     for number, each in enumerate(DAMAGED):
@@ -70,7 +70,9 @@ def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Resu
     return directory / "saved", *run(directory / "source", directory / "saved")
 
 
-def test_every_batch_that_kafka_reads_is_saved_or_told(of_golden: tuple[Path, list[Result], list[Finding]]) -> None:
+def test_every_batch_that_kafka_reads_is_saved_or_told(
+    of_golden: tuple[Path, list[SalvageResult], list[Finding]],
+) -> None:
     saved, results, findings = of_golden
     by_partition = {result.task.partition: result for result in results}
     told = Counter((Path(each.file).parent.name, each.position) for each in findings)
@@ -93,7 +95,7 @@ def test_every_batch_that_kafka_reads_is_saved_or_told(of_golden: tuple[Path, li
 
 
 def test_what_is_saved_is_sound_for_us_and_for_kafka(
-    of_golden: tuple[Path, list[Result], list[Finding]], kafka_jars: Path
+    of_golden: tuple[Path, list[SalvageResult], list[Finding]], kafka_jars: Path
 ) -> None:
     saved, results, _ = of_golden
     assert not [each for each in brokerless.open(saved).verify() if each.severity == "error"]
@@ -169,7 +171,7 @@ PARTITIONS = [
 
 
 @pytest.fixture(scope="module")
-def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[Result]]:
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[SalvageResult]]:
     """Partitions of a real broker, each damaged in another way; the seed is the partition's number."""
     directory = tmp_path_factory.mktemp("seeded")
     source = directory / "source"
@@ -191,7 +193,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[R
     return source, directory / "saved", results
 
 
-def test_nothing_is_made_up_and_every_intact_batch_is_saved(seeded: tuple[Path, Path, list[Result]]) -> None:
+def test_nothing_is_made_up_and_every_intact_batch_is_saved(seeded: tuple[Path, Path, list[SalvageResult]]) -> None:
     source, saved, results = seeded
     originals = {path: records(path) for path in PARTITIONS}
     batches = {path: positions(path) for path in PARTITIONS}
@@ -226,7 +228,7 @@ def test_nothing_is_made_up_and_every_intact_batch_is_saved(seeded: tuple[Path, 
 
 
 def test_what_was_saved_is_accepted_by_verify_and_kafkas_dump_tool(
-    seeded: tuple[Path, Path, list[Result]], kafka_jars: Path
+    seeded: tuple[Path, Path, list[SalvageResult]], kafka_jars: Path
 ) -> None:
     _, saved, _ = seeded
     assert not [each for each in brokerless.open(saved).verify() if each.severity != "info"]
@@ -365,7 +367,9 @@ def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
     assert not (tmp_path / "to").exists()
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(seeded: tuple[Path, Path, list[Result]], tmp_path: Path) -> None:
+def test_a_dry_run_says_the_same_and_writes_nothing(
+    seeded: tuple[Path, Path, list[SalvageResult]], tmp_path: Path
+) -> None:
     source, _, wet = seeded
     dry, _ = run(source, tmp_path / "to", Salvage(dry_run=True))
     assert not (tmp_path / "to").exists()

@@ -24,7 +24,7 @@ from brokerless.errors import UsageError
 from brokerless.jobs.export.job import Export, export
 from brokerless.jobs.export.job import plan as plan_export
 from brokerless.jobs.salvage.carve import Carving, carve
-from brokerless.jobs.salvage.job import Result, Salvage
+from brokerless.jobs.salvage.job import Salvage, SalvageResult
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
@@ -70,7 +70,7 @@ def of_tables(to: Path) -> list[tuple[Any, ...]]:
     return facts(ds.dataset(to, partitioning="hive").to_table().to_batches()) if any(to.rglob("*.parquet")) else []
 
 
-def told(results: list[Result]) -> list[dict[str, Any]]:
+def told(results: list[SalvageResult]) -> list[dict[str, Any]]:
     """What a report says of losses and counts."""
     return [{**asdict(replace(each, files=(), base_offsets=())), "task": each.task.name} for each in results]
 

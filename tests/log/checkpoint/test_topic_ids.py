@@ -12,7 +12,7 @@ from tests.log.whole_batches import batch
 import brokerless
 from brokerless.errors import UsageError
 from brokerless.jobs.load.loader import load
-from brokerless.jobs.load.routing import Placement
+from brokerless.jobs.load.routing import Routing
 from brokerless.jobs.merge.job import Merge
 from brokerless.jobs.merge.job import plan as plan_merge
 from brokerless.jobs.salvage.job import Salvage
@@ -91,11 +91,11 @@ def test_of_two_that_load_a_new_topic_at_once_the_second_one_is_refused(
 
     def slowly() -> Iterator[pa.RecordBatch]:
         yield rows
-        load([rows], str(tmp_path), Placement("orders", 1))
+        load([rows], str(tmp_path), Routing("orders", 1))
         yield rows
 
     with pytest.raises(UsageError, match="meanwhile somebody else has written partitions of orders, with the ID"):
-        load(slowly(), str(tmp_path), Placement("orders", 0))
+        load(slowly(), str(tmp_path), Routing("orders", 0))
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["orders-1"]
-    load([rows], str(tmp_path), Placement("orders", 0))
+    load([rows], str(tmp_path), Routing("orders", 0))
     assert len(ids(tmp_path)) == 1

@@ -211,13 +211,13 @@ def test_old_formats_give_way_where_they_can(tmp_path: Path, magic: int, codec: 
     import pyarrow as pa
 
     from brokerless.jobs.load.loader import load
-    from brokerless.jobs.load.routing import Placement
+    from brokerless.jobs.load.routing import Routing
     from brokerless.tables.batcher import BatchSettings
 
     rows = pa.record_batch({"value": [b"a", b"b", b"c"]})
     settings = BatchSettings(codec, message_format=magic)
     for name in ("piece", "log"):
-        load([rows], str(tmp_path / name), Placement("old"), settings)
+        load([rows], str(tmp_path / name), Routing("old"), settings)
     log = (tmp_path / "piece" / "old-0" / f"{0:020}.log").read_bytes()
     with PartitionOutput(tmp_path / "log", "old", 0, has_offsets=False, as_piece=True) as output:
         output.append(np.frombuffer(log, np.uint8))

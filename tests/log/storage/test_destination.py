@@ -14,7 +14,7 @@ from tests.log.whole_batches import batch, batches
 import brokerless
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
 from brokerless.jobs.load.loader import load
-from brokerless.jobs.load.routing import Placement
+from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
 from brokerless.log.commit.commit import Unfinished, discard, settle
 from brokerless.log.commit.job_commit import commit_pieces, prepare
@@ -68,7 +68,7 @@ def killed_after(changes: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list
 def write(topic: str, url: str = "memory://bucket/logs") -> bool:
     """Two partitions; whether that worked."""
     try:
-        load([ROWS], url, Placement(topic, timestamp=1, topic_id=TOPIC_ID))
+        load([ROWS], url, Routing(topic, timestamp=1, topic_id=TOPIC_ID))
     except BrokerlessError:
         return False
     return True
@@ -226,7 +226,7 @@ def test_a_partition_that_is_there_is_not_written_to(store: MemoryFileSystem) ->
     assert write("new")
     before = contents(store)
     with pytest.raises(UsageError, match="memory://bucket/logs/new-0: this partition exists already"):
-        load([ROWS], "memory://bucket/logs", Placement("new"))
+        load([ROWS], "memory://bucket/logs", Routing("new"))
     assert contents(store) == before
 
 
@@ -236,7 +236,7 @@ def test_what_a_storage_refuses_names_the_path(store: MemoryFileSystem, monkeypa
 
     monkeypatch.setattr(MemoryFileSystem, "pipe_file", refuse)
     with pytest.raises(UnwritableError, match=r"memory://bucket/logs/\S+: no credentials"):
-        load([ROWS], "memory://bucket/logs", Placement("new"))
+        load([ROWS], "memory://bucket/logs", Routing("new"))
 
 
 def test_readers_of_one_partition_pass_over_what_is_not_committed(

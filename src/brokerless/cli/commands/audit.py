@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from brokerless.errors import Finding
     from brokerless.jobs.audit.job import PartitionAudit
-    from brokerless.jobs.directory_state import Notes
+    from brokerless.jobs.directory_state import DirectoryState
     from brokerless.jobs.restart.job import DirectoryRestart
     from brokerless.logs import Log, Partition
 
@@ -61,7 +61,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.directory_state import load_notes
+    from brokerless.jobs.directory_state import load_directory_state
 
     output = Output()
     counts: Counter[str] = Counter()
@@ -73,14 +73,19 @@ def run(options: Namespace) -> int:
             continue
         if number and not options.json:
             output.line("")
-        _audit(log, chosen, load_notes(log.directory), options, output, counts)
+        _audit(log, chosen, load_directory_state(log.directory), options, output, counts)
     if sum(counts.values()) > counts["info"]:
         output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()
 
 
 def _audit(
-    log: Log, chosen: Sequence[Partition], notes: Notes, options: Namespace, output: Output, counts: Counter[str]
+    log: Log,
+    chosen: Sequence[Partition],
+    notes: DirectoryState,
+    options: Namespace,
+    output: Output,
+    counts: Counter[str],
 ) -> None:
     from brokerless.format.codecs.inflate import DEFAULT_LIMIT
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
@@ -135,7 +140,7 @@ def _audit(
 
 
 def _restart(logs: list[Log], options: Namespace, output: Output, counts: Counter[str]) -> None:
-    from brokerless.jobs.directory_state import load_notes
+    from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories
     from brokerless.views.restart import directory_lines, directory_row
 
@@ -148,7 +153,7 @@ def _restart(logs: list[Log], options: Namespace, output: Output, counts: Counte
         if number and not options.json:
             output.line("")
         directory = directories.get(log.path)
-        _restart_partitions(chosen, directory, load_notes(log.directory), options, output, counts)
+        _restart_partitions(chosen, directory, load_directory_state(log.directory), options, output, counts)
         if directory is None:
             continue
         counts["changed"] += bool(directory.refused) if not is_whole else not directory.is_harmless
@@ -162,7 +167,7 @@ def _restart(logs: list[Log], options: Namespace, output: Output, counts: Counte
 def _restart_partitions(
     chosen: Sequence[Partition],
     directory: DirectoryRestart | None,
-    notes: Notes,
+    notes: DirectoryState,
     options: Namespace,
     output: Output,
     counts: Counter[str],

@@ -14,7 +14,7 @@ from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, segments_changed, table
 
 if TYPE_CHECKING:
-    from brokerless.jobs.convert.job import Conversion, Result
+    from brokerless.jobs.convert.job import Conversion, ConvertResult
     from brokerless.jobs.manifest import Manifest
     from brokerless.log.directory import PartitionPath
 
@@ -87,7 +87,7 @@ def run(options: Namespace) -> int:
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
-    results: list[Result] = []
+    results: list[ConvertResult] = []
     with _manifest(options, conversion) as manifest:
         finished = [each for each in partitions if manifest is not None and _is_finished(each, manifest, options.to)]
         left = [each for each in partitions if each not in finished]
@@ -112,13 +112,13 @@ def run(options: Namespace) -> int:
 
 
 def _manifest(options: Namespace, conversion: Conversion) -> AbstractContextManager[Manifest | None]:
-    from brokerless.jobs.convert.job import Settings
+    from brokerless.jobs.convert.job import ConvertSettings
     from brokerless.jobs.manifest import Manifest
     from brokerless.log.storage.paths import full_path
 
     if options.manifest is None:
         return nullcontext()
-    settings = Settings(full_path(options.to), replace(conversion, dry_run=False))
+    settings = ConvertSettings(full_path(options.to), replace(conversion, dry_run=False))
     return Manifest.open(options.manifest, "convert", settings, dry_run=options.dry_run)
 
 
@@ -140,7 +140,7 @@ def _directory(partition: PartitionPath) -> str:
     return names.partition_directory(partition.topic or "", partition.partition or 0)
 
 
-def _show(output: Output, results: list[Result], options: Namespace) -> None:
+def _show(output: Output, results: list[ConvertResult], options: Namespace) -> None:
     from brokerless.jobs.convert.job import LEFT_OUT
 
     written = [each for each in results if not each.damages]
@@ -173,7 +173,7 @@ def _show(output: Output, results: list[Result], options: Namespace) -> None:
     output.line(f"{partitions}, {format_bytes(before)} to {format_bytes(after)}: {what}")
 
 
-def _cells(each: Result) -> list[str]:
+def _cells(each: ConvertResult) -> list[str]:
     totals = each.totals
     offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
     counts = (totals.batches_in, totals.batches_out, totals.records_in, totals.records_out)

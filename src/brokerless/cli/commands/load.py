@@ -15,7 +15,7 @@ from brokerless.views.table import count_of, format_bytes, format_number, table
 if TYPE_CHECKING:
     from io import BufferedReader
 
-    from brokerless.interchange.input_files import Inputs
+    from brokerless.interchange.input_files import InputFiles
     from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition
     from brokerless.log.commit.commit import Unfinished
 
@@ -99,9 +99,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.interchange.input_files import Inputs
+    from brokerless.interchange.input_files import InputFiles
     from brokerless.jobs.load.job import load_files
-    from brokerless.jobs.load.loader import Placement
+    from brokerless.jobs.load.loader import Routing
     from brokerless.log.commit.partition_writer import allow_many_files
     from brokerless.log.config import LogConfig
     from brokerless.tables.batcher import BATCH_SIZE, BatchSettings
@@ -117,7 +117,7 @@ def run(options: Namespace) -> int:
         _FORMATS.index(options.format),
         options.timestamp_type,
     )
-    placement = Placement(
+    placement = Routing(
         options.topic,
         options.partition,
         options.partitions,
@@ -126,7 +126,7 @@ def run(options: Namespace) -> int:
         options.topic_id,
     )
     stdin = cast("BufferedReader | None", getattr(sys.stdin, "buffer", None))
-    inputs = Inputs(options.paths, options.bytes, stdin, options.max_line_bytes)
+    inputs = InputFiles(options.paths, options.bytes, stdin, options.max_line_bytes)
     with (
         _noted(options, inputs, (placement, settings, config)) as before_commit,
         progress("reading", inputs.size) as done,
@@ -170,11 +170,11 @@ def run(options: Namespace) -> int:
 
 
 @contextmanager
-def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generator[BeforeCommit | None]:
+def _noted(options: Namespace, inputs: InputFiles, how: tuple[Any, ...]) -> Generator[BeforeCommit | None]:
     """What notes all that is read and written, if there is a manifest; None if that says that all is done."""
     from brokerless.interchange.input_files import STDIN
-    from brokerless.jobs.load.loader import Settings
-    from brokerless.jobs.manifest import Manifest, TaskNote, entry_of, note_directory, note_file
+    from brokerless.jobs.load.loader import LoadSettings
+    from brokerless.jobs.manifest import Manifest, ManifestTask, describe_directory, describe_file, entry_of
     from brokerless.log.commit.partition_writer import output_directory
     from brokerless.log.storage.paths import full_path
 
@@ -185,13 +185,13 @@ def _noted(options: Namespace, inputs: Inputs, how: tuple[Any, ...]) -> Generato
         raise UsageError("--manifest: what comes from stdin cannot be read again; give files")
     to = output_directory(options.to)
     entries = [entry_of(path) for path in inputs.files]
-    settings = Settings(full_path(options.to), options.bytes, *how)
+    settings = LoadSettings(full_path(options.to), options.bytes, *how)
     with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
 
         def before_commit(loaded: Loaded, partitions: Sequence[Unfinished]) -> None:
-            written = [file for each in partitions for file in note_directory(to, each.directory, each.name)]
+            written = [file for each in partitions for file in describe_directory(to, each.directory, each.name)]
             result = {"partitions": [_as_dict(each) for each in loaded.partitions]}
-            manifest.add(TaskNote(_TASK, tuple(map(note_file, entries)), tuple(written), result))
+            manifest.add(ManifestTask(_TASK, tuple(map(describe_file, entries)), tuple(written), result))
 
         if manifest.is_done(_TASK, entries):
             yield None

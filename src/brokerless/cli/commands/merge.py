@@ -11,7 +11,7 @@ from brokerless.errors import UnreadableError
 from brokerless.views.table import count_of, format_bytes
 
 if TYPE_CHECKING:
-    from brokerless.jobs.merge.job import Result
+    from brokerless.jobs.merge.job import MergeResult
     from brokerless.log.directory import PartitionPath
     from brokerless.logs import Log
 
@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
     config = log_config(options)
     how = Merge(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.committed_only)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
-    results: list[Result] = []
+    results: list[MergeResult] = []
     written = 0 if options.dry_run else sum(max(copy.size for copy in task.copies) for task in tasks)
     total = sum(task.size for task in tasks) + written
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
@@ -92,7 +92,7 @@ def _chosen(output: Output, logs: list[Log], options: Namespace) -> set[str]:
     return {each.path for each in found}
 
 
-def _show(output: Output, results: list[Result], options: Namespace) -> None:
+def _show(output: Output, results: list[MergeResult], options: Namespace) -> None:
     from brokerless.views.merge import copy_lines, divergence_lines, partition_lines
     from brokerless.views.salvage import loss_lines
 

@@ -11,7 +11,7 @@ from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes, segments_changed
 
 if TYPE_CHECKING:
-    from brokerless.jobs.salvage.job import Result
+    from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
@@ -78,7 +78,7 @@ def run(options: Namespace) -> int:
     config = None if options.segment_bytes is None else log_config(options)
     how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial, parquet)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
-    results: list[Result] = []
+    results: list[SalvageResult] = []
     total = sum(task.size for task in tasks) * (1 if options.dry_run else 2)
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
         for result in salvage(tasks, output.damage, done, spark=options.spark, say=output.say):
@@ -130,7 +130,7 @@ def _carve(options: Namespace) -> int:
     return output.end()
 
 
-def _show(output: Output, results: list[Result], options: Namespace) -> None:
+def _show(output: Output, results: list[SalvageResult], options: Namespace) -> None:
     from brokerless.views.salvage import loss_lines, partition_lines
 
     for line in partition_lines(results):

@@ -17,7 +17,7 @@ from brokerless.log.segment import Chunk
 
 
 @dataclass(slots=True)
-class LeaderEpochChanges:
+class LeaderEpochCheck:
     """Follows a partition's sound batches, and keeps where each epoch begins: (epoch, offset, path, position)."""
 
     _last: int = -1

@@ -22,7 +22,7 @@ _MOST = 1000
 
 
 @dataclass(slots=True)
-class Gaps:
+class GapCheck:
     """Follows a partition's sound batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
     whether there is a sign of compaction so far, or one is known beforehand. Only what is missing after
     ``log_start_offset`` is reported."""

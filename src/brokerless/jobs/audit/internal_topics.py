@@ -23,7 +23,7 @@ TABLES = ("offsets", "transactionalIds", "topics", "partitions")
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class LivePartition:
     """A live partition: where it is, the offsets ``start_offset <= offset < end_offset`` of its log, the topic ID that
     it notes, and its open transactions."""
 
@@ -35,7 +35,7 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DirectoryOwner:
     """Whose log directory it is, as ``meta.properties`` says; None where that is not known."""
 
     node_id: int | None
@@ -43,7 +43,11 @@ class Node:
 
 
 def check_internal_topics(
-    tables: Mapping[str, Rows], replicas: Mapping[Place, Replica], there: Iterable[Place], node: Node, path: str
+    tables: Mapping[str, Rows],
+    replicas: Mapping[Place, LivePartition],
+    there: Iterable[Place],
+    node: DirectoryOwner,
+    path: str,
 ) -> Iterator[Finding]:
     """``tables``: those of :data:`TABLES`, of the same log directory. ``replicas`` are what was read of it, and
     ``there`` all live partitions that it has; ``path`` is its own."""
@@ -52,7 +56,7 @@ def check_internal_topics(
     yield from _groups(tables, replicas)
 
 
-def _transactions(tables: Mapping[str, Rows], replicas: Mapping[Place, Replica]) -> Iterator[Finding]:
+def _transactions(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition]) -> Iterator[Finding]:
     states = [place for place in replicas if place[0] == TRANSACTION_STATE]
     if not states:
         return
@@ -90,7 +94,11 @@ def _transaction(place: Place, opened: OpenTransaction, row: dict[str, Any] | No
 
 
 def _directories(
-    tables: Mapping[str, Rows], replicas: Mapping[Place, Replica], there: frozenset[Place], node: Node, path: str
+    tables: Mapping[str, Rows],
+    replicas: Mapping[Place, LivePartition],
+    there: frozenset[Place],
+    node: DirectoryOwner,
+    path: str,
 ) -> Iterator[Finding]:
     if not tables["topics"]:
         return
@@ -122,7 +130,7 @@ def _directories(
             yield Finding("warning", "replica-missing", path, None, None, text, expected, found)
 
 
-def _is_here(row: dict[str, Any] | None, node: Node) -> bool:
+def _is_here(row: dict[str, Any] | None, node: DirectoryOwner) -> bool:
     """Whether a partition has a replica on a node, and in this log directory of it; so if nothing else is known."""
     if row is None:
         return False
@@ -136,7 +144,7 @@ def _is_here(row: dict[str, Any] | None, node: Node) -> bool:
     return node.directory_id is None or not directory or directory.startswith("AAAA") or directory == node.directory_id
 
 
-def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, Replica]) -> Iterator[Finding]:
+def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition]) -> Iterator[Finding]:
     behind: dict[tuple[str, str], dict[int, int]] = {}
     for row in tables["offsets"]:
         replica = replicas.get((row["topic"], row["partition"]))

@@ -18,15 +18,15 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.internals.records import TOPICS
 from brokerless.internals.tables import state_rows
-from brokerless.jobs.audit.epochs import LeaderEpochChanges
-from brokerless.jobs.audit.gaps import Gaps
-from brokerless.jobs.audit.internal_topics import TABLES, Node, Replica, check_internal_topics
-from brokerless.jobs.audit.sequences import Sequences
-from brokerless.jobs.audit.timestamps import Timestamps
-from brokerless.jobs.audit.transactions import OpenTransaction, Transactions
+from brokerless.jobs.audit.epochs import LeaderEpochCheck
+from brokerless.jobs.audit.gaps import GapCheck
+from brokerless.jobs.audit.internal_topics import TABLES, DirectoryOwner, LivePartition, check_internal_topics
+from brokerless.jobs.audit.sequences import SequenceCheck
+from brokerless.jobs.audit.timestamps import TimestampCheck
+from brokerless.jobs.audit.transactions import OpenTransaction, TransactionCheck
 from brokerless.jobs.directory_state import (
+    DirectoryState,
     Lines,
-    Notes,
     check_directory,
     check_lines,
     check_state,
@@ -34,7 +34,7 @@ from brokerless.jobs.directory_state import (
     running_broker,
 )
 from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, in_order, run
-from brokerless.jobs.verify.segment import Seen, check_indexes, check_notes, of_unchanged, verify_file
+from brokerless.jobs.verify.segment import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoint.log_start import UNKNOWN
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_meta_properties
@@ -95,7 +95,7 @@ def audit_partition(
 
     Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
     """
-    follower = _Follower.of(partition, lines, now_ms or clock.now(), limit, storage_options)
+    follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), limit, storage_options)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
     for finding in _findings(partition, follower, lines, limit, storage_options, done):
@@ -125,7 +125,7 @@ def audit_partition(
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class AuditTask:
     """One partition to audit; see :func:`audit_partition`."""
 
     partition: PartitionPath
@@ -142,7 +142,7 @@ class Task:
 
 def audit_partitions(
     partitions: Sequence[PartitionPath],
-    notes: Notes,
+    notes: DirectoryState,
     limit: int = DEFAULT_LIMIT,
     storage_options: StorageOptions | None = None,
     *,
@@ -154,14 +154,14 @@ def audit_partitions(
     """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     now_ms = clock.now()
-    tasks = [Task(each, notes.of(each), now_ms, limit, storage_options) for each in partitions]
+    tasks = [AuditTask(each, notes.of(each), now_ms, limit, storage_options) for each in partitions]
     name = "brokerless audit"
     results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
     with closing(results):
         yield from in_order(results)
 
 
-def audit_task(task: Task, done: Done) -> PartitionAudit | UnreadableError:
+def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
     """Audits a partition; what cannot be opened is a value."""
     try:
         return audit_partition(task.partition, task.lines, task.now_ms, task.limit, task.storage_options, done)
@@ -171,7 +171,7 @@ def audit_task(task: Task, done: Done) -> PartitionAudit | UnreadableError:
 
 def audit_directory(
     directory: LogDirectory,
-    notes: Notes,
+    notes: DirectoryState,
     audits: Iterable[PartitionAudit],
     storage_options: StorageOptions | None = None,
 ) -> Iterator[Finding]:
@@ -188,7 +188,10 @@ def audit_directory(
 
 
 def _internal_topics(
-    directory: LogDirectory, notes: Notes, audits: Iterable[PartitionAudit], storage_options: StorageOptions | None
+    directory: LogDirectory,
+    notes: DirectoryState,
+    audits: Iterable[PartitionAudit],
+    storage_options: StorageOptions | None,
 ) -> Iterator[Finding]:
     if directory.kind != "log-directory":
         return
@@ -197,32 +200,32 @@ def _internal_topics(
         return
     tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is told of its partition
     replicas = {
-        (each.topic, each.partition or 0): Replica(
+        (each.topic, each.partition or 0): LivePartition(
             each.path, each.start_offset, each.end_offset, each.topic_id and each.topic_id[0], each.open
         )
         for each in audits
         if each.topic is not None and each.state == "live"
     }
     there = [(each.topic or "", each.partition or 0) for each in directory.partitions if each.state == "live"]
-    node = Node(None, None)
+    node = DirectoryOwner(None, None)
     if names.META_PROPERTIES in notes.files:
         meta = load_meta_properties(notes.files[names.META_PROPERTIES].path, storage_options)
-        node = Node(meta.node_id, meta.directory_id)
+        node = DirectoryOwner(meta.node_id, meta.directory_id)
     yield from check_internal_topics(tables, replicas, there, node, directory.path)
 
 
 @dataclass(slots=True)
-class _Follower:
+class _PartitionFollower:
     """All that is followed through a partition's batches."""
 
     partition: PartitionPath
-    gaps: Gaps
-    timestamps: Timestamps
-    transactions: Transactions
+    gaps: GapCheck
+    timestamps: TimestampCheck
+    transactions: TransactionCheck
     summary: Summary
     max_batch_bytes: int
-    sequences: Sequences = field(default_factory=Sequences)
-    epochs: LeaderEpochChanges = field(default_factory=LeaderEpochChanges)
+    sequences: SequenceCheck = field(default_factory=SequenceCheck)
+    epochs: LeaderEpochCheck = field(default_factory=LeaderEpochCheck)
     magics: Counter[int] = field(default_factory=Counter[int])
 
     @classmethod
@@ -233,12 +236,12 @@ class _Follower:
         now_ms: int,
         max_batch_bytes: int,
         storage_options: StorageOptions | None,
-    ) -> _Follower:
+    ) -> _PartitionFollower:
         return cls(
             partition,
-            Gaps(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset),
-            Timestamps(now_ms),
-            Transactions(partition.producer_snapshots, storage_options),
+            GapCheck(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset),
+            TimestampCheck(now_ms),
+            TransactionCheck(partition.producer_snapshots, storage_options),
             Summary(partition.size),
             max_batch_bytes,
         )
@@ -272,7 +275,7 @@ class _Follower:
 
 def _findings(
     partition: PartitionPath,
-    follower: _Follower,
+    follower: _PartitionFollower,
     lines: Lines,
     limit: int,
     storage_options: StorageOptions | None,
@@ -292,7 +295,7 @@ def _findings(
         segment = each.segment
         if names.parse_segment_file(segment.log.name) is not None and not each.start:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
-        seen = Seen(segment.base_offset, last_offset, watch=follower.watch)
+        seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch)
         findings = verify_file(each.file, seen, limit, done, each.start)
         yield from _graded(findings, each.is_last, partition.state == "live")
         last_offset = seen.last_offset
@@ -314,7 +317,7 @@ def _findings(
         except UnreadableError as error:
             reason = str(error).removeprefix(f"{snapshot.path}: ")
             yield Finding("error", "unreadable-file", snapshot.path, None, None, reason)
-    yield from check_notes(partition, storage_options)
+    yield from check_metadata_files(partition, storage_options)
     yield from follower.gaps.findings(partition.segments[-1] if partition.segments else None)
     yield from follower.timestamps.findings()
     checkpoint = partition.leader_epoch_checkpoint
@@ -348,7 +351,7 @@ def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Find
             yield Finding("warning", "index-missing", segment.log.path, None, segment.base_offset, text)
 
 
-def _formats(path: str, follower: _Follower) -> Iterator[Finding]:
+def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:
     old = {magic: count for magic, count in follower.magics.items() if 0 <= magic < 2}
     if old:
         text = "messages in old formats: Kafka 4 still reads them, and converts them no more for old clients"

@@ -24,7 +24,7 @@ _UNKNOWN = -2
 
 
 @dataclass(slots=True)
-class Sequences:
+class SequenceCheck:
     """Follows a partition's sound batches. What is known of each producer: epoch, last sequence, and the number of
     holes before that batch."""
 

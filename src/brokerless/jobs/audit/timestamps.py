@@ -24,7 +24,7 @@ _UNITS = (("seconds", 1), ("microseconds", 10**6), ("nanoseconds", 10**9))
 
 
 @dataclass(slots=True)
-class Timestamps:
+class TimestampCheck:
     """Follows a partition's sound batches at a time ``now_ms`` (since the epoch)."""
 
     now_ms: int

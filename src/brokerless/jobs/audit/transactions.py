@@ -39,7 +39,7 @@ class OpenTransaction:
 
 
 @dataclass(slots=True)
-class Transactions:
+class TransactionCheck:
     """Follows a partition's sound batches. ``snapshots``: its producer snapshots, which are compared on the way."""
 
     snapshots: Sequence[Entry] = ()

@@ -17,8 +17,8 @@ from brokerless.errors import DamageError, Finding, RefusedError, UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
-from brokerless.jobs.convert.reading import Isolation, Reading, files_that_are_read, is_damage
-from brokerless.jobs.manifest import FileNote, Manifest, TaskNote, note_directory, note_file
+from brokerless.jobs.convert.reading import ConvertReader, Isolation, files_that_are_read, is_damage
+from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
 from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
@@ -64,7 +64,7 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ConvertTask:
     """One partition to convert into ``directory``."""
 
     source: PartitionPath
@@ -99,12 +99,12 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ConvertResult:
     """What became of one partition. ``totals.lost`` is by the names of :data:`LEFT_OUT`. Offsets are those of the log:
     the first that a reader gets, and the one behind the last. ``damages`` kept it from being written. ``base_offsets``:
     of the segments that were written."""
 
-    task: Task
+    task: ConvertTask
     totals: Totals
     start_offset: int
     end_offset: int
@@ -142,8 +142,9 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """What a task hands to the driver: :class:`Result`, all findings, and what was written, unless there is damage."""
+class ConvertTaskResult:
+    """What a task hands to the driver: the counts of :class:`ConvertResult`, all findings, and what was written, unless
+    there is damage."""
 
     totals: Totals
     start_offset: int
@@ -151,12 +152,12 @@ class Value:
     damages: tuple[Finding, ...]
     findings: tuple[Finding, ...]
     unfinished: Unfinished | None
-    inputs: tuple[FileNote, ...]
-    outputs: tuple[FileNote, ...]
+    inputs: tuple[ManifestFile, ...]
+    outputs: tuple[ManifestFile, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ConvertSettings:
     """What a manifest's job is: the same for all of its runs."""
 
     to: str
@@ -171,7 +172,7 @@ def plan(
     storage_options: StorageOptions | None = None,
     target_storage_options: StorageOptions | None = None,
     named: Collection[str] = (),
-) -> list[Task]:
+) -> list[ConvertTask]:
     """A task for each partition; they are in ``sources``, the paths that were given. ``target_storage_options``: those
     of ``directory``, where it is a URL. ``named``: which of Kafka's own topics are converted as well, beside those
     whose directories are ``sources``; others of them are copied as they are.
@@ -200,7 +201,7 @@ def plan(
     logs = [resolve(each, (), storage_options) for each in sources]
     whole = whole_directories(logs, {each.path for each in partitions}, to)
     return [
-        Task(
+        ConvertTask(
             each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options,
             is_copied=names.is_internal(each.topic) and each.topic not in named, whole=whole,
         )
@@ -214,7 +215,7 @@ def inputs_of(source: PartitionPath, *, is_copied: bool = False) -> list[Entry]:
 
 
 def convert(
-    tasks: Sequence[Task],
+    tasks: Sequence[ConvertTask],
     report: Report,
     done: Done = ignore,
     *,
@@ -222,7 +223,7 @@ def convert(
     say: Say = ignore,
     manifest: Manifest | None = None,
     processes: int | None = None,
-) -> Iterator[Result]:
+) -> Iterator[ConvertResult]:
     """Runs tasks, and commits those without damage; the results come in the order of the tasks. With a manifest each is
     committed as it is finished, and a later run goes on; without one all are at the end, as nobody could.
 
@@ -236,14 +237,14 @@ def convert(
 
     waiting: list[Unfinished] = []
 
-    def take(index: int, value: Value) -> Result:
+    def take(index: int, value: ConvertTaskResult) -> ConvertResult:
         for finding in value.findings:
             report(finding)
         task = tasks[index]
         base_offsets = () if value.unfinished is None else value.unfinished.base_offsets
-        result = Result(task, value.totals, value.start_offset, value.end_offset, value.damages, base_offsets)
+        result = ConvertResult(task, value.totals, value.start_offset, value.end_offset, value.damages, base_offsets)
         if value.unfinished is not None and manifest is not None:
-            manifest.add(TaskNote(task.name, value.inputs, value.outputs, result.as_dict()))
+            manifest.add(ManifestTask(task.name, value.inputs, value.outputs, result.as_dict()))
             commit(task.directory, [value.unfinished])
         elif value.unfinished is not None:
             waiting.append(value.unfinished)
@@ -275,7 +276,7 @@ def convert(
         yield from taken
 
 
-def run_task(task: Task, done: Done) -> Value:
+def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     """Reads a partition and writes it, under a name that readers pass over."""
     if task.is_copied:
         return _copy_task(task, done)
@@ -283,7 +284,7 @@ def run_task(task: Task, done: Done) -> Value:
     with ExitStack() as stack:
         output = None if task.conversion.dry_run else stack.enter_context(_begin(task))
         how, options = task.conversion, task.storage_options
-        reading = Reading(
+        reading = ConvertReader(
             task.source,
             how.isolation,
             findings.append,
@@ -309,35 +310,37 @@ def run_task(task: Task, done: Done) -> Value:
             output.set_limits(*limits, layouts.MAGIC_V2 if magic is None else magic)
             unfinished = output.finish()
             if task.notes:
-                outputs = note_directory(task.directory, unfinished.directory, task.name)
+                outputs = describe_directory(task.directory, unfinished.directory, task.name)
         inputs = tuple(reading.notes())
         damages = tuple(reading.damages)
-        return Value(converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs)
+        return ConvertTaskResult(
+            converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs
+        )
 
 
-def _copy_task(task: Task, done: Done) -> Value:
+def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     """Reads a partition, and copies its files if they are sound."""
     findings: list[Finding] = []
     source, options = task.source, task.storage_options
-    reading, totals = Reading(source, "read_uncommitted", findings.append, options), Totals()
+    reading, totals = ConvertReader(source, "read_uncommitted", findings.append, options), Totals()
     reading.look(totals, done)
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or task.conversion.dry_run:
-        return Value(totals, start, end, tuple(damages), tuple(findings), None, (), ())
+        return ConvertTaskResult(totals, start, end, tuple(damages), tuple(findings), None, (), ())
     noted = (noted_offset(source, each, options) for each in _CHECKPOINTS)
     unfinished = copy_partition(
         source, task.directory, task.topic_id, Checkpoints(*noted), end,
         clean=was_clean(source, options), owner=task.owner, storage_options=options,
     )  # fmt: skip
-    inputs = tuple(note_file(each, options) for each in files_of(source, options)) if task.notes else ()
-    outputs = note_directory(task.directory, unfinished.directory, task.name) if task.notes else ()
-    return Value(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
+    inputs = tuple(describe_file(each, options) for each in files_of(source, options)) if task.notes else ()
+    outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.notes else ()
+    return ConvertTaskResult(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
 
 
 _CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
 
 
-def _begin(task: Task) -> PartitionOutput:
+def _begin(task: ConvertTask) -> PartitionOutput:
     return PartitionOutput(
         task.directory,
         task.topic,
@@ -363,7 +366,7 @@ def _first_offset(source: PartitionPath) -> int:
     return segments[0].base_offset if segments else 0
 
 
-def _epochs(task: Task) -> Epochs:
+def _epochs(task: ConvertTask) -> Epochs:
     """Leader epochs as the source notes them; the older formats have none."""
     checkpoint = task.source.leader_epoch_checkpoint
     magic = task.conversion.target.magic

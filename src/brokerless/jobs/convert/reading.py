@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format.convert import Converter, Totals
 from brokerless.format.read.batches import Batches
-from brokerless.jobs.manifest import FileNote, Hashing, note_file
+from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.run.job import Done
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
@@ -35,7 +35,7 @@ def _companions(source: PartitionPath) -> list[Entry]:
     return [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
 
 
-class Reading:
+class ConvertReader:
     """A partition that is read: where its log ends, and its damage."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Reading:
         self.path = source.path
         self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
         self._keeps_segments = keeps_segments
-        self._notes: dict[str, FileNote] = {}
+        self._notes: dict[str, ManifestFile] = {}
         self._first = EVERYTHING
         self._transactions: Transactions | None = None
         if isolation == "read_committed":
@@ -65,13 +65,13 @@ class Reading:
             self.damages.append(finding)
         self._report(finding)
 
-    def notes(self) -> Iterator[FileNote]:
+    def notes(self) -> Iterator[ManifestFile]:
         """Of all files that were read, if they are to be hashed and are not damaged."""
         if not self._is_hashed or self.damages:
             return
         yield from self._notes.values()
         for entry in _companions(self._source):
-            yield note_file(entry, self._options)
+            yield describe_file(entry, self._options)
 
     def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
         source, options = self._source, self._options
@@ -79,7 +79,7 @@ class Reading:
         if not self._begins():
             return
         for each in open_segments(source, self.tell, self._first, options):
-            hashing = Hashing(each.file) if self._is_hashed else None
+            hashing = FileHasher(each.file) if self._is_hashed else None
             yield from self._of_file(each, converter, hashing, done)
             check_following(each.partition, each.segment, each.file, self.tell, options, self._first)
             if self.damages:
@@ -100,7 +100,7 @@ class Reading:
         return True
 
     def _of_file(
-        self, opened: OpenSegment, converter: Converter, hashing: Hashing | None, done: Done
+        self, opened: OpenSegment, converter: Converter, hashing: FileHasher | None, done: Done
     ) -> Iterator[NDArray[np.uint8]]:
         file = opened.file
         for chunk in scan(file, self.tell, opened.start):

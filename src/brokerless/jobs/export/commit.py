@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from brokerless.errors import Finding, UsageError
 from brokerless.jobs.export import files, target
 from brokerless.jobs.export import state as export_state
-from brokerless.jobs.export.files import Written
+from brokerless.jobs.export.files import ParquetFile
 from brokerless.jobs.export.missing import Span, merge, without
-from brokerless.jobs.export.plan import Plan, Task
-from brokerless.jobs.export.state import Exported, Manifest, Offsets
+from brokerless.jobs.export.plan import ExportPlan, ExportTask
+from brokerless.jobs.export.state import Exported, ExportState, Offsets
 from brokerless.log.segment import Report
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ExportTaskResult:
     """What a task made. ``missing``: what the log does not have. ``is_whole``: False where something could not be read
     that may be there another time, and so nothing was kept."""
 
-    files: tuple[Written, ...]
+    files: tuple[ParquetFile, ...]
     next_offset: int
     findings: tuple[Finding, ...]
     left_out: tuple[Offsets, ...]
@@ -43,7 +43,7 @@ class ExportedPartition:
     start_offset: int
     next_offset: int
     end_offset: int
-    files: tuple[Written, ...] = ()
+    files: tuple[ParquetFile, ...] = ()
     findings: tuple[Finding, ...] = ()
     left_out: tuple[Offsets, ...] = ()
     missing: tuple[Span, ...] = ()
@@ -59,13 +59,13 @@ class ExportedPartition:
         return sum(each.size for each in self.files)
 
 
-class Commit:
+class ExportCommit:
     """Commits tasks in the order of each partition's offsets, whatever order they end in."""
 
-    def __init__(self, plan: Plan, report: Report) -> None:
+    def __init__(self, plan: ExportPlan, report: Report) -> None:
         self._plan, self._report = plan, report
-        self._manifests: dict[str, Manifest] = {}
-        self._early: dict[int, Result] = {}
+        self._manifests: dict[str, ExportState] = {}
+        self._early: dict[int, ExportTaskResult] = {}
         self._committed: set[int] = set()
         self._stopped: set[tuple[str, int]] = set()
         self._so_far: dict[tuple[str, int], ExportedPartition] = {}
@@ -77,7 +77,7 @@ class Commit:
             now = export_state.load(plan.directory, topic, plan.storage_options)
             if now != plan.manifests[topic]:
                 raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
-            before = now or Manifest(topic, None, plan.export.by_date, plan.export.isolation)
+            before = now or ExportState(topic, None, plan.export.by_date, plan.export.isolation)
             own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
             tasks = [task for task in plan.tasks if task.topic == topic]
             export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
@@ -109,7 +109,7 @@ class Commit:
         for topic in self._manifests:
             target.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
 
-    def take(self, index: int, result: Result) -> Iterator[ExportedPartition]:
+    def take(self, index: int, result: ExportTaskResult) -> Iterator[ExportedPartition]:
         """A task's result; what it completes is given."""
         self._early[index] = result
         tasks = self._plan.tasks
@@ -124,7 +124,7 @@ class Commit:
                 return
             index += 1
 
-    def _commit(self, task: Task, result: Result) -> None:
+    def _commit(self, task: ExportTask, result: ExportTaskResult) -> None:
         name = _name(task)
         so_far = self._so_far.get(name)
         if so_far is None:
@@ -154,7 +154,7 @@ class Commit:
             left_out=so_far.left_out + result.left_out,
         )
 
-    def _publish(self, task: Task, result: Result) -> None:
+    def _publish(self, task: ExportTask, result: ExportTaskResult) -> None:
         for each in result.files:
             files.published(each, task.layout)
         own = self._manifests[task.topic]
@@ -177,5 +177,5 @@ class Commit:
         export_state.save(own, self._plan.directory, self._plan.storage_options)
 
 
-def _name(task: Task) -> tuple[str, int]:
+def _name(task: ExportTask) -> tuple[str, int]:
     return task.topic, task.partition

@@ -42,7 +42,7 @@ _NO_DAY = -(1 << 40)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ParquetFile:
     """A finished file: ``name`` is its path in the topic's directory, ``size`` in bytes; ``unfinished`` is where in it
     it waits to be published, if it waits."""
 
@@ -55,7 +55,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ParquetLayout:
     """Where files go and how they are written. ``directory``: the topic's; None writes nothing, and only counts.
     ``file_bytes``: a file ends with the row group that reaches it."""
 
@@ -70,16 +70,16 @@ class Layout:
     """Both are noted in the metadata of each file, if they are known."""
 
 
-class Files:
+class ParquetFiles:
     """The files of a partition, while they are written; one of :meth:`finish` and :meth:`abandon` ends them."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ParquetLayout) -> None:
         self._layout = layout
         self._row_group = max(1, min(_ROW_GROUP, layout.file_bytes // 8))
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _RowGroup] = {}
         self._size = 0
-        self._open: dict[int, _Parquet] = {}
-        self._written: list[Written] = []
+        self._open: dict[int, _OpenParquetFile] = {}
+        self._written: list[ParquetFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """``batch``: columns of :data:`SCHEMA`, in the order of offsets. Raises :class:`UnwritableError`."""
@@ -87,14 +87,14 @@ class Files:
             for piece in _bounded(part, self._row_group):
                 if day in self._waiting and self._waiting[day].size + piece.nbytes > self._row_group:
                     self._write(day)
-                waiting = self._waiting.setdefault(day, _Waiting())
+                waiting = self._waiting.setdefault(day, _RowGroup())
                 waiting.batches.append(piece)
                 waiting.size += piece.nbytes
                 self._size += piece.nbytes
         while self._size > _WAITING:
             self._write(max(self._waiting, key=lambda day: self._waiting[day].size))
 
-    def finish(self) -> tuple[Written, ...]:
+    def finish(self) -> tuple[ParquetFile, ...]:
         """Writes what waits, and finishes all files."""
         for day in list(self._waiting):
             self._write(day)
@@ -119,7 +119,9 @@ class Files:
         if parquet is None:
             if len(self._open) >= _OPEN:
                 self._close(next(iter(self._open)))  # the one that was not written to for longest
-            parquet = _Parquet(self._layout, day, int(numbers(waiting.batches[0].column("offset"), np.int64)[0]))
+            parquet = _OpenParquetFile(
+                self._layout, day, int(numbers(waiting.batches[0].column("offset"), np.int64)[0])
+            )
         self._open[day] = parquet
         parquet.write(waiting.batches)
         if parquet.size >= self._layout.file_bytes:
@@ -132,17 +134,17 @@ class Files:
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _RowGroup:
     """Records of one date that wait to become a row group."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list[pa.RecordBatch])
     size: int = 0
 
 
-class _Parquet:
+class _OpenParquetFile:
     """One file that is being written."""
 
-    def __init__(self, layout: Layout, day: int, first_offset: int) -> None:
+    def __init__(self, layout: ParquetLayout, day: int, first_offset: int) -> None:
         self.name = file_name(layout.partition, first_offset)
         if layout.by_date:
             self.name = f"date={_date(day)}/{self.name}"
@@ -172,14 +174,14 @@ class _Parquet:
         self._records += table.num_rows
         self._last_offset = int(numbers(batches[-1].column("offset"), np.int64)[-1])
 
-    def finish(self) -> Written:
+    def finish(self) -> ParquetFile:
         with writing(self._path):
             self._writer.close()
         size = self.size
         if self._file is not None:
             self._file.finish()
         unfinished = None if self._file is None else self._file.unfinished
-        return Written(self.name, unfinished, self._records, size, self._first_offset, self._last_offset)
+        return ParquetFile(self.name, unfinished, self._records, size, self._first_offset, self._last_offset)
 
     def abandon(self) -> None:
         with suppress(Exception):
@@ -188,13 +190,13 @@ class _Parquet:
             self._file.abandon()
 
 
-def discard(written: Written, layout: Layout) -> None:
+def discard(written: ParquetFile, layout: ParquetLayout) -> None:
     """Takes a file away that was finished, but is not to be published."""
     if written.unfinished is not None and layout.directory is not None:
         target.remove(layout.directory, written.unfinished, layout.storage_options)
 
 
-def published(written: Written, layout: Layout) -> None:
+def published(written: ParquetFile, layout: ParquetLayout) -> None:
     """Gives a finished file its name."""
     if written.unfinished is not None and layout.directory is not None:
         target.publish(layout.directory, written.unfinished, written.name)

@@ -12,18 +12,18 @@ from contextlib import closing
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.export import target
-from brokerless.jobs.export.commit import Commit, ExportedPartition, Result
-from brokerless.jobs.export.files import Files
-from brokerless.jobs.export.plan import Export, Plan, Task, plan
-from brokerless.jobs.export.reading import NotReadableError, Records
+from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
+from brokerless.jobs.export.files import ParquetFiles
+from brokerless.jobs.export.plan import Export, ExportPlan, ExportTask, plan
+from brokerless.jobs.export.reading import ExportReader, NotReadableError
 from brokerless.jobs.run import job
 from brokerless.log.segment import Report
 
-__all__ = ["Export", "ExportedPartition", "Plan", "Result", "Task", "export", "plan", "run"]
+__all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]
 
 
 def export(
-    plan: Plan,
+    plan: ExportPlan,
     report: Report,
     *,
     spark: job.Spark = job.NONE,
@@ -42,10 +42,10 @@ def export(
         return
     work = job.run(run, plan.tasks, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
     if plan.export.dry_run:
-        yield from _commit_each(Commit(plan, report), work)
+        yield from _commit_each(ExportCommit(plan, report), work)
         return
     with target.only_export(plan.directory):
-        commit = Commit(plan, report)
+        commit = ExportCommit(plan, report)
         commit.begin()
         try:
             yield from _commit_each(commit, work)
@@ -53,15 +53,15 @@ def export(
             commit.end()
 
 
-def _commit_each(commit: Commit, results: Generator[tuple[int, Result]]) -> Iterator[ExportedPartition]:
+def _commit_each(commit: ExportCommit, results: Generator[tuple[int, ExportTaskResult]]) -> Iterator[ExportedPartition]:
     with closing(results):
         for index, result in results:
             yield from commit.take(index, result)
 
 
-def run(task: Task, done: job.Done) -> Result:
+def run(task: ExportTask, done: job.Done) -> ExportTaskResult:
     """Reads a task's records and writes its files, which nobody sees yet. Raises :class:`UnwritableError`."""
-    records = Records(
+    records = ExportReader(
         task.source,
         task.start,
         task.end,
@@ -73,7 +73,7 @@ def run(task: Task, done: job.Done) -> Result:
         done,
         task.whole,
     )
-    output = Files(task.layout)
+    output = ParquetFiles(task.layout)
     try:
         for batch in records:
             output.add(batch)
@@ -82,7 +82,7 @@ def run(task: Task, done: job.Done) -> Result:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
             records.findings.append(Finding("error", "unreadable-file", task.source.path, None, None, str(error)))
-        return Result((), task.start, tuple(records.findings), ((task.start, None),), is_whole=False)
+        return ExportTaskResult((), task.start, tuple(records.findings), ((task.start, None),), is_whole=False)
     except BaseException:
         output.abandon()
         raise
@@ -93,4 +93,4 @@ def run(task: Task, done: job.Done) -> Result:
         left_out = tuple((first, task.end - 1 if last is None else last) for first, last in left_out)
         next_offset = task.end
     findings, missing = (*records.findings, *task.findings), (*task.missing, *records.missing)
-    return Result(written, next_offset, findings, left_out, missing=missing)
+    return ExportTaskResult(written, next_offset, findings, left_out, missing=missing)

@@ -13,9 +13,9 @@ from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.jobs.export import state as export_state
 from brokerless.jobs.export import target
-from brokerless.jobs.export.files import CODECS, Layout
+from brokerless.jobs.export.files import CODECS, ParquetLayout
 from brokerless.jobs.export.missing import Span, merge, present
-from brokerless.jobs.export.state import Exported, Isolation, Manifest
+from brokerless.jobs.export.state import Exported, ExportState, Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.partition_writer import output_directory
@@ -50,7 +50,7 @@ class Export:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ExportTask:
     """The offsets ``[start, end)`` of a partition, of which ``source`` has the segments. ``is_live``: a broker runs on
     the log, which may end within a batch.
 
@@ -67,7 +67,7 @@ class Task:
     is_live: bool
     size: int
     export: Export
-    layout: Layout
+    layout: ParquetLayout
     storage_options: StorageOptions | None = None
     missing: tuple[Span, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -76,13 +76,13 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExportPlan:
     """What is to be done. ``unchanged``: how many partitions have nothing new. ``findings``: of those of which nothing
     can be read."""
 
     directory: str
-    tasks: tuple[Task, ...]
-    manifests: dict[str, Manifest | None]
+    tasks: tuple[ExportTask, ...]
+    manifests: dict[str, ExportState | None]
     topic_ids: dict[str, str | None]
     export: Export
     storage_options: StorageOptions | None
@@ -97,7 +97,7 @@ def plan(
     export: Export,
     storage_options: StorageOptions | None = None,
     to_storage_options: StorageOptions | None = None,
-) -> Plan:
+) -> ExportPlan:
     """What is new in partitions, which are in ``sources``, the paths that were given; nothing is written yet.
 
     Raises :class:`UsageError` for what cannot be exported to ``directory``: partitions that come twice or are of
@@ -106,7 +106,7 @@ def plan(
     to = str(output_directory(directory, sources))
     target.check_target(to, to_storage_options)
     _check(export)
-    manifests: dict[str, Manifest | None] = {}
+    manifests: dict[str, ExportState | None] = {}
     topic_ids: dict[str, str | None] = {}
     named: dict[str, PartitionPath] = {}
     for each in partitions:
@@ -121,7 +121,7 @@ def plan(
         known = topic_id_of(each, storage_options)
         _check_same(to, each, known or topic_ids.get(each.topic), topic_ids.get(each.topic), manifests, export)
         topic_ids[each.topic] = known or topic_ids.get(each.topic)
-    tasks: list[Task] = []
+    tasks: list[ExportTask] = []
     findings: list[Finding] = []
     unchanged = 0
     for each in named.values():
@@ -134,12 +134,12 @@ def plan(
         tasks += own
     if not export.allow_removed:
         findings += _removed(to, manifests, named.values(), to_storage_options)
-    return Plan(to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings))
+    return ExportPlan(to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings))
 
 
 def _removed(
     to: str,
-    manifests: dict[str, Manifest | None],
+    manifests: dict[str, ExportState | None],
     partitions: Iterable[PartitionPath],
     storage_options: StorageOptions | None,
 ) -> Iterator[Finding]:
@@ -179,7 +179,7 @@ def _check_same(
     source: PartitionPath,
     topic_id: str | None,
     other_id: str | None,
-    manifests: dict[str, Manifest | None],
+    manifests: dict[str, ExportState | None],
     export: Export,
 ) -> None:
     """Refuses what would be mixed with something else."""
@@ -210,7 +210,7 @@ def _tasks(
     storage_options: StorageOptions | None,
     to_storage_options: StorageOptions | None,
     findings: list[Finding],
-) -> Iterator[Task]:
+) -> Iterator[ExportTask]:
     """What is new in one partition; and what is said of it, if that is not known to be a task's."""
     topic, partition = source.topic or "", source.partition or 0
     if not source.segments:
@@ -236,9 +236,9 @@ def _tasks(
             Finding("error", "log-end-before-export", source.path, None, end, text, f"offset {start}", f"{end}")
         )
     directory = None if export.dry_run else export_state.topic_directory(to, topic)
-    layout = Layout(directory, partition, export.by_date, export.codec, export.file_bytes, to_storage_options)
+    layout = ParquetLayout(directory, partition, export.by_date, export.codec, export.file_bytes, to_storage_options)
     make = partial(
-        Task, topic=topic, partition=partition, export=export, layout=layout, storage_options=storage_options
+        ExportTask, topic=topic, partition=partition, export=export, layout=layout, storage_options=storage_options
     )
     filled, lacking = _fills(source, exported, end, storage_options)
     findings.extend(lacking)

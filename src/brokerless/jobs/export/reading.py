@@ -45,7 +45,7 @@ class NotReadableError(Exception):
 
 
 @dataclass
-class Records:
+class ExportReader:
     """The records of ``[start, end)`` of a partition; what is said of them is known when all were taken.
 
     ``is_last``: whether what lies behind ``end`` is for another run; else no batch of these segments may be there.

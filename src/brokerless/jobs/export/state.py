@@ -62,7 +62,7 @@ class Exported:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class ExportState:
     """What was exported of one topic. ``topic_id`` is None where the log did not say it."""
 
     topic: str
@@ -71,9 +71,9 @@ class Manifest:
     isolation: Isolation
     partitions: Mapping[int, Exported] = field(default_factory=dict[int, Exported])
 
-    def with_partition(self, partition: int, exported: Exported) -> Manifest:
+    def with_partition(self, partition: int, exported: Exported) -> ExportState:
         partitions = {**self.partitions, partition: exported}
-        return Manifest(self.topic, self.topic_id, self.by_date, self.isolation, partitions)
+        return ExportState(self.topic, self.topic_id, self.by_date, self.isolation, partitions)
 
 
 def topic_directory(directory: str, topic: str) -> str:
@@ -86,7 +86,7 @@ def file_name(partition: int, first_offset: int) -> str:
     return f"partition-{partition}-{first_offset:020d}.parquet"
 
 
-def load(directory: str, topic: str, storage_options: StorageOptions | None) -> Manifest | None:
+def load(directory: str, topic: str, storage_options: StorageOptions | None) -> ExportState | None:
     """The manifest of a topic; None if nothing of it was exported.
 
     Raises :class:`UnreadableError` for one that cannot be read, and UsageError for files without one.
@@ -109,7 +109,7 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
             raise UnreadableError(f"{path}: version {version} of an export; this is for {_VERSION}")
         if as_text(member(found, "topic"), "topic") != topic:
             raise WrongJsonError("topic is not the one of this directory")
-        return Manifest(
+        return ExportState(
             topic,
             optional(member(found, "topicId"), "topicId", as_text),
             as_flag(member(found, "byDate"), "byDate"),
@@ -122,7 +122,7 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
         raise UnreadableError(f"{path}: {text} ({error}); {advice}") from error
 
 
-def save(manifest: Manifest, directory: str, storage_options: StorageOptions | None) -> None:
+def save(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
     """Writes it at once: after a crash there is the old one or the new one. Raises :class:`UnwritableError`."""
     value = {
         "version": _VERSION,
@@ -140,7 +140,7 @@ def save(manifest: Manifest, directory: str, storage_options: StorageOptions | N
     target.write(own, NAME, data, storage_options)
 
 
-def forget(manifest: Manifest, directory: str, storage_options: StorageOptions | None) -> None:
+def forget(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
     """Takes the manifest of a topic away of which nothing was exported. Raises :class:`UnwritableError`."""
     own = topic_directory(directory, manifest.topic)
     target.remove(own, NAME, storage_options)
@@ -154,7 +154,7 @@ def count_files(directory: str, topic: str, storage_options: StorageOptions | No
     return Counter(int(match["partition"]) for match in matches if match is not None)
 
 
-def clean(directory: str, manifest: Manifest, partitions: set[int], storage_options: StorageOptions | None) -> None:
+def clean(directory: str, manifest: ExportState, partitions: set[int], storage_options: StorageOptions | None) -> None:
     """Takes away what an interrupted run left of some partitions: it will be written again."""
     own = topic_directory(directory, manifest.topic)
     target.remove_unfinished(own)

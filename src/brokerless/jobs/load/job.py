@@ -16,9 +16,9 @@ from uuid import uuid4
 from brokerless import clock
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.format import layouts
-from brokerless.interchange.input_files import STDIN, Inputs, refused
+from brokerless.interchange.input_files import STDIN, InputFiles, refused
 from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, Loader, check_same, load, records_of
-from brokerless.jobs.load.routing import Placement, Placer
+from brokerless.jobs.load.routing import Router, Routing
 from brokerless.jobs.run.job import NONE, Done, Place, Say, Spark, ignore, in_order, run, started
 from brokerless.log.commit.commit import Unfinished
 from brokerless.log.commit.job_commit import cleared_of, commit_pieces, outputs_of_job
@@ -35,14 +35,14 @@ _NAME = "brokerless load"
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class LoadTask:
     """Some of the files, or a part of one. ``now`` (ms): of records without a timestamp; ``without_key``: what
     :func:`~brokerless.tables.partitioner.sticky_partition` counts of what comes before."""
 
-    inputs: Inputs
+    inputs: InputFiles
     size: int
     directory: Destination
-    placement: Placement
+    placement: Routing
     settings: BatchSettings
     config: LogConfig
     job: str
@@ -52,7 +52,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LoadTaskResult:
     """What a task made: pieces of partitions, and the place of the first row of each partition of ``loaded``.
     ``columns``: those of all rows, if there are any; ``begins``: the place of the first one."""
 
@@ -64,9 +64,9 @@ class Part:
 
 
 def load_files(
-    inputs: Inputs,
+    inputs: InputFiles,
     directory: str,
-    placement: Placement | None = None,
+    placement: Routing | None = None,
     settings: BatchSettings | None = None,
     config: LogConfig | None = None,
     *,
@@ -83,7 +83,7 @@ def load_files(
     Raises what :func:`~brokerless.jobs.load.loader.load` raises, but for a row that cannot become a record
     :class:`UnreadableError` with its place in its file. Then nothing is left.
     """
-    placement = replace(placement or Placement(), exported_ids=inputs.topic_ids())
+    placement = replace(placement or Routing(), exported_ids=inputs.topic_ids())
     how = placement, settings or BatchSettings(), config or LogConfig()
     to = output_directory(directory, (), storage_options)
     tasks = _plan(inputs, to, *how, dry_run=dry_run)
@@ -104,7 +104,7 @@ def load_files(
             raise inputs.refusal(error) from error
 
 
-def run_task(task: Task, done: Done) -> Part | BrokerlessError:
+def run_task(task: LoadTask, done: Done) -> LoadTaskResult | BrokerlessError:
     """Writes some of the files. What is refused is given back, as what is refused of the files before counts more."""
     allow_many_files()
     inputs = task.inputs
@@ -120,18 +120,20 @@ def run_task(task: Task, done: Done) -> Part | BrokerlessError:
             pieces = tuple(loader.finish())
         columns = None if loader.columns is None else tuple(loader.columns)
         places = tuple(map(inputs.place, loader.first_rows()))
-        return Part(loader.loaded(), pieces, places, columns, "" if columns is None else inputs.place(loader.first_row))
+        return LoadTaskResult(
+            loader.loaded(), pieces, places, columns, "" if columns is None else inputs.place(loader.first_row)
+        )
     except RowError as error:
         return inputs.refusal(error)
     except BrokerlessError as error:
         return error
 
 
-def count_without_key(task: Task, done: Done) -> int:
+def count_without_key(task: LoadTask, done: Done) -> int:
     """What is counted of records whose partition nothing decides but how many came before."""
     inputs, rows = task.inputs, 0
     inputs.done = done
-    placer = Placer(task.placement, task.settings.batch_size)
+    placer = Router(task.placement, task.settings.batch_size)
     with suppress(BrokerlessError):  # which the task that writes meets again
         for part in (part for batch in inputs for part in bounded(batch)):
             records, numbers = records_of(part, rows, task.now)
@@ -142,14 +144,14 @@ def count_without_key(task: Task, done: Done) -> int:
 
 
 def _plan(
-    inputs: Inputs,
+    inputs: InputFiles,
     to: Destination,
-    placement: Placement,
+    placement: Routing,
     settings: BatchSettings,
     config: LogConfig,
     *,
     dry_run: bool,
-) -> list[Task]:
+) -> list[LoadTask]:
     """None if there cannot be any, as something comes from stdin."""
     if STDIN in inputs.files:
         return []
@@ -157,12 +159,12 @@ def _plan(
     is_one = settings.message_format == layouts.MAGIC_V0 and settings.compression_type != "none"
     job, now = uuid4().hex, clock.now()
     return [
-        Task(part, size, to, placement, settings, config, job, now, dry_run)
+        LoadTask(part, size, to, placement, settings, config, job, now, dry_run)
         for part, size in inputs.split(1 if is_one else _MOST_TASKS)
     ]
 
 
-def _load_on(place: Place, tasks: Sequence[Task], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
+def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
     first = tasks[0]
     placement = first.placement
     with ExitStack() as stack:
@@ -178,7 +180,7 @@ def _load_on(place: Place, tasks: Sequence[Task], done: Done, say: Say, before_c
                 tasks = _with_counts(tasks, in_order(counting))
         results = run(run_task, tasks, spark=place, done=lambda size: done(size // times), say=say, name=_NAME)
         stack.enter_context(closing(results))
-        parts: list[Part] = []
+        parts: list[LoadTaskResult] = []
         loaded = _together(_sound(in_order(results), parts))
         pieces = [piece for part in parts for piece in part.pieces]
         if pieces:
@@ -192,15 +194,15 @@ def _load_on(place: Place, tasks: Sequence[Task], done: Done, say: Say, before_c
         return loaded
 
 
-def _with_counts(tasks: Sequence[Task], counts: Iterable[int]) -> list[Task]:
-    counted, before = list[Task](), 0
+def _with_counts(tasks: Sequence[LoadTask], counts: Iterable[int]) -> list[LoadTask]:
+    counted, before = list[LoadTask](), 0
     for task, count in zip(tasks, counts, strict=True):
         counted.append(replace(task, without_key=before))
         before += count
     return counted
 
 
-def _sound(values: Iterable[Part | BrokerlessError], parts: list[Part]) -> Iterator[Part]:
+def _sound(values: Iterable[LoadTaskResult | BrokerlessError], parts: list[LoadTaskResult]) -> Iterator[LoadTaskResult]:
     for value in values:
         if isinstance(value, BrokerlessError):
             raise value
@@ -208,7 +210,7 @@ def _sound(values: Iterable[Part | BrokerlessError], parts: list[Part]) -> Itera
         yield value
 
 
-def _together(parts: Iterable[Part]) -> Loaded:
+def _together(parts: Iterable[LoadTaskResult]) -> Loaded:
     """What was loaded in all. Raises what one pass through all files would have raised where parts do not fit."""
     columns: tuple[str, ...] | None = None
     found: dict[tuple[str, int], LoadedPartition] = {}

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from brokerless import arrow, clock
 from brokerless.errors import UsageError
 from brokerless.format.write.encoder import Ratio
-from brokerless.jobs.load.routing import Placement, Placer
+from brokerless.jobs.load.routing import Router, Routing
 from brokerless.jobs.run.encoders import AT_ONCE, Encoders
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import check_topic_ids, topic_ids_there
@@ -80,12 +80,12 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LoadSettings:
     """What a manifest's job is; ``bytes``: how strings of JSON are read."""
 
     to: str
     bytes: str
-    placement: Placement
+    placement: Routing
     settings: BatchSettings
     config: LogConfig
 
@@ -93,7 +93,7 @@ class Settings:
 def load(
     batches: Iterable[pa.RecordBatch],
     directory: str,
-    placement: Placement | None = None,
+    placement: Routing | None = None,
     settings: BatchSettings | None = None,
     config: LogConfig | None = None,
     *,
@@ -112,7 +112,7 @@ def load(
     runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
     """
     to = output_directory(directory, (), storage_options)
-    with Loader(to, placement or Placement(), settings or BatchSettings(), config, dry_run) as loader:
+    with Loader(to, placement or Routing(), settings or BatchSettings(), config, dry_run) as loader:
         for batch in batches:
             for part in bounded(batch):
                 loader.add(part)
@@ -121,7 +121,7 @@ def load(
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenPartition:
     """A partition that is being written."""
 
     batcher: Batcher
@@ -132,7 +132,7 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Group:
+class _RowBuffer:
     """Rows that wait to be sorted by partition."""
 
     rows: list[pa.RecordBatch] = field(default_factory=list[pa.RecordBatch])
@@ -155,7 +155,7 @@ class Loader:
     def __init__(
         self,
         directory: Destination,
-        placement: Placement,
+        placement: Routing,
         settings: BatchSettings,
         config: LogConfig | None = None,
         dry_run: bool = False,
@@ -170,12 +170,12 @@ class Loader:
         """``job``: of which job this is a task; then what it writes of a partition is a piece, as others may write of
         it as well. ``check``: which partitions it may write. ``now`` (ms): of records without a timestamp, where none
         is given for them. ``threads``: how many encode, as many as there are processors by default. ``without_key``:
-        of :class:`Placer`. ``owner``: of :func:`bulk.unfinished_name`, for what is no run of a command."""
+        of :class:`Router`. ``owner``: of :func:`bulk.unfinished_name`, for what is no run of a command."""
         self._directory = directory
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run
-        self._placer = Placer(placement, settings.batch_size, without_key)
+        self._placer = Router(placement, settings.batch_size, without_key)
         self._job = job
         self._owner = owner_of_command(job) if owner is None else owner
         self._check = check
@@ -188,15 +188,15 @@ class Loader:
         self._partitions = placement.partitions
         self._topic_ids: dict[str, str] = {}
         self._ratios: dict[str, Ratio] = {}
-        self._open: dict[int, _Open] = {}
-        self._group = _Group()
+        self._open: dict[int, _OpenPartition] = {}
+        self._group = _RowBuffer()
         self.columns: list[str] | None = None
         self.first_row = 0
         self._rows = 0
         self._control_records = 0
         self._stack = ExitStack()
         self._encoders = self._stack.enter_context(Encoders(settings, threads))
-        self._waiting: deque[tuple[_Open, Future[Encoded]]] = deque()
+        self._waiting: deque[tuple[_OpenPartition, Future[Encoded]]] = deque()
         self._writing: deque[Future[Appended]] = deque()
         # One thread: writing into the page cache takes as long as encoding, and batches have to come in their order.
         self._writer = ThreadPoolExecutor(1, "brokerless-write")
@@ -278,12 +278,12 @@ class Loader:
         """The number of each partition's first row, in the order of :meth:`loaded`."""
         return [each.first_row for _, _, each in self._sorted()]
 
-    def _sorted(self) -> Iterator[tuple[str, int, _Open]]:
+    def _sorted(self) -> Iterator[tuple[str, int, _OpenPartition]]:
         for (topic, partition), code in sorted(self._placer.codes.items()):
             yield topic, partition, self._open[code]
 
     def _write_group(self) -> None:
-        group, self._group = self._group, _Group()
+        group, self._group = self._group, _RowBuffer()
         if not group.rows:
             return
         rows = group.rows[0] if len(group.rows) == 1 else pa.concat_batches(group.rows)
@@ -304,7 +304,7 @@ class Loader:
         each = self._open[place]
         self._append(each, each.batcher.add(rows, numbers))
 
-    def _begin(self, topic: str, partition: int, rows: pa.RecordBatch, first_row: int) -> _Open:
+    def _begin(self, topic: str, partition: int, rows: pa.RecordBatch, first_row: int) -> _OpenPartition:
         """``rows``: its first ones, from number ``first_row`` on."""
         has_offsets = "offset" in rows.schema.names
         first = rows.column("offset")[0].as_py() if has_offsets else self._start_offset
@@ -321,7 +321,7 @@ class Loader:
         if self._dry_run or self._job is not None:
             self._check(self._directory, topic, partition)
         if self._dry_run:
-            return _Open(batcher, None, first, first_row)
+            return _OpenPartition(batcher, None, first, first_row)
         with unwritable(self._directory):
             if self._job is not None:
                 self._directory.make()
@@ -341,7 +341,7 @@ class Loader:
             has_offsets=has_offsets,
             as_piece=self._job is not None,
         )
-        return _Open(batcher, self._stack.enter_context(output), first, first_row)
+        return _OpenPartition(batcher, self._stack.enter_context(output), first, first_row)
 
     def _check_partitions(self, topic: str) -> None:
         there = max(partitions_of(self._directory, topic), default=0)
@@ -367,7 +367,7 @@ class Loader:
         found = asked or there or known or self._placement.exported_ids.get(topic)
         return found or (random_id() if self._job is None else id_of(self._job, topic))
 
-    def _append(self, each: _Open, pieces: Iterator[Cut | Encoded]) -> None:
+    def _append(self, each: _OpenPartition, pieces: Iterator[Cut | Encoded]) -> None:
         for piece in pieces:
             if isinstance(piece, Encoded):
                 self._write_encoded(each, piece)
@@ -382,7 +382,7 @@ class Loader:
         observe(each.batcher.ratio, encoded, self._settings)
         self._write_encoded(each, encoded)
 
-    def _write_encoded(self, each: _Open, encoded: Encoded) -> None:
+    def _write_encoded(self, each: _OpenPartition, encoded: Encoded) -> None:
         if each.output is None:
             check_sizes(encoded.batches, self._config)
         elif len(encoded.buffer) < _SMALL:

@@ -19,7 +19,7 @@ Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Routing:
     """Where records go.
 
     ``topic`` and ``partition`` are those of all records, whatever their columns say; None: as their columns say.
@@ -63,10 +63,10 @@ class Placement:
             raise UsageError(f"{self.topic_id!r} is no ID of a topic: 16 bytes in base64 for URLs, 22 characters")
 
 
-class Placer:
+class Router:
     """Finds the partition of each row, and numbers the partitions that it meets."""
 
-    def __init__(self, placement: Placement, sticky_bytes: int, without_key: int = 0) -> None:
+    def __init__(self, placement: Routing, sticky_bytes: int, without_key: int = 0) -> None:
         """``without_key``: what :func:`sticky_partition` counted of records without a key so far."""
         self.codes: dict[tuple[str, int], int] = {}
         self.names: list[tuple[str, int]] = []

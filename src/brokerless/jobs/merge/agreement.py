@@ -20,7 +20,7 @@ from brokerless.log.checkpoint.leader_epochs import truncation_offset
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class Replica:
     """One copy. ``batches``: :data:`SOUND`, by offset. ``losses``: what is missing between them. Its first segment
     begins at ``begin``, its first record is at ``start``, its last batch or segment ends at ``reach``, and it has been
     at ``end`` once, by what is noted."""
@@ -50,12 +50,12 @@ class Agreement:
     by: Literal["epochs", "contents", "nothing"]
     epoch: int | None = None
 
-    def left_out(self, copy: Copy) -> NDArray[np.bool_]:
+    def left_out(self, copy: Replica) -> NDArray[np.bool_]:
         """Which of a copy's batches are of another history."""
         return copy.batches["last"] >= self.until
 
 
-def rank(copies: Sequence[Copy]) -> list[int]:
+def rank(copies: Sequence[Replica]) -> list[int]:
     """The numbers of the copies, from the one with the history that counts to the one that is last to be asked. Those
     whose last epoch is greater come first, then longer ones, then those with more records: fewer are left of one that
     is damaged, lost a file of which nothing tells, or was compacted once more, which takes no key's last record."""
@@ -67,7 +67,7 @@ def rank(copies: Sequence[Copy]) -> list[int]:
     return sorted(range(len(copies)), key=key)
 
 
-def agree(copies: Sequence[Copy], order: Sequence[int]) -> list[Agreement]:
+def agree(copies: Sequence[Replica], order: Sequence[int]) -> list[Agreement]:
     """How far each copy has the history of the first in ``order``, by the copy's number."""
     leading = copies[order[0]]
     starts = leading.starts
@@ -90,17 +90,17 @@ def agree(copies: Sequence[Copy], order: Sequence[int]) -> list[Agreement]:
     return [agreements[number] for number in range(len(copies))]
 
 
-def _agreement(copy: Copy, until: int, by: Literal["epochs", "contents", "nothing"]) -> Agreement:
+def _agreement(copy: Replica, until: int, by: Literal["epochs", "contents", "nothing"]) -> Agreement:
     known = [start.epoch for start in copy.starts if start.earliest < until]
     return Agreement(until, by, known[-1] if known else None)
 
 
-def _most(leading: Copy, copy: Copy) -> int:
+def _most(leading: Replica, copy: Replica) -> int:
     """Up to where a copy without epochs may have the same history: it has no part in what has epochs."""
     return min(copy.reach, leading.starts[0].earliest if leading.starts else leading.reach)
 
 
-def _same_until(leading: Copy, copy: Copy) -> int:
+def _same_until(leading: Replica, copy: Replica) -> int:
     """Where the last batch that both have ends before the first that differs."""
     most = _most(leading, copy)
     ours, theirs = copy.batches, leading.batches

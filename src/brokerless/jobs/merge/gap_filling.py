@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.jobs.merge.agreement import Agreement, Copy
+from brokerless.jobs.merge.agreement import Agreement, Replica
 from brokerless.jobs.merge.leader_epochs import has_epoch, is_same
 from brokerless.jobs.recovered.losses import TO_THE_END
 
@@ -22,7 +22,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class MergedBatches:
     """The batches of the merged log (:data:`SOUND`) by offset, the copy that each is from, and what no copy has.
     ``misfits``: batches of a copy, as (copy, row), that would fill a hole, but whose epoch cannot be there."""
 
@@ -32,7 +32,7 @@ class Filled:
     misfits: tuple[tuple[int, int], ...]
 
 
-def fill(copies: Sequence[Copy], order: Sequence[int], agreements: Sequence[Agreement], begin: int) -> Filled:
+def fill(copies: Sequence[Replica], order: Sequence[int], agreements: Sequence[Agreement], begin: int) -> MergedBatches:
     """Merges the copies; those that come first in ``order`` are asked first. ``begin``: where the log begins."""
     leading = copies[order[0]]
     batches, givers = leading.batches, np.full(len(leading.batches), order[0], np.int64)
@@ -55,10 +55,10 @@ def fill(copies: Sequence[Copy], order: Sequence[int], agreements: Sequence[Agre
     if used and any(copy.is_compacted for copy in copies):
         for number, first in used:
             batches, givers = _less_compacted(batches, givers, copies[number], number, first, agreements[number].until)
-    return Filled(batches, givers, tuple(holes), tuple(misfits))
+    return MergedBatches(batches, givers, tuple(holes), tuple(misfits))
 
 
-def differing(copy: Copy, until: int, batches: NDArray[np.void]) -> Rows:
+def differing(copy: Replica, until: int, batches: NDArray[np.void]) -> Rows:
     """The batches of a copy before ``until`` that are others than those of the merged log with the same offsets, though
     neither was compacted; rows."""
     if not len(batches) or copy.is_compacted:
@@ -102,7 +102,7 @@ def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
     return left
 
 
-def _holes(copy: Copy) -> list[Span]:
+def _holes(copy: Replica) -> list[Span]:
     return union(
         (loss.first_offset, TO_THE_END if loss.last_offset is None else loss.last_offset + 1) for loss in copy.losses
     )
@@ -145,7 +145,7 @@ def _together(
 
 
 def _less_compacted(
-    batches: NDArray[np.void], givers: Rows, copy: Copy, number: int, first: int, until: int
+    batches: NDArray[np.void], givers: Rows, copy: Replica, number: int, first: int, until: int
 ) -> tuple[NDArray[np.void], Rows]:
     """A hole in a compacted log was filled with records that a later one made void; from there on, nothing of that copy
     may be missing, for it may be a tombstone that did so, or a marker that the leading copy needs no more."""

@@ -14,16 +14,24 @@ from dataclasses import dataclass, field, replace
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.jobs.directory_state import Notes, load_notes
-from brokerless.jobs.merge.agreement import Agreement, Copy, agree, rank
-from brokerless.jobs.merge.gap_filling import Filled, differing, fill
+from brokerless.jobs.directory_state import DirectoryState, load_directory_state
+from brokerless.jobs.merge.agreement import Agreement, Replica, agree, rank
+from brokerless.jobs.merge.gap_filling import MergedBatches, differing, fill
 from brokerless.jobs.merge.misplaced import without_moved
-from brokerless.jobs.merge.outcome import Divergence, Piece, committed_until, cut_off, divergences, losses, pieces
+from brokerless.jobs.merge.outcome import (
+    Contribution,
+    Divergence,
+    committed_until,
+    cut_off,
+    divergences,
+    losses,
+    pieces,
+)
 from brokerless.jobs.merge.replicas import begin_of, end_of, read_copies, tell_batches
-from brokerless.jobs.recovered.damaged_regions import Told
+from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
-from brokerless.jobs.recovered.reading import Files, describe_files, find_log
-from brokerless.jobs.recovered.writing import Contents, Place, write_unfinished
+from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log
+from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
 from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.salvage.quorum import newest_quorum_files
 from brokerless.log import names
@@ -53,10 +61,10 @@ class Merge:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class MergeTask:
     """One partition to merge into ``directory``."""
 
-    copies: tuple[Files, ...]
+    copies: tuple[PartitionFiles, ...]
     topic: str
     partition: int
     directory: Destination
@@ -89,7 +97,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class MergeResult:
     """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but ``pieces``,
     ``divergences`` and ``losses`` are by copy; ``copies`` without their batches and losses. ``agreements``: how far
     each has the history that counts, which is that of ``leading``; ``damaged``: its bytes in no sound batch;
@@ -97,18 +105,18 @@ class Result:
     offset before which all is known to be committed, None if nothing is known; the history that counts goes on to
     ``reach``, and what is between the two is in the log unless ``committed_only`` was asked for."""
 
-    task: Task
+    task: MergeTask
     start_offset: int
     end_offset: int
     batches: int
     records: int
     bytes: int
     leading: int
-    copies: tuple[Copy, ...]
+    copies: tuple[Replica, ...]
     agreements: tuple[Agreement, ...]
     damaged: tuple[int, ...]
     differing: tuple[int, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Contribution, ...]
     divergences: tuple[Divergence, ...]
     losses: tuple[Loss, ...]
     committed: int | None
@@ -131,7 +139,7 @@ def plan(
     merge: Merge,
     chosen: Callable[[PartitionPath], bool] = lambda _: True,
     storage_options: StorageOptions | None = None,
-) -> list[Task]:
+) -> list[MergeTask]:
     """A task for each partition that is in at least one of the log directories.
 
     Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its copies are of
@@ -140,9 +148,9 @@ def plan(
     to = output_directory(directory, [log.path for log in logs])
     completed = frozenset() if merge.dry_run else settle(to)
     _refuse_the_same_twice(logs)
-    found: dict[tuple[str, int], list[tuple[PartitionPath, Notes]]] = {}
+    found: dict[tuple[str, int], list[tuple[PartitionPath, DirectoryState]]] = {}
     for log in logs:
-        notes = load_notes(log, storage_options)
+        notes = load_directory_state(log, storage_options)
         for each in filter(chosen, log.partitions):
             if each.topic is None or each.partition is None:
                 raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
@@ -153,7 +161,7 @@ def plan(
     whole = whole_directories(logs, {each.path for copies in found.values() for each, _ in copies}, to)
     topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
     return [
-        Task(
+        MergeTask(
             tuple(describe_files([each], notes, (), storage_options) for each, notes in found[place]),
             *place, to, topic_id, merge, storage_options, whole=whole,
         )
@@ -162,23 +170,23 @@ def plan(
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class MergeTaskResult:
     """What a task hands to the driver: what is to be told, and what was written, if anything was."""
 
-    result: Result
+    result: MergeResult
     findings: tuple[Finding, ...]
     unfinished: Unfinished | None
 
 
 def merge(
-    tasks: Sequence[Task],
+    tasks: Sequence[MergeTask],
     report: Report,
     done: Done = ignore,
     *,
     spark: Spark = NONE,
     say: Say = ignore,
     processes: int | None = None,
-) -> Iterator[Result]:
+) -> Iterator[MergeResult]:
     """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
 
     ``report`` is called with what is odd or left out, ``done`` with the bytes that were read (and again with those that
@@ -187,7 +195,7 @@ def merge(
     if not tasks:
         return
 
-    def take(_: int, value: Value) -> Value:
+    def take(_: int, value: MergeTaskResult) -> MergeTaskResult:
         for finding in value.findings:
             report(finding)
         return value
@@ -209,9 +217,9 @@ def merge(
         yield from (value.result for value in values)
 
 
-def run_task(task: Task, done: Done) -> Value:
+def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
     """Merges one partition, under a name that readers pass over."""
-    report = Told()
+    report = FindingCollector()
     how = task.merge
     founds = without_moved([find_log(files, how.limit, False, report, done) for files in task.copies])
     paths = [file.path for files in task.copies for file in files.files]
@@ -242,7 +250,7 @@ def run_task(task: Task, done: Done) -> Value:
     for copy, rows in zip(copies, differ, strict=True):
         text = "another copy, which was taken, has other contents at these offsets in the same leader epoch"
         tell_batches(copy, rows[:1].tolist(), paths, "replicas-differ", text, report)
-    result = Result(
+    result = MergeResult(
         task,
         start,
         end,
@@ -260,7 +268,7 @@ def run_task(task: Task, done: Done) -> Value:
         committed,
         reach,
     )
-    return Value(result, report.findings(task.name), unfinished)
+    return MergeTaskResult(result, report.findings(task.name), unfinished)
 
 
 def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
@@ -273,7 +281,7 @@ def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
 
 
 def _topic_ids(
-    copies: Sequence[tuple[PartitionPath, Notes]], storage_options: StorageOptions | None
+    copies: Sequence[tuple[PartitionPath, DirectoryState]], storage_options: StorageOptions | None
 ) -> dict[str, tuple[str | None, str]]:
     """The ID of each topic, None where no copy has one, and a copy's path. Where a copy has none, it must be of the
     same cluster at least."""
@@ -298,18 +306,18 @@ def _topic_ids(
 
 
 def _write(
-    task: Task,
-    filled: Filled,
+    task: MergeTask,
+    filled: MergedBatches,
     paths: Sequence[str],
     limits: tuple[int, int, int],
     noted: Epochs,
     report: Report,
     done: Done,
-) -> tuple[Filled, Unfinished]:
+) -> tuple[MergedBatches, Unfinished]:
     """Writes the merged log; what it does not take is missing then."""
     begin, start, end = limits
-    place = Place(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
-    contents = Contents(filled.batches, paths, begin, start, end)
+    place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
+    contents = PartitionContents(filled.batches, paths, begin, start, end)
     epochs = truncate_from_end(noted, end)
     limit, options = task.merge.limit, task.storage_options
     beside = newest_quorum_files([copy.paths[0] for copy in task.copies], options)
@@ -321,10 +329,10 @@ def _write(
 
 
 def _tell(
-    task: Task,
-    copies: Sequence[Copy],
+    task: MergeTask,
+    copies: Sequence[Replica],
     agreements: Sequence[Agreement],
-    filled: Filled,
+    filled: MergedBatches,
     paths: Sequence[str],
     report: Report,
 ) -> None:

@@ -22,7 +22,7 @@ _MANY_ELECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class EpochStart:
     """A leader epoch began at ``earliest <= offset <= latest``: these differ where damage hides it."""
 
     epoch: int
@@ -30,7 +30,7 @@ class Start:
     latest: int
 
 
-Starts = tuple[Start, ...]
+Starts = tuple[EpochStart, ...]
 
 
 def with_right_epochs(batches: NDArray[np.void], noted: Epochs) -> NDArray[np.void]:
@@ -99,14 +99,14 @@ def starts_of(batches: NDArray[np.void], noted: Epochs, begin: int) -> Starts:
     rows = rows[rows >= after]
     stamped = batches["epoch"][rows].astype(np.int64)
     changes = rows[np.flatnonzero(np.append(True, stamped[1:] != stamped[:-1])[: len(rows)])]
-    found: dict[int, Start] = {}
+    found: dict[int, EpochStart] = {}
     for row in changes.tolist():
         epoch, first = int(batches["epoch"][row]), int(batches["first"][row])
-        found[epoch] = Start(epoch, min(first, int(batches["last"][row - 1]) + 1 if row else begin), first)
+        found[epoch] = EpochStart(epoch, min(first, int(batches["last"][row - 1]) + 1 if row else begin), first)
     since = int(batches["last"][after - 1]) + 1 if after else 0
     for epoch, offset in noted:
         if offset >= since and (epoch not in found or found[epoch].latest >= offset):
-            found[epoch] = Start(epoch, offset, offset)
+            found[epoch] = EpochStart(epoch, offset, offset)
     return tuple(found[epoch] for epoch in sorted(found))
 
 
@@ -128,7 +128,7 @@ def joined(starts: Starts, others: Starts, until: int) -> Starts:
                 found[each.epoch] = each
         elif number and known.earliest < known.latest:  # the first epoch of a log may have begun before that log does
             earliest = max(known.earliest, min(each.earliest, known.latest))
-            found[each.epoch] = Start(each.epoch, earliest, max(earliest, min(known.latest, each.latest)))
+            found[each.epoch] = EpochStart(each.epoch, earliest, max(earliest, min(known.latest, each.latest)))
     return tuple(found[epoch] for epoch in sorted(found))
 
 

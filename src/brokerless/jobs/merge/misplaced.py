@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.losses import TO_THE_END, are_side_by_side
-from brokerless.jobs.recovered.reading import Found
+from brokerless.jobs.recovered.reading import RecoveredLog
 
 _BITS = 2
 
 
-def without_moved(founds: Sequence[Found]) -> list[Found]:
+def without_moved(founds: Sequence[RecoveredLog]) -> list[RecoveredLog]:
     """What was found of each copy, without batches that belong to other offsets: their bytes count as damaged."""
     return [_without(found, _are_moved(found, [*founds[:at], *founds[at + 1 :]])) for at, found in enumerate(founds)]
 
 
-def _are_moved(found: Found, others: Sequence[Found]) -> NDArray[np.bool_]:
+def _are_moved(found: RecoveredLog, others: Sequence[RecoveredLog]) -> NDArray[np.bool_]:
     """Only of batches without another one right beside them that goes on where they end, or ends where they begin. Such
     a batch has no place in the file of another segment; and it is moved if no other copy has it here, but one has it at
     an offset that differs in a bit or two, where this copy has none."""
@@ -71,7 +71,7 @@ def _the_same(others: NDArray[np.void], batch: np.void) -> NDArray[np.void]:
     return others[same]
 
 
-def _without(found: Found, moved: NDArray[np.bool_]) -> Found:
+def _without(found: RecoveredLog, moved: NDArray[np.bool_]) -> RecoveredLog:
     if not moved.any():
         return found
     saved = found.saved[~moved]
@@ -81,7 +81,7 @@ def _without(found: Found, moved: NDArray[np.bool_]) -> Found:
     return replace(found, saved=saved, regions=[*found.regions, *regions], end=end)
 
 
-def _as_region(found: Found, saved: NDArray[np.void], batch: np.void) -> tuple[Region, int]:
+def _as_region(found: RecoveredLog, saved: NDArray[np.void], batch: np.void) -> tuple[Region, int]:
     """A batch as damaged bytes, between those that are around it in its file."""
     file = found.files.files[int(batch["file"])]
     position = int(batch["position"])

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.jobs.merge.agreement import Agreement, Copy
-from brokerless.jobs.merge.gap_filling import Filled, Span
+from brokerless.jobs.merge.agreement import Agreement, Replica
+from brokerless.jobs.merge.gap_filling import MergedBatches, Span
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Contribution:
     """Batches side by side in the merged log that are from one copy (its number)."""
 
     copy: int
@@ -44,14 +44,14 @@ class Divergence:
     committed: int
 
 
-def pieces(filled: Filled) -> tuple[Piece, ...]:
+def pieces(filled: MergedBatches) -> tuple[Contribution, ...]:
     """Which copy gave what, by offset."""
     batches, givers = filled.batches, filled.givers
     if not len(batches):
         return ()
     starts = np.flatnonzero(np.append(True, givers[1:] != givers[:-1])).tolist()
     return tuple(
-        Piece(
+        Contribution(
             int(givers[start]),
             int(batches["first"][start]),
             int(batches["last"][end - 1]),
@@ -63,7 +63,7 @@ def pieces(filled: Filled) -> tuple[Piece, ...]:
     )
 
 
-def divergences(copies: Sequence[Copy], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
+def divergences(copies: Sequence[Replica], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
     """What is left out of each copy as another history."""
     found: list[Divergence] = []
     for number, (copy, agreement) in enumerate(zip(copies, agreements, strict=True)):
@@ -87,7 +87,7 @@ def divergences(copies: Sequence[Copy], agreements: Sequence[Agreement]) -> tupl
     return tuple(found)
 
 
-def committed_until(copies: Sequence[Copy], agreements: Sequence[Agreement]) -> int | None:
+def committed_until(copies: Sequence[Replica], agreements: Sequence[Agreement]) -> int | None:
     """The offset before which all is known to be committed: by the high watermark that any copy notes, or because more
     than half of the copies have got it, if there are several. None if nothing is known."""
     both = list(zip(copies, agreements, strict=True))
@@ -99,7 +99,12 @@ def committed_until(copies: Sequence[Copy], agreements: Sequence[Agreement]) -> 
 
 
 def losses(
-    filled: Filled, copies: Sequence[Copy], agreements: Sequence[Agreement], leading: int, start: int, end: int
+    filled: MergedBatches,
+    copies: Sequence[Replica],
+    agreements: Sequence[Agreement],
+    leading: int,
+    start: int,
+    end: int,
 ) -> list[Loss]:
     """What is in no copy of ``[start, end)``, and what no one knows the end of."""
     batches = filled.batches
@@ -122,7 +127,7 @@ def losses(
 
 
 def _bounded(
-    holes: Sequence[Span], copies: Sequence[Copy], leading: int, start: int, end: int
+    holes: Sequence[Span], copies: Sequence[Replica], leading: int, start: int, end: int
 ) -> list[tuple[int, int | None]]:
     """Holes as first and last offsets, without what is before or behind the log."""
     found: list[tuple[int, int | None]] = []
@@ -137,8 +142,8 @@ def _bounded(
     return found
 
 
-def cut_off(filled: Filled, end: int) -> Filled:
+def cut_off(filled: MergedBatches, end: int) -> MergedBatches:
     """The same up to an offset."""
     kept: NDArray[np.bool_] = filled.batches["last"] < end
     holes = tuple((first, min(last, end)) for first, last in filled.holes if first < end)
-    return Filled(filled.batches[kept], filled.givers[kept], holes, filled.misfits)
+    return MergedBatches(filled.batches[kept], filled.givers[kept], holes, filled.misfits)

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from brokerless.errors import Finding
-from brokerless.jobs.merge.agreement import Agreement, Copy
-from brokerless.jobs.merge.gap_filling import Filled
+from brokerless.jobs.merge.agreement import Agreement, Replica
+from brokerless.jobs.merge.gap_filling import MergedBatches
 from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_right_epochs, with_right_last_epoch
-from brokerless.jobs.recovered.reading import Files, Found
+from brokerless.jobs.recovered.reading import PartitionFiles, RecoveredLog
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
 from brokerless.log.checkpoint.readers import load_leader_epochs
 from brokerless.log.segment import Report
 
 
-def read_copies(founds: Sequence[Found], paths: Sequence[str], report: Report) -> tuple[list[Copy], list[Epochs]]:
+def read_copies(
+    founds: Sequence[RecoveredLog], paths: Sequence[str], report: Report
+) -> tuple[list[Replica], list[Epochs]]:
     """The copies, whose batches count their files in ``paths``, those of all copies; and what is noted of the epochs of
     each, as far as it can be believed."""
     noted = [_noted(found.files, report) for found in founds]
@@ -25,7 +27,7 @@ def read_copies(founds: Sequence[Found], paths: Sequence[str], report: Report) -
     right = [with_right_epochs(found.saved, epochs) for found, epochs in zip(founds, noted, strict=True)]
     others = [[*right[:number], *right[number + 1 :]] for number in range(len(right))]
     right = [with_right_last_epoch(*each) for each in zip(right, noted, others, strict=True)]
-    copies: list[Copy] = []
+    copies: list[Replica] = []
     believed: list[Epochs] = []
     for number, (found, batches, epochs) in enumerate(zip(founds, right, noted, strict=True)):
         batches = batches.copy()
@@ -40,7 +42,7 @@ def read_copies(founds: Sequence[Found], paths: Sequence[str], report: Report) -
             epochs = ()
         live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
         reach = max(live, int(batches["last"][-1]) + 1 if len(batches) else found.begin)
-        copy = Copy(
+        copy = Replica(
             batches,
             tuple(found.losses(found.saved, found.regions)),
             found.begin,
@@ -58,7 +60,9 @@ def read_copies(founds: Sequence[Found], paths: Sequence[str], report: Report) -
     return copies, believed
 
 
-def begin_of(found: Found, noted: Epochs, copies: Sequence[Copy], agreements: Sequence[Agreement]) -> tuple[int, int]:
+def begin_of(
+    found: RecoveredLog, noted: Epochs, copies: Sequence[Replica], agreements: Sequence[Agreement]
+) -> tuple[int, int]:
     """Where the first segment and the log of the leading copy begin, also where files of it are missing at the start:
     a broker notes the first epoch anew when it deletes old records, and leaves no index without its log."""
     offsets = [offset for _, offset in noted[:1]]
@@ -82,7 +86,7 @@ def begin_of(found: Found, noted: Epochs, copies: Sequence[Copy], agreements: Se
     return begin, start
 
 
-def end_of(copies: Sequence[Copy], agreements: Sequence[Agreement], leading: Copy, filled: Filled) -> int:
+def end_of(copies: Sequence[Replica], agreements: Sequence[Agreement], leading: Replica, filled: MergedBatches) -> int:
     """Where the merged log ends, or once ended."""
     ends = [leading.end, *(loss.last_offset + 1 for loss in leading.losses if loss.last_offset is not None)]
     ends += [
@@ -93,14 +97,16 @@ def end_of(copies: Sequence[Copy], agreements: Sequence[Agreement], leading: Cop
     return max([*ends, *(filled.batches["last"][-1:] + 1).tolist()])
 
 
-def tell_batches(copy: Copy, rows: Sequence[int], paths: Sequence[str], kind: str, text: str, report: Report) -> None:
+def tell_batches(
+    copy: Replica, rows: Sequence[int], paths: Sequence[str], kind: str, text: str, report: Report
+) -> None:
     for row in rows:
         each = copy.batches[row]
         place = paths[int(each["file"])], int(each["position"]), int(each["first"])
         report(Finding("warning", kind, *place, text))
 
 
-def _noted(files: Files, report: Report) -> Epochs:
+def _noted(files: PartitionFiles, report: Report) -> Epochs:
     """The leader epochs of a copy's checkpoint, also those that begin behind what is left of the log."""
     checkpoint = files.paths[0].leader_epoch_checkpoint
     if checkpoint is None:

@@ -49,7 +49,7 @@ Placed = tuple[Region, int]
 """A region with the offset before which it was in its file."""
 
 
-class Bounded(Generic[T]):
+class BoundedList(Generic[T]):
     """A list that is bounded: if there is too much, neighbours of one kind become one, of equally many each."""
 
     def __init__(
@@ -85,9 +85,9 @@ class Bounded(Generic[T]):
         self.items.append(each)
 
 
-def bounded_regions() -> Bounded[Placed]:
+def bounded_regions() -> BoundedList[Placed]:
     """Those of one kind in one file become one."""
-    return Bounded(_together, lambda placed: (placed[0].file, placed[0].kind), lambda placed: placed[0].places)
+    return BoundedList(_together, lambda placed: (placed[0].file, placed[0].kind), lambda placed: placed[0].places)
 
 
 def _together(one: Placed, other: Placed) -> Placed:
@@ -99,7 +99,7 @@ def _together(one: Placed, other: Placed) -> Placed:
     return region, max(offsets)
 
 
-class Told:
+class FindingCollector:
     """Findings as they are reported; of a kind that is too frequent, how many more there were."""
 
     def __init__(self) -> None:

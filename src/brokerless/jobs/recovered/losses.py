@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.jobs.recovered.damaged_regions import Bounded, Placed, Region
+from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region
 
 Rows = NDArray[np.int64]
 
@@ -124,7 +124,7 @@ class _Spans:
 
 def summed(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     """The same in bounded memory: neighbours are told as one where there are too many."""
-    bounded = Bounded(_together, lambda loss: (loss.last_offset is None, loss.upper_bound), lambda loss: loss.holes)
+    bounded = BoundedList(_together, lambda loss: (loss.last_offset is None, loss.upper_bound), lambda loss: loss.holes)
     bounded.add(losses)
     return tuple(bounded.items)
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.jobs.directory_state import Notes
-from brokerless.jobs.recovered.damaged_regions import Bounded, Placed, Region, bounded_regions
+from brokerless.jobs.directory_state import DirectoryState
+from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
-from brokerless.jobs.recovered.selection import Choice, choose
+from brokerless.jobs.recovered.selection import BatchSelection, choose
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, truncate_from_end
 from brokerless.log.checkpoint.readers import load_leader_epochs
@@ -27,7 +27,7 @@ Regions = list[Placed]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogFile:
     """A log file of a partition; ``index``: the path of its offset index, if there is one."""
 
     path: str
@@ -37,13 +37,13 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class PartitionFiles:
     """A partition's files. ``paths``: its directories, the live one first. ``files``: in the order of preference.
     ``noted_start`` and ``noted_end``: its first offset and its end by the log directory's checkpoints, if they say so;
     ``high_watermark``: the same; ``is_compacted``: whether they say that it was compacted."""
 
     paths: tuple[PartitionPath, ...]
-    files: tuple[Source, ...]
+    files: tuple[LogFile, ...]
     noted_start: int | None = None
     noted_end: int | None = None
     high_watermark: int | None = None
@@ -67,13 +67,13 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecoveredLog:
     """The log that is in them: ``saved`` are its batches (:data:`SOUND`) by offset. Its first segment begins at
     ``begin``, and it has ``start <= offset < end``. ``sound`` are all batches, of which ``choice`` says what became."""
 
-    files: Files
+    files: PartitionFiles
     sound: NDArray[np.void]
-    choice: Choice
+    choice: BatchSelection
     saved: NDArray[np.void]
     regions: Regions
     begin: int
@@ -100,14 +100,14 @@ class Found:
 
 def describe_files(
     paths: Sequence[PartitionPath],
-    notes: Notes,
+    notes: DirectoryState,
     include: Collection[str] = (),
     storage_options: StorageOptions | None = None,
-) -> Files:
+) -> PartitionFiles:
     """The files of a partition's directories. ``include``: with ``delete``, log files that wait for their deletion."""
     lines = {name: offset for name, (_, offset) in notes.of(paths[0]).items()}
     ends = [lines[name] for name in (names.RECOVERY_POINT_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT) if name in lines]
-    return Files(
+    return PartitionFiles(
         tuple(paths),
         tuple(_files(paths, include)),
         lines.get(names.LOG_START_OFFSET_CHECKPOINT),
@@ -118,7 +118,9 @@ def describe_files(
     )
 
 
-def find_log(files: Files, limit: int, partial: bool, report: Report, done: Callable[[int], object]) -> Found:
+def find_log(
+    files: PartitionFiles, limit: int, partial: bool, report: Report, done: Callable[[int], object]
+) -> RecoveredLog:
     """Reads all of the files. ``limit``: bytes that one batch may inflate to; ``partial``: of v2 batches that break off
     inside, the records before. ``report`` gets what is left out though it is sound."""
     for finding in files.unreadable:
@@ -136,10 +138,10 @@ def find_log(files: Files, limit: int, partial: bool, report: Report, done: Call
     start = max(begin, files.noted_start or 0)
     # What was deleted is to be seen if it was asked for.
     start = start if begin == min(live, default=begin) and start <= end else begin
-    return Found(files, sound, choice, saved, regions.items, begin, start, end)
+    return RecoveredLog(files, sound, choice, saved, regions.items, begin, start, end)
 
 
-def noted_epochs(files: Files, end: int) -> Epochs:
+def noted_epochs(files: PartitionFiles, end: int) -> Epochs:
     """Leader epochs as the source notes them, if the note is sound; otherwise they are those of the batches."""
     for each in files.paths:
         if each.leader_epoch_checkpoint is not None:
@@ -149,22 +151,22 @@ def noted_epochs(files: Files, end: int) -> Epochs:
     return ()
 
 
-def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator[Source]:
+def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator[LogFile]:
     states = {"swap", "deleted"} if {"delete", "deleted"} & set(include) else {"swap"}
     for each in paths:
         for segment in each.segments:
             index = None if segment.offset_index is None else segment.offset_index.path
-            yield Source(segment.log.path, segment.base_offset, segment.size, index)
+            yield LogFile(segment.log.path, segment.base_offset, segment.size, index)
     for each in paths:
         for entry in each.leftovers:
             named = names.parse_segment_file(entry.name)
             if named is not None and named.kind == "log" and named.state in states:
-                yield Source(entry.path, named.offset, entry.size or 0)
+                yield LogFile(entry.path, named.offset, entry.size or 0)
 
 
 def _read(
-    files: Files, limit: int, partial: bool, report: Report, done: Callable[[int], object]
-) -> tuple[NDArray[np.void], Bounded[Placed]]:
+    files: PartitionFiles, limit: int, partial: bool, report: Report, done: Callable[[int], object]
+) -> tuple[NDArray[np.void], BoundedList[Placed]]:
     """All sound batches, by file and position; and what else is in the files."""
     sound: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
     regions = bounded_regions()
@@ -199,7 +201,7 @@ def _from(region: Region, base_offset: int) -> Placed:
     return replace(region, after=after), after
 
 
-def _as_region(files: Files, batches: NDArray[np.void], row: int) -> Region:
+def _as_region(files: PartitionFiles, batches: NDArray[np.void], row: int) -> Region:
     """A sound batch that is not in the log."""
     each = batches[row]
     position, offset = int(each["position"]), int(each["first"])
@@ -212,7 +214,7 @@ def _following(batches: NDArray[np.void], row: int) -> int:
     return int(batches["first"][row + 1]) if row + 1 < len(batches) else TO_THE_END
 
 
-def _tell(files: Files, sound: NDArray[np.void], choice: Choice, report: Report) -> None:
+def _tell(files: PartitionFiles, sound: NDArray[np.void], choice: BatchSelection, report: Report) -> None:
     for rows, kind, text in (
         (
             choice.misplaced,
@@ -227,7 +229,7 @@ def _tell(files: Files, sound: NDArray[np.void], choice: Choice, report: Report)
             report(Finding("warning", kind, *place, text))
 
 
-def _indexed_end(files: Files) -> int:
+def _indexed_end(files: PartitionFiles) -> int:
     """Where the log ends at least, by what stands beside the live segments."""
     end = 0
     for file in files.files:

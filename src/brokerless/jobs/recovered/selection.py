@@ -20,7 +20,7 @@ _LONGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BatchSelection:
     """Rows of the sound batches, int64. ``taken``: those of the log, by offset. ``misplaced``: their offsets cannot be
     right. ``repeated``: the same batch was taken from another place. ``overlapping``: other batches have their
     offsets."""
@@ -31,7 +31,7 @@ class Choice:
     overlapping: Rows
 
 
-def choose(sound: NDArray[np.void], base_offsets: NDArray[np.int64], noted_end: int | None = None) -> Choice:
+def choose(sound: NDArray[np.void], base_offsets: NDArray[np.int64], noted_end: int | None = None) -> BatchSelection:
     """Chooses among all sound batches of a partition, which are in the order of preference: by file, then position.
 
     ``base_offsets``: that of each file by its name. ``noted_end``: where the log ends by its log directory's
@@ -54,7 +54,7 @@ def choose(sound: NDArray[np.void], base_offsets: NDArray[np.int64], noted_end: 
     chosen, rest = good[taken], good[~taken]
     known = {_identity(sound, row) for row in chosen[np.isin(sound["first"][chosen], sound["first"][rest])].tolist()}
     repeated = np.array([_identity(sound, row) in known for row in rest.tolist()], np.bool_)
-    return Choice(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(rest[~repeated]))
+    return BatchSelection(chosen, np.flatnonzero(wrong), np.sort(rest[repeated]), np.sort(rest[~repeated]))
 
 
 def _neighbours(sound: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Rows, Rows]:

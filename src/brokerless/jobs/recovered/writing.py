@@ -29,7 +29,7 @@ _OPEN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NewPartition:
     """Where a new partition is to be. ``owner``: of :func:`brokerless.log.commit.partition_writer.unfinished_name`."""
 
     directory: Destination
@@ -41,7 +41,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class PartitionContents:
     """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``paths``. The first
     segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where segments begin
     beside those that a config makes necessary."""
@@ -55,8 +55,8 @@ class Contents:
 
 
 def write_unfinished(
-    place: Place,
-    contents: Contents,
+    place: NewPartition,
+    contents: PartitionContents,
     epochs: Epochs,
     report: Report,
     done: Callable[[int], object],
@@ -85,14 +85,14 @@ def write_unfinished(
         return taken, output.finish()
 
 
-class Output(Protocol):
+class BatchOutput(Protocol):
     def append(self, buffer: NDArray[np.uint8], /) -> object:
         """Takes batches, in the order of their offsets; raises :class:`RefusedError` as a log does."""
         ...
 
 
 def write_batches(
-    output: Output,
+    output: BatchOutput,
     saved: NDArray[np.void],
     paths: Sequence[str],
     report: Report,
@@ -103,7 +103,7 @@ def write_batches(
     """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``limit``: bytes
     that a batch may inflate to, as it was found."""
     taken = np.ones(len(saved), np.bool_)
-    with _Files(paths, limit, storage_options) as files:
+    with _OpenFiles(paths, limit, storage_options) as files:
         for start, end in _pieces(saved):
             piece = saved[start:end]
             buffers = list(_copies(piece, files))
@@ -133,7 +133,7 @@ def _pieces(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _copies(piece: NDArray[np.void], files: _Files) -> Iterator[NDArray[np.uint8]]:
+def _copies(piece: NDArray[np.void], files: _OpenFiles) -> Iterator[NDArray[np.uint8]]:
     """The bytes of batches, those that are side by side at once."""
     apart = (piece["file"][1:] != piece["file"][:-1]) | (
         piece["position"][1:] != piece["position"][:-1] + piece["size"][:-1]
@@ -169,7 +169,7 @@ def _part(buffer: NDArray[np.uint8], last: int, limit: int) -> NDArray[np.uint8]
     return Encoder().encode(columns, np.array([0, columns.rows], np.int64), header)
 
 
-class _Files:
+class _OpenFiles:
     """Files by number, of which a few are open."""
 
     def __init__(self, paths: Sequence[str], limit: int, storage_options: StorageOptions | None) -> None:
@@ -184,7 +184,7 @@ class _Files:
             self._open[number] = open_file(self._paths[number], self._options)
         return self._open[number]
 
-    def __enter__(self) -> _Files:
+    def __enter__(self) -> _OpenFiles:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -37,7 +37,7 @@ Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Truncation:
     """A log file of ``size`` bytes, of which the first ``kept`` stay, and why."""
 
     file: str
@@ -47,7 +47,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostRecords:
     """What is readable now, and would not be: intact batches at or behind the end of what stays. Offsets are None if
     there are none."""
 
@@ -75,7 +75,7 @@ class Restart:
     path: str
     refused: str | None = None
     recovered: tuple[tuple[int, str], ...] = ()
-    cut: tuple[Cut, ...] = ()
+    cut: tuple[Truncation, ...] = ()
     deleted: tuple[tuple[str, int], ...] = ()
     """Log files, and their sizes."""
     rebuilt: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class Restart:
     unclosed: tuple[str, ...] = ()
     """What is odd about the end of the last segment, which it takes as it is because the stop was clean, and appends
     behind it."""
-    lost: Lost = Lost()
+    lost: LostRecords = LostRecords()
     stray: Finding | None = None
     unserved: Finding | None = None
     markers: int = 0
@@ -228,7 +228,7 @@ def plan_restart(
         if "Kafka refuses to load" not in str(error):
             raise
         return Restart(*place, refused=str(error))
-    files = _Files(plan)
+    files = _PlannedFiles(plan)
     end, odd, trusted = plan.log_end_offset, list[Finding](), list[tuple[str, int]]()
     if clean and plan.segments and plan.segments[-1] not in [each.base_offset for each in plan.recovered]:
         broken: list[Finding] = []
@@ -239,7 +239,7 @@ def plan_restart(
         if end == plan.segments[-1]:
             trusted = [(files.log(end), 0)]  # what is in it, if anything, is not seen any more
     cut = tuple(
-        Cut(
+        Truncation(
             files.log(each.base_offset),
             result.size,
             result.state.size,
@@ -273,7 +273,7 @@ def _without_id(partition: PartitionPath) -> Finding | None:
     if partition.topic in (None, names.CLUSTER_METADATA):
         return None
     place = partition.topic or "", partition.partition or 0, partition.state, partition.path
-    return replicas.stray(directory_files.LoadedDirectory(*place, is_known=True), None, replicas.Node())
+    return replicas.stray(directory_files.LoadedDirectory(*place, is_known=True), None, replicas.BrokerNode())
 
 
 def _markers(directory: DirectoryRestart, partition: PartitionPath) -> int:
@@ -281,7 +281,7 @@ def _markers(directory: DirectoryRestart, partition: PartitionPath) -> int:
     return sum(each.partitions.count(place) for each in directory.completed)
 
 
-class _Files:
+class _PlannedFiles:
     """What the files of a plan's segments are called before anything is done."""
 
     def __init__(self, plan: RecoveryPlan) -> None:
@@ -335,7 +335,7 @@ def _offset(lines: Lines, name: str) -> int | None:
     return lines[name][1] if name in lines else None
 
 
-def _lost(pieces: list[tuple[str, int]], end_offset: int) -> Lost:
+def _lost(pieces: list[tuple[str, int]], end_offset: int) -> LostRecords:
     """What is intact in files from some position on, and not before ``end_offset``."""
     batches = records = 0
     first: int | None = None
@@ -352,7 +352,7 @@ def _lost(pieces: list[tuple[str, int]], end_offset: int) -> Lost:
                 lowest, highest = int(found.entry_offset.min()), int(found.last_offset.max())
                 first = lowest if first is None else min(first, lowest)
                 last = highest if last is None else max(last, highest)
-    return Lost(batches, records, first, last)
+    return LostRecords(batches, records, first, last)
 
 
 def _intact(file: File, start: int) -> Iterator[Chunk]:

@@ -33,7 +33,7 @@ class ClusterState:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class BrokerNode:
     """Whose log directories these are. ``directory_ids`` by path; None where a directory has none."""
 
     node_id: int | None = None
@@ -52,11 +52,11 @@ def read_state(partition: Partition, end_offset: int | None) -> ClusterState | N
     )
 
 
-def node_of(properties: Mapping[str, MetaProperties | None]) -> Node:
+def node_of(properties: Mapping[str, MetaProperties | None]) -> BrokerNode:
     """``properties`` by the directory's path."""
     ids = {path: None if each is None else each.directory_id for path, each in properties.items()}
     known = (each.node_id for each in properties.values() if each is not None and not each.findings)
-    return Node(next(known, None), ids)
+    return BrokerNode(next(known, None), ids)
 
 
 def check_owners(properties: Iterable[MetaProperties], state: ClusterState) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def check_owners(properties: Iterable[MetaProperties], state: ClusterState) -> I
             yield Finding("error", "node-id-mismatch", each.file, None, None, text, expected, found)
 
 
-def stray(each: LoadedDirectory, state: ClusterState | None, node: Node) -> Finding | None:
+def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -> Finding | None:
     """Why a broker renames a partition's directory to ``-stray``; its topic is served without it."""
     if each.state not in ("live", "future"):
         return None
@@ -95,7 +95,7 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: Node) -> Find
     return None
 
 
-def unserved(each: LoadedDirectory, state: ClusterState, node: Node) -> Finding | None:
+def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Finding | None:
     """Why a partition that is loaded is not served all the same; of one that is not stray."""
     if each.state != "live":
         return None
@@ -113,7 +113,7 @@ def unserved(each: LoadedDirectory, state: ClusterState, node: Node) -> Finding 
     return None
 
 
-def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: Node) -> Iterator[tuple[Place, str]]:
+def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode) -> Iterator[tuple[Place, str]]:
     """Partitions that should be in these directories and are not, with the path of the directory; a broker begins them
     anew, empty."""
     there = {(each.topic, each.partition) for each in loaded if each.state in ("live", "future")}
@@ -128,7 +128,7 @@ def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: Node) 
                 break
 
 
-def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: Node) -> Iterator[Finding]:
+def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode) -> Iterator[Finding]:
     """A replica that was being moved into a directory which has it already: a broker fails to give it its name."""
     live = {(each.topic, each.partition, _parent(each)): each for each in loaded if each.state == "live"}
     for each in loaded:
@@ -144,7 +144,7 @@ def _parent(each: LoadedDirectory) -> str:
     return each.path.rstrip("/").rpartition("/")[0]
 
 
-def _assigned(row: Row | None, node: Node) -> str | None:
+def _assigned(row: Row | None, node: BrokerNode) -> str | None:
     """The ID of the directory that a replica is in, if the metadata says one."""
     if row is None or node.node_id not in row["replicas"]:
         return None

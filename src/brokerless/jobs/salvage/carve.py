@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
-from brokerless.jobs.recovered.writing import Contents, write_batches
+from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_ids_there
@@ -90,7 +90,7 @@ def carve(
         return
     how = carvings[0]
     with ExitStack() as stack:
-        output = _Output(how, report)
+        output = _CarveOutput(how, report)
         if not how.dry_run:
             stack.enter_context(output.open())
         for each in carvings:
@@ -99,7 +99,7 @@ def carve(
     yield from carved
 
 
-def _carve_file(carving: Carving, first: int, output: _Output, done: Callable[[int], object]) -> Iterator[Carved]:
+def _carve_file(carving: Carving, first: int, output: _CarveOutput, done: Callable[[int], object]) -> Iterator[Carved]:
     found: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
     with open_file(carving.path, carving.storage_options) as file:
         for each in find_sound(file, carving.limit):
@@ -151,7 +151,7 @@ def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return group_of_run[runs], runs
 
 
-class _Output:
+class _CarveOutput:
     """Where carved partitions are written, if they are: logs, or tables."""
 
     def __init__(self, how: Carving, report: Report) -> None:
@@ -184,7 +184,7 @@ class _Output:
         first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
         limit, options = carving.limit, carving.storage_options
         if self._tables is not None:
-            contents = Contents(batches, [carving.path], first, first, end)
+            contents = PartitionContents(batches, [carving.path], first, first, end)
             table = Table(carving.directory, TOPIC, partition)
             how = carving.config, self._report, _ignore, limit, options
             taken, written = write_table(table, contents, *how)

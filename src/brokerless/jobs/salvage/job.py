@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.jobs.directory_state import load_notes
-from brokerless.jobs.export.files import Written
-from brokerless.jobs.recovered.damaged_regions import Told
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.export.files import ParquetFile
+from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
-from brokerless.jobs.recovered.reading import Files, describe_files, find_log, noted_epochs
-from brokerless.jobs.recovered.writing import Contents, Place, write_unfinished
+from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, noted_epochs
+from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
 from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, run_longest_first
 from brokerless.jobs.salvage.quorum import quorum_files
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
@@ -58,10 +58,10 @@ class Salvage:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class SalvageTask:
     """One partition to save into ``directory``."""
 
-    source: Files
+    source: PartitionFiles
     topic: str
     partition: int
     directory: Destination
@@ -88,12 +88,12 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SalvageResult:
     """What was saved of one partition, and what was not. The log has ``start_offset <= offset < end_offset``.
     ``repeated`` and ``overlapping``: sound batches that were left out as others have their offsets, the same batches
     or different ones; ``misplaced``: those whose offset cannot be right. ``damaged``: bytes in no sound batch."""
 
-    task: Task
+    task: SalvageTask
     start_offset: int
     end_offset: int
     batches: int
@@ -124,12 +124,12 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class SalvageTaskResult:
     """What a task hands to the driver: what is to be told, and what was written, if anything was."""
 
-    result: Result
+    result: SalvageResult
     findings: tuple[Finding, ...]
-    unfinished: Unfinished | tuple[Written, ...] | None
+    unfinished: Unfinished | tuple[ParquetFile, ...] | None
 
 
 def plan(
@@ -139,7 +139,7 @@ def plan(
     chosen: Callable[[PartitionPath], bool] = lambda _: True,
     include: Collection[str] = (),
     storage_options: StorageOptions | None = None,
-) -> list[Task]:
+) -> list[SalvageTask]:
     """A task for each partition. ``include``: with ``delete``, log files that wait for their deletion are read as well.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
@@ -147,10 +147,10 @@ def plan(
     """
     to = output_directory(directory, [log.path for log in logs])
     completed = frozenset() if salvage.dry_run or salvage.parquet else settle(to)
-    tasks: list[Task] = []
+    tasks: list[SalvageTask] = []
     own: list[tuple[str, str | None, str]] = []
     for log in logs:
-        notes = load_notes(log, storage_options)
+        notes = load_directory_state(log, storage_options)
         for paths in _by_partition(log, chosen):
             first = paths[0]
             topic, partition = first.topic or "", first.partition or 0
@@ -160,7 +160,7 @@ def plan(
             known = filter(None, (topic_id_of(each, storage_options) for each in paths))
             own.append((topic, next(known, None), first.path))
             source = describe_files(paths, notes, include, storage_options)
-            task = Task(source, topic, partition, to, None, salvage)
+            task = SalvageTask(source, topic, partition, to, None, salvage)
             tasks.append(task)
     if not salvage.parquet:
         refuse_existing(to, [task.name for task in tasks], completed)
@@ -175,14 +175,14 @@ def plan(
 
 
 def salvage(
-    tasks: Sequence[Task],
+    tasks: Sequence[SalvageTask],
     report: Report,
     done: Done = ignore,
     *,
     spark: Spark = NONE,
     say: Say = ignore,
     processes: int | None = None,
-) -> Iterator[Result]:
+) -> Iterator[SalvageResult]:
     """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
 
     ``report`` is called with what was left out though it is sound, ``done`` with the bytes that were read (and again
@@ -199,7 +199,7 @@ def salvage(
         owned = [replace(task, owner=owner) for task in tasks]
         name = "brokerless salvage"
 
-        def take(_: int, value: Value) -> Value:
+        def take(_: int, value: SalvageTaskResult) -> SalvageTaskResult:
             for finding in value.findings:
                 report(finding)
             if isinstance(value.unfinished, Unfinished):
@@ -222,21 +222,21 @@ def salvage(
         yield from (value.result for value in values)
 
 
-def run_task(task: Task, done: Done) -> Value:
+def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:
     """Saves one partition, under a name that readers pass over."""
     how = task.salvage
-    told = Told()
+    told = FindingCollector()
     found = find_log(task.source, how.limit, how.partial, told, done)
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run and not task.source.is_unreadable:
         paths = [file.path for file in task.source.files]
         base_offsets = _base_offsets(task, saved, found.losses(saved, regions))
-        contents = Contents(saved, paths, found.begin, found.start, found.end, base_offsets)
+        contents = PartitionContents(saved, paths, found.begin, found.start, found.end, base_offsets)
         taken, unfinished = _write(task, contents, told, done)
         regions = found.with_unsaved(saved, taken)
         saved = saved[taken]
-    result = Result(
+    result = SalvageResult(
         task,
         found.start,
         found.end,
@@ -250,23 +250,23 @@ def run_task(task: Task, done: Done) -> Value:
         len(found.choice.misplaced),
         int(saved["partial"].sum()),
     )
-    return Value(result, told.findings(task.paths[0].path), unfinished)
+    return SalvageTaskResult(result, told.findings(task.paths[0].path), unfinished)
 
 
 def _write(
-    task: Task, contents: Contents, report: Report, done: Done
-) -> tuple[NDArray[np.bool_], Unfinished | tuple[Written, ...]]:
+    task: SalvageTask, contents: PartitionContents, report: Report, done: Done
+) -> tuple[NDArray[np.bool_], Unfinished | tuple[ParquetFile, ...]]:
     how, options = task.salvage, task.source.storage_options
     if how.parquet:
         return write_table(_table(task), contents, how.log_config, report, done, how.limit, options)
     topic_id = task.topic_id or new_topic_id(task.topic)
-    place = Place(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
+    place = NewPartition(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
     epochs = noted_epochs(task.source, contents.end)
     beside = quorum_files(task.paths[0], options)
     return write_unfinished(place, contents, epochs, report, done, how.limit, options, beside)
 
 
-def _base_offsets(task: Task, saved: NDArray[np.void], losses: Iterable[Loss]) -> list[int]:
+def _base_offsets(task: SalvageTask, saved: NDArray[np.void], losses: Iterable[Loss]) -> list[int]:
     """Where segments begin: where the source's do that something was saved of, or that are empty. One that follows what
     is lost begins where that does, as a log with offsets missing between two segments is damaged."""
     if task.salvage.config is not None:
@@ -282,12 +282,12 @@ def _base_offsets(task: Task, saved: NDArray[np.void], losses: Iterable[Loss]) -
     return saved_files + [each.base_offset for each in files if not each.size]
 
 
-def _table(task: Task) -> Table:
+def _table(task: SalvageTask) -> Table:
     return Table(task.directory, task.topic, task.partition)
 
 
 @contextmanager
-def _tables(tasks: Sequence[Task]) -> Generator[Tables]:
+def _tables(tasks: Sequence[SalvageTask]) -> Generator[Tables]:
     topic_ids = {task.topic: task.topic_id for task in tasks if task.topic_id is not None}
     with tables_of_job(tasks[0].directory) as tables:
         for topic, partitions in _partitions(tasks).items():
@@ -295,7 +295,7 @@ def _tables(tasks: Sequence[Task]) -> Generator[Tables]:
         yield tables
 
 
-def _partitions(tasks: Sequence[Task]) -> dict[str, list[int]]:
+def _partitions(tasks: Sequence[SalvageTask]) -> dict[str, list[int]]:
     """The partitions of each topic."""
     found: dict[str, list[int]] = {}
     for task in tasks:

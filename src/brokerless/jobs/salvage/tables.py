@@ -18,10 +18,10 @@ from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.read.decoder import Decoded, Decoder
 from brokerless.jobs.export import state as export_state
 from brokerless.jobs.export import target
-from brokerless.jobs.export.files import SCHEMA, Files, Layout, Written, published
+from brokerless.jobs.export.files import SCHEMA, ParquetFile, ParquetFiles, ParquetLayout, published
 from brokerless.jobs.export.plan import FILE_BYTES
-from brokerless.jobs.export.state import Exported, Manifest
-from brokerless.jobs.recovered.writing import Contents, write_batches
+from brokerless.jobs.export.state import Exported, ExportState
+from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.partition import Piece
@@ -52,18 +52,18 @@ class Table:
     partition: int
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> ParquetLayout:
         path = export_state.topic_directory(self.directory.path, self.topic)
-        return Layout(path, self.partition, False, CODEC, FILE_BYTES, self.directory.storage_options)
+        return ParquetLayout(path, self.partition, False, CODEC, FILE_BYTES, self.directory.storage_options)
 
 
-def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> Manifest:
+def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> ExportState:
     """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
     they are of another export; UnreadableError where that cannot be told."""
     target.check_target(to.path, to.storage_options)
     before = export_state.load(to.path, topic, to.storage_options)
     if before is None:
-        return Manifest(topic, topic_id, by_date=False, isolation="read_uncommitted")
+        return ExportState(topic, topic_id, by_date=False, isolation="read_uncommitted")
     where = export_state.topic_directory(to.path, topic)
     begun = _begun(to).get(topic, set())
     for partition in partitions:
@@ -78,17 +78,17 @@ def check_tables(to: Destination, topic: str, partitions: Collection[int], topic
 
 def write_table(
     table: Table,
-    contents: Contents,
+    contents: PartitionContents,
     config: LogConfig,
     report: Report,
     done: Callable[[int], object],
     limit: int,
     storage_options: StorageOptions | None = None,
-) -> tuple[NDArray[np.bool_], tuple[Written, ...]]:
+) -> tuple[NDArray[np.bool_], tuple[ParquetFile, ...]]:
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which
     batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
     ``limit``: as a log has them. Raises :class:`UnwritableError`."""
-    output = _Output(table, contents, config, limit, report)
+    output = _TableOutput(table, contents, config, limit, report)
     try:
         taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
         return taken, output.finish()
@@ -97,15 +97,17 @@ def write_table(
         raise
 
 
-class _Output:
+class _TableOutput:
     """Takes what :class:`brokerless.log.commit.partition_writer.PartitionOutput` takes, and makes files of it."""
 
-    def __init__(self, table: Table, contents: Contents, config: LogConfig, limit: int, report: Report) -> None:
+    def __init__(
+        self, table: Table, contents: PartitionContents, config: LogConfig, limit: int, report: Report
+    ) -> None:
         self._table, self._report = table, report
         self._start, self._end, self._config = contents.start, contents.begin, config
         self._producers = ProducerState(contents.begin)
         self._decoder = Decoder(limit=limit)
-        self._files = Files(table.layout)
+        self._files = ParquetFiles(table.layout)
 
     def append(self, buffer: NDArray[np.uint8]) -> None:
         """Raises :class:`RefusedError` as :meth:`LogWriter.append`."""
@@ -118,7 +120,7 @@ class _Output:
         for decoded in self._decoder.decode(buffer, batches.take(~batches.is_control)):
             self._add(decoded)
 
-    def finish(self) -> tuple[Written, ...]:
+    def finish(self) -> tuple[ParquetFile, ...]:
         rest = self._decoder.flush()
         if rest is not None:
             self._add(rest)
@@ -143,7 +145,7 @@ class Tables:
 
     def __init__(self, directory: Destination) -> None:
         self._to = directory
-        self._manifests: dict[str, Manifest] = {}
+        self._manifests: dict[str, ExportState] = {}
         self._open: dict[str, set[int]] = {}
         self._begun = _begun(directory)
 
@@ -160,7 +162,7 @@ class Tables:
         self._open.setdefault(topic, set()).update(partitions)
         export_state.save(own, self._to.path, self._to.storage_options)
 
-    def commit(self, table: Table, written: Sequence[Written], end: int) -> tuple[str, ...]:
+    def commit(self, table: Table, written: Sequence[ParquetFile], end: int) -> tuple[str, ...]:
         """A partition's files, up to the offset ``end``, get their names; gives these, within the directory. Until the
         job ends, they count as what it was about to write: one that is killed is done again."""
         for each in written:

@@ -14,7 +14,7 @@ from itertools import islice
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, in_order, run, started
-from brokerless.jobs.verify.segment import Seen, check_directory, verify_rest, verify_segment
+from brokerless.jobs.verify.segment import SegmentScan, check_directory, verify_rest, verify_segment
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage.paths import StorageOptions
 
@@ -25,7 +25,7 @@ _BELOW_ALL = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentTask:
+class VerifyTask:
     """One segment of a partition."""
 
     partition: PartitionPath
@@ -43,7 +43,7 @@ class SegmentTask:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentValue:
+class VerifyTaskResult:
     """What was found, if it is all, and between which offsets. ``unreadable``: why the path cannot be read at all."""
 
     findings: tuple[Finding, ...]
@@ -54,11 +54,11 @@ class SegmentValue:
     unreadable: str | None = None
 
 
-_Read = tuple[SegmentTask, SegmentValue]
+_Read = tuple[VerifyTask, VerifyTaskResult]
 
 
 @dataclass(frozen=True, slots=True)
-class RestTask:
+class VerifyRestTask:
     """A partition with transactions, whose segments were read."""
 
     partition: PartitionPath
@@ -84,7 +84,7 @@ def verify(
 
     ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
-    tasks = [SegmentTask(each, segment, limit, storage_options) for each in partitions for segment in each.segments]
+    tasks = [VerifyTask(each, segment, limit, storage_options) for each in partitions for segment in each.segments]
     late: list[tuple[PartitionPath, list[_Read], bool]] = []
     with started(spark, tasks, say, "brokerless verify") as place:
         with closing(run(verify_segment_task, tasks, spark=place, done=done, processes=processes)) as results:
@@ -98,7 +98,9 @@ def verify(
                     late.append((partition, own, _has_transactions(partition, own)))
                 else:
                     yield from verify_rest(partition, False, storage_options)
-        rests = [RestTask(partition, storage_options) for partition, _, has_transactions in late if has_transactions]
+        rests = [
+            VerifyRestTask(partition, storage_options) for partition, _, has_transactions in late if has_transactions
+        ]
         found = in_order(run(verify_rest_task, rests, spark=place, processes=processes))
         for number, (partition, own, has_transactions) in enumerate(late):
             if number:
@@ -107,10 +109,10 @@ def verify(
             yield from next(found) if has_transactions else verify_rest(partition, False, storage_options)
 
 
-def verify_segment_task(task: SegmentTask, done: Done) -> SegmentValue:
+def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
     """Reads a segment as if all before it were below it; the first one is as it is."""
     segment = task.segment
-    seen = Seen(segment.base_offset, None if task.is_first else _BELOW_ALL)
+    seen = SegmentScan(segment.base_offset, None if task.is_first else _BELOW_ALL)
     kept: list[Finding] = []
     is_all = True
     try:
@@ -120,12 +122,12 @@ def verify_segment_task(task: SegmentTask, done: Done) -> SegmentValue:
             else:
                 kept.append(finding)
     except UnreadableError as error:
-        return SegmentValue((), True, None, None, False, str(error))
+        return VerifyTaskResult((), True, None, None, False, str(error))
     last = None if seen.first_offset is None else seen.last_offset
-    return SegmentValue(tuple(kept), is_all, seen.first_offset, last, seen.has_transactions)
+    return VerifyTaskResult(tuple(kept), is_all, seen.first_offset, last, seen.has_transactions)
 
 
-def verify_rest_task(task: RestTask, done: Done) -> list[Finding]:
+def verify_rest_task(task: VerifyRestTask, done: Done) -> list[Finding]:
     """What the markers and notes of a partition say."""
     return list(verify_rest(task.partition, True, task.storage_options))
 
@@ -150,7 +152,7 @@ def _findings(read: Iterable[_Read]) -> Generator[Finding | UnreadableError, Non
             yield from value.findings
             last = last if value.last_offset is None else max(before, value.last_offset)
         else:
-            seen = Seen(task.segment.base_offset, last)
+            seen = SegmentScan(task.segment.base_offset, last)
             yield from verify_segment(task.partition, task.segment, seen, task.limit, task.storage_options)
             last = seen.last_offset
     return taken

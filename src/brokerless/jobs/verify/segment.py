@@ -46,10 +46,10 @@ def verify_partition(
     :class:`UnreadableError`.
     """
     yield from check_directory(partition, storage_options)
-    seen = Seen(0)
+    seen = SegmentScan(0)
     has_transactions = False
     for segment in partition.segments:
-        seen = Seen(segment.base_offset, seen.last_offset)
+        seen = SegmentScan(segment.base_offset, seen.last_offset)
         yield from verify_segment(partition, segment, seen, limit, storage_options)
         has_transactions = has_transactions or seen.has_transactions
     yield from verify_rest(partition, has_transactions, storage_options)
@@ -66,7 +66,7 @@ def check_directory(partition: PartitionPath, storage_options: StorageOptions | 
 def verify_segment(
     partition: PartitionPath,
     segment: SegmentPaths,
-    seen: Seen,
+    seen: SegmentScan,
     limit: int = DEFAULT_LIMIT,
     storage_options: StorageOptions | None = None,
     done: Callable[[int], object] = lambda _: None,
@@ -91,12 +91,12 @@ def verify_rest(
     """What is to be said of a partition when all its segments were read."""
     if has_transactions or any(segment.transaction_index is not None for segment in partition.segments):
         yield from _check_transaction_indexes(partition, storage_options)  # reads the markers in a pass of its own
-    yield from check_notes(partition, storage_options)
+    yield from check_metadata_files(partition, storage_options)
 
 
 def verify_file(
     file: File,
-    seen: Seen | None = None,
+    seen: SegmentScan | None = None,
     limit: int = DEFAULT_LIMIT,
     done: Callable[[int], object] = lambda _: None,
     start: int = 0,
@@ -139,7 +139,7 @@ def find_next_batch(file: File, position: int) -> int | None:
     return search(file.read, file.size, position, file.size, LARGEST_WINDOW, file.next_data)
 
 
-def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: Seen | None) -> list[Finding]:
+def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: SegmentScan | None) -> list[Finding]:
     findings: list[Finding] = []
     valid = check_checksums(chunk, path, findings.append)
     sound = chunk.batches.take(valid)
@@ -159,7 +159,7 @@ def _soften(is_reached: bool, findings: list[Finding]) -> Iterator[Finding]:
         yield finding if is_reached or finding.severity != "error" else replace(finding, severity="warning")
 
 
-def check_indexes(opened: OpenSegment, seen: Seen, storage_options: StorageOptions | None) -> Iterator[Finding]:
+def check_indexes(opened: OpenSegment, seen: SegmentScan, storage_options: StorageOptions | None) -> Iterator[Finding]:
     """A segment's offset and time index against its log, of which ``seen`` has seen all."""
     segment, file = opened.segment, opened.file
     yield from of_unchanged(
@@ -177,7 +177,7 @@ def of_unchanged(
 
 
 def _compare_indexes(
-    segment: SegmentPaths, seen: Seen, file: File, is_last: bool, storage_options: StorageOptions | None
+    segment: SegmentPaths, seen: SegmentScan, file: File, is_last: bool, storage_options: StorageOptions | None
 ) -> Iterator[Finding]:
     batches = seen.batches(file)
     if segment.offset_index is not None:
@@ -224,7 +224,7 @@ def _compare_transaction_index(
     )
 
 
-def check_notes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
+def check_metadata_files(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
     """Leader epoch checkpoint, ``partition.metadata`` and producer snapshots, each by itself."""
     if partition.leader_epoch_checkpoint is not None:
         yield from load_leader_epochs(partition.leader_epoch_checkpoint.path, storage_options).findings
@@ -237,7 +237,7 @@ def check_notes(partition: PartitionPath, storage_options: StorageOptions | None
 
 
 @dataclass
-class Seen:
+class SegmentScan:
     """What a segment's batches were, as far as Kafka's reader comes: for the order of offsets, and for the indexes."""
 
     base_offset: int

@@ -116,7 +116,7 @@ def test_what_a_run_left_that_was_killed_is_removed_by_the_next(
     code = """
 import os, signal, sys
 from brokerless.cli import main
-from brokerless.jobs import convert
+from brokerless.jobs.convert import job as convert
 convert.commit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main(sys.argv[1:])
 """

@@ -18,7 +18,7 @@ from tests.require import require
 CHILD = """
 import json, os, sys
 from brokerless.cli import main
-from brokerless.log import files
+from brokerless.log.storage import files
 
 if sys.argv[1] == "unknown":
     del os.SEEK_DATA  # as where the system does not say where holes are

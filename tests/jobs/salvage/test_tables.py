@@ -157,7 +157,7 @@ def test_batches_are_carved_into_tables(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from brokerless.jobs.salvage.job import Salvage, plan, salvage
-from brokerless.jobs.salvages import tables
+from brokerless.jobs.salvage import tables
 from brokerless.log.directory import resolve
 from tests.jobs.killed import REAL, kill_at_changes
 

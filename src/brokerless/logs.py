@@ -24,7 +24,7 @@ from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.export.job import ExportedPartition
-    from brokerless.jobs.run.job import Spark
+    from brokerless.jobs.run.types import Spark
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import brokerless
 from brokerless.format.convert import Target
 from brokerless.jobs.convert import job as convert_job
-from brokerless.jobs.run.job import Done
+from brokerless.jobs.run.types import Done
 
 _as_it_is = convert_job.run_task
 

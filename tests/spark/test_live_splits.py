@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.log.cleaner import EVERY, clean, delete, left, write_log, write_segment
-from tests.spark.test_log_tracker import Query
+from tests.spark.stream.test_log_tracker import Query
 
 from brokerless.errors import UnreadableError
 from brokerless.log import live_segments
@@ -129,7 +129,7 @@ def test_a_stream_reads_on_where_files_are_replaced_while_it_looks_plans_and_rea
 def test_what_was_listed_and_replaced_before_the_look_is_no_log_that_was_cut_back(path: Path) -> None:
     """The end of the segment that was the active one has gone from the log by the time of the look."""
     query = Query(path.parent, {"t": {"0": 50}})
-    named = query.reader.follower._named
+    named = query.reader.tracker._named
 
     def list_and_clean(*arguments: Any) -> Any:
         found = named(*arguments)
@@ -138,7 +138,7 @@ def test_what_was_listed_and_replaced_before_the_look_is_no_log_that_was_cut_bac
             clean(path, [30, 40], lambda each: each == 30)
         return found
 
-    query.reader.follower._named = list_and_clean
+    query.reader.tracker._named = list_and_clean
     assert [offset for _, _, offset in query.trigger()] in ([], [50, 51, 52])
     query.trigger()
     assert [offset for _, _, offset in query.rows] == [50, 51, 52]

@@ -23,7 +23,7 @@ from brokerless.spark.columns import choose_columns, default_schema
 from brokerless.spark.options import parse_options
 from brokerless.spark.plan import tasks_of
 from brokerless.spark.source import BrokerlessSource, PushdownReader
-from brokerless.spark.splits import Split, Task, split_bytes
+from brokerless.spark.splits import ReadTask, Split, split_bytes
 
 Rows = list[dict[str, Any]]
 OFFSET = StructType([StructField("offset", LongType())])
@@ -164,7 +164,9 @@ def test_tasks_are_as_many_as_asked_for_or_a_multiple_and_of_one_size() -> None:
 @pytest.mark.parametrize("count", [1, 63, 64, 65, 1000, 10_000])
 def test_small_files_share_as_many_tasks_as_are_asked_for(count: int) -> None:
     splits = [Split("orders", 0, None, start=row, cost=1000 * (row % 7)) for row in range(count)]
-    planned = [cast(Task, each).splits for each in tasks_of(splits, parse_options(given(DATA, {"minPartitions": 64})))]
+    planned = [
+        cast(ReadTask, each).splits for each in tasks_of(splits, parse_options(given(DATA, {"minPartitions": 64})))
+    ]
     assert len(planned) == min(64, count)
     assert [each for task in planned for each in task] == splits
     assert max(map(len, planned)) <= -(-count // 64) + 1
@@ -174,7 +176,7 @@ def test_one_large_file_among_small_ones_has_tasks_of_its_own() -> None:
     options = given(DATA, {"minPartitions": 8, "maxPartitionBytes": 100 << 20})
     costs = [*[1000] * 50, *[90 << 20] * 10, *[1000] * 50]
     splits = [Split("orders", 0, None, start=row, cost=cost) for row, cost in enumerate(costs)]
-    planned = [cast(Task, each).splits for each in tasks_of(splits, parse_options(options))]
+    planned = [cast(ReadTask, each).splits for each in tasks_of(splits, parse_options(options))]
     assert len(planned) == 16
     assert max(sum(each.cost for each in task) for task in planned) < 100 << 20
 

@@ -28,7 +28,7 @@ from brokerless.interchange.input_splits import (
     rows_before,
     split_file,
 )
-from brokerless.jobs.run.job import Done, ignore
+from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage import paths as storage
 from brokerless.tables.rows import IGNORED, RowError, normalize
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from brokerless.errors import UnreadableError
-from brokerless.jobs.run.job import Done, ignore
 from brokerless.log.checkpoint.topic_ids import is_topic_id
+from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage import paths
 
 if TYPE_CHECKING:

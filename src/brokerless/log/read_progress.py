@@ -7,12 +7,19 @@ from itertools import accumulate
 
 from brokerless.log.directory import PartitionPath
 
+Done = Callable[[int], object]
+"""Called with the bytes of log that were read, or passed over, since the last call."""
+
+
+def ignore(_: object) -> None:
+    """A ``done`` for callers that show no progress."""
+
 
 class ReadProgress:
     """Calls ``done`` with the bytes by which reading went on, what was skipped among them: with :meth:`finish`, they
     add up to the partition's size."""
 
-    def __init__(self, partition: PartitionPath, done: Callable[[int], object]) -> None:
+    def __init__(self, partition: PartitionPath, done: Done) -> None:
         ends = accumulate((segment.size for segment in partition.segments), initial=0)
         self._starts = {segment.log.path: start for segment, start in zip(partition.segments, ends, strict=False)}
         self._size = partition.size

@@ -24,7 +24,7 @@ from brokerless.log.seek import log_start_after_end
 from brokerless.logs import Isolation, Partition
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
-from brokerless.spark.splits import Split, Task, cut, split_bytes, task_rounds
+from brokerless.spark.splits import ReadTask, Split, cut, split_bytes, task_rounds
 
 if TYPE_CHECKING:
     from brokerless.log.transactions import Transactions
@@ -81,7 +81,7 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     if pushed.files is not None:
         told = [each for each in told if each.findings[0].file in pushed.files]
     told = [each for each in told if pushed.have(each)]
-    return tasks_of([*splits, *told], options) or [Task(())]
+    return tasks_of([*splits, *told], options) or [ReadTask(())]
 
 
 def teller(partition: Partition, options: Options, told: list[Split]) -> Callable[[Finding], None]:
@@ -301,7 +301,7 @@ def compact(transactions: Transactions, start: int, end: int | None) -> Transact
 
 def tasks_of(splits: list[Split], options: Options) -> list[InputPartition]:
     """The tasks that read the splits; none for none."""
-    return [Task(tuple(group)) for group in _group(splits, options)]
+    return [ReadTask(tuple(group)) for group in _group(splits, options)]
 
 
 def _group(splits: list[Split], options: Options) -> Iterator[list[Split]]:

@@ -18,7 +18,7 @@ from brokerless.spark.options import Options, parse_any_options, parse_options, 
 if TYPE_CHECKING:
     from brokerless.spark.plan import Pushed
     from brokerless.spark.sink import StreamWriter, Writer
-    from brokerless.spark.splits import Task
+    from brokerless.spark.splits import ReadTask
 
 
 class BrokerlessSource(DataSource):
@@ -40,14 +40,14 @@ class BrokerlessSource(DataSource):
         asks = "" if frame is None or frame.f_back is None else frame.f_back.f_code.co_filename
         wanted = _keeps_scans_apart() if options.push_filters is None else options.push_filters
         takes_filters = wanted and _pushes_filters(asks)
-        return (PushdownReader if takes_filters else Reader)(options, choose_columns(schema, options))
+        return (PushdownReader if takes_filters else LogReader)(options, choose_columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from brokerless.spark.stream import RefusingReader, stream_reader
+        from brokerless.spark.stream.reader import RefusingReader
 
         try:
             options = parse_stream_options(self.options)
-            return stream_reader(options, choose_columns(schema, options))
+            return _stream_reader(options, choose_columns(schema, options))
         except BrokerlessError as error:
             return RefusingReader(error)
 
@@ -92,7 +92,18 @@ def _keeps_scans_apart() -> bool:
     return hasattr(DataSourceReader, "pushLimit")
 
 
-class Reader(DataSourceReader):
+def _stream_reader(options: Options, columns: Columns) -> DataSourceStreamReader:
+    """The reader for the Spark that runs. Raises :class:`UsageError` for a limit that it would not keep."""
+    if hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
+        from brokerless.spark.stream.limited_reader import LimitedReader
+
+        return LimitedReader(options, columns)
+    from brokerless.spark.stream.reader import EverythingReader
+
+    return EverythingReader(options, columns)
+
+
+class LogReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(self, options: Options, columns: Columns) -> None:
@@ -109,12 +120,12 @@ class Reader(DataSourceReader):
         from brokerless.jobs.run.spark_worker import keep_what_is_loaded
         from brokerless.spark.reader import read_split
 
-        for split in cast("Task", partition).splits:
+        for split in cast("ReadTask", partition).splits:
             yield from read_split(split, self.options, self.columns)
         keep_what_is_loaded()
 
 
-class PushdownReader(Reader):
+class PushdownReader(LogReader):
     """A reader that also prunes by the query's filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name

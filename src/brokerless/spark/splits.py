@@ -64,7 +64,7 @@ class Split:
     first: tuple[int, int] | None = None
 
 
-class Task(InputPartition):
+class ReadTask(InputPartition):
     """What one Spark task reads, in order."""
 
     def __init__(self, splits: tuple[Split, ...]) -> None:

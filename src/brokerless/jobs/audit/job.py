@@ -33,7 +33,8 @@ from brokerless.jobs.directory_state import (
     compare_topic_ids,
     running_broker,
 )
-from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, in_order, run
+from brokerless.jobs.run.job import in_order, run
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.verify.segment import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoint.log_start import UNKNOWN

@@ -19,7 +19,8 @@ from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, Converter, Target, Totals
 from brokerless.jobs.convert.reading import ConvertReader, Isolation, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
-from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, run_longest_first
+from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints

@@ -12,7 +12,7 @@ from brokerless.errors import Finding
 from brokerless.format.convert import Converter, Totals
 from brokerless.format.read.batches import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
-from brokerless.jobs.run.job import Done
+from brokerless.jobs.run.types import Done
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_following, check_head

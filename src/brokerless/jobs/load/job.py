@@ -19,7 +19,8 @@ from brokerless.format import layouts
 from brokerless.interchange.input_files import STDIN, InputFiles, refused
 from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, Loader, check_same, load, records_of
 from brokerless.jobs.load.routing import Router, Routing
-from brokerless.jobs.run.job import NONE, Done, Place, Say, Spark, ignore, in_order, run, started
+from brokerless.jobs.run.job import in_order, run, started
+from brokerless.jobs.run.types import NONE, Done, Place, Say, Spark, ignore
 from brokerless.log.commit.commit import Unfinished
 from brokerless.log.commit.job_commit import cleared_of, commit_pieces, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory

@@ -22,42 +22,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar, Union
 
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+from brokerless.jobs.run.types import NONE, Done, Place, ResultT, Say, Sized, Spark, TaskT, ValueT, Work, ignore
 
-Done = Callable[[int], object]
-Say = Callable[[str], object]
-Place = Union["SparkContext", str]
-Spark = Union["SparkContext", "SparkSession", str, None]
-
-
-class Sized(Protocol):
-    @property
-    def size(self) -> int:
-        """Bytes to read."""
-        ...
-
-
-TaskT = TypeVar("TaskT", bound=Sized)
-ValueT = TypeVar("ValueT")
-ResultT = TypeVar("ResultT")
-Work = Callable[[TaskT, Done], ValueT]
-
-NONE = "none"
-"""For ``spark``: never."""
 MANY_BYTES = 32 << 30
 """From here on, tasks are done on Spark if nothing else is said: its start no longer counts, and a process that is lost
 after ten minutes does not end the job."""
 SOME_BYTES = 256 << 20
 """What the other processors could read while one reads the largest task, from which on there is a process for each of
 them: to start one costs a second (Python, Numba, kernels)."""
-
-
-def ignore(_: object) -> None:
-    """A ``done`` that nobody wants."""
 
 
 def run(

@@ -26,8 +26,8 @@ from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from brokerless.errors import BrokerlessError, JobError, UsageError
-from brokerless.jobs.run.job import Done, Say, TaskT, ValueT, Work, ignore
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
+from brokerless.jobs.run.types import Done, Say, TaskT, ValueT, Work, ignore
 
 if TYPE_CHECKING:
     from pyspark import SparkConf, SparkContext

@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any
 
 from brokerless.errors import JobError
-from brokerless.jobs.run.job import Done, TaskT, ValueT, Work
+from brokerless.jobs.run.types import Done, TaskT, ValueT, Work
 
 _LOOK_UP = 0.25
 """Seconds between two looks at how much was read."""

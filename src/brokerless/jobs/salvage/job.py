@@ -23,7 +23,8 @@ from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, noted_epochs
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
-from brokerless.jobs.run.job import NONE, Done, Say, Spark, ignore, run_longest_first
+from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.salvage.quorum import quorum_files
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names

@@ -1,12 +1,12 @@
-"""``spark.readStream.format("brokerless")``: the records of a log directory that grows, micro-batch by micro-batch.
+"""The stream readers: one for Spark 4.1, what all have in common, and one that reports why a query is refused.
 
-The driver looks where partitions end and plans; executors read. Positions are offsets, so that a query that starts
+The driver finds where partitions end, and plans; executors read. Positions are offsets, so that a query that starts
 again from its checkpoint reads on where it was, in whatever files those offsets are by then, and each record comes
 once. What a query was to read and is not there any more is lost: ``failOnDataLoss`` says whether that ends the query or
 is logged.
 
 Spark runs a reader in one process of its own for each query. Up to 4.1 it asks for all that is there
-(:class:`EverythingReader`); from 4.2 on it says how much it wants (``limited.py``).
+(:class:`EverythingReader`); from 4.2 on it says how much it wants (``limited_reader.py``).
 """
 
 from __future__ import annotations
@@ -21,23 +21,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.spark.columns import Columns
 from brokerless.spark.options import Options, TopicPartition
-from brokerless.spark.positions import AsJson, from_json, to_json
+from brokerless.spark.stream.positions import AsJson, from_json, to_json
 
 if TYPE_CHECKING:
-    from brokerless.spark.log_tracker import Follower
-    from brokerless.spark.splits import Task
+    from brokerless.spark.splits import ReadTask
+    from brokerless.spark.stream.log_tracker import LogTracker
 
 
-def stream_reader(options: Options, columns: Columns) -> DataSourceStreamReader:
-    """The reader for the Spark that runs. Raises :class:`UsageError` for a limit that it would not keep."""
-    if hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
-        from brokerless.spark.limited import LimitedReader
-
-        return LimitedReader(options, columns)
-    return EverythingReader(options, columns)
-
-
-class Reader(DataSourceStreamReader):
+class StreamReader(DataSourceStreamReader):
     """What all have in common. Executors get a reader that never followed anything."""
 
     def __init__(self, options: Options, columns: Columns) -> None:
@@ -45,27 +36,27 @@ class Reader(DataSourceStreamReader):
         self.columns = columns
 
     @cached_property
-    def follower(self) -> Follower:
-        from brokerless.spark.log_tracker import Follower
+    def tracker(self) -> LogTracker:
+        from brokerless.spark.stream.log_tracker import LogTracker
 
-        return Follower(self.options)
+        return LogTracker(self.options)
 
     def initialOffset(self) -> AsJson:  # noqa: N802 - this and others are Spark's names
-        return to_json(self.follower.initial())
+        return to_json(self.tracker.initial())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        return self.follower.plan(from_json(start), from_json(end))
+        return self.tracker.plan(from_json(start), from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from brokerless.jobs.run.spark_worker import keep_what_is_loaded
         from brokerless.spark.reader import read_split
 
-        for split in cast("Task", partition).splits:
+        for split in cast("ReadTask", partition).splits:
             yield from read_split(split, self.options, self.columns)
         keep_what_is_loaded()
 
     def commit(self, end: dict[str, Any]) -> None:
-        self.follower.forget(from_json(end))
+        self.tracker.forget(from_json(end))
 
 
 class RefusingReader(DataSourceStreamReader):
@@ -85,7 +76,7 @@ class RefusingReader(DataSourceStreamReader):
         raise self.error
 
 
-class EverythingReader(Reader):
+class EverythingReader(StreamReader):
     """For Spark 4.1, which neither says how far it is nor takes a part of what is there."""
 
     def __init__(self, options: Options, columns: Columns) -> None:
@@ -100,7 +91,7 @@ class EverythingReader(Reader):
         return found
 
     def latestOffset(self) -> AsJson:  # type: ignore[override]  # noqa: N802
-        return to_json(self.follower.ends(self._start)[0])
+        return to_json(self.tracker.ends(self._start)[0])
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._start = from_json(end)

@@ -16,11 +16,11 @@ from pyspark.sql.streaming.datasource import (
 
 from brokerless.spark.columns import Columns
 from brokerless.spark.options import Options, TopicPartition
-from brokerless.spark.positions import AsJson, at_most, count, from_json, to_json
-from brokerless.spark.stream import Reader
+from brokerless.spark.stream.positions import AsJson, at_most, count, from_json, to_json
+from brokerless.spark.stream.reader import StreamReader
 
 
-class LimitedReader(Reader, SupportsTriggerAvailableNow):
+class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
     """Gives what Spark asks for: all that is there, a part of it, or what was there when the query started."""
 
     def __init__(self, options: Options, columns: Columns) -> None:
@@ -33,7 +33,7 @@ class LimitedReader(Reader, SupportsTriggerAvailableNow):
         self._triggered = -math.inf
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._there_at_start, _ = self.follower.ends({}, committed=False)
+        self._there_at_start, _ = self.tracker.ends({}, committed=False)
         self._last = None
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -45,7 +45,7 @@ class LimitedReader(Reader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> AsJson:  # noqa: N802
         position = from_json(start)
-        ends, begins = self.follower.ends(position)
+        ends, begins = self.tracker.ends(position)
         self._latest = to_json(ends)
         if self._there_at_start is not None:
             ends = self._available_now(position, ends, self._there_at_start)

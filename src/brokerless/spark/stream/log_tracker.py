@@ -30,8 +30,8 @@ from brokerless.logs import Partition
 from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, tasks_of, teller, timestamp_of
-from brokerless.spark.positions import Positions
 from brokerless.spark.splits import Split, cut, first_batch, split_bytes
+from brokerless.spark.stream.positions import Positions
 
 Partitions = dict[TopicPartition, Partition]
 Segments = dict[int, int | None]
@@ -44,7 +44,7 @@ milliseconds."""
 _log = logging.getLogger(__name__)
 
 
-class Follower:
+class LogTracker:
     """Keeps where partitions ended, so that the next look goes on there. Raises :class:`UnreadableError` for lost data
     where the options want that, and otherwise logs it, once."""
 

@@ -21,7 +21,7 @@ from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent
 from tests.spark import stream_job
 from tests.spark.limits import at_most, needs_limits
-from tests.spark.test_log_tracker import Query
+from tests.spark.stream.test_log_tracker import Query
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs.load.loader import load

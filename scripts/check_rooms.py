@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ORDER = (
-    "text errors clock strict_json arrow schemas record",
+    "text errors clock offset_spans strict_json arrow schemas record",
     "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
     "format.control_messages format.write format.control format.convert format.append",
     "log.names log.config log.storage log.segment log.segment_summary log.index log.checkpoint log.directory",
     "log.ranges log.read_progress log.live_segments log.seek log.offset_checks log.offset_gaps log.transactions",
     "log.partition log.tail log.producer log.write log.recovery log.commit",
     "tables interchange internals",
-    "jobs.run jobs.manifest jobs.directory_state jobs.verify jobs.audit jobs.restart jobs.convert jobs.load",
-    "jobs.export jobs.recovered jobs.salvage jobs.merge",
+    "jobs.run jobs.manifest jobs.directory_state jobs.segment_checks jobs.recovered",
+    "jobs.verify jobs.audit jobs.restart jobs.convert jobs.load jobs.export jobs.salvage jobs.merge",
     "logs writing __init__ spark views cli __main__",
 )
 """The rooms, from the ground up. A name stands for a module, or for a package with all that is in it."""
@@ -53,7 +53,7 @@ KNOWN = """
     arrow brokerless.jobs.restart.partition_files -> brokerless.logs
     arrow brokerless.jobs.restart.replicas -> brokerless.logs
     arrow brokerless.jobs.restart.transactions -> brokerless.logs
-    arrow brokerless.jobs.salvage.quorum -> brokerless.logs
+    arrow brokerless.jobs.recovered.quorum -> brokerless.logs
     arrow brokerless.log.checkpoint.log_start -> brokerless.log.directory
     arrow brokerless.log.checkpoint.readers -> brokerless.log.directory
     arrow brokerless.log.checkpoint.topic_ids -> brokerless.log.directory
@@ -69,14 +69,13 @@ KNOWN = """
     circle brokerless.jobs.convert.job
     circle brokerless.jobs.convert.reading
     circle brokerless.jobs.export.commit
-    circle brokerless.jobs.export.files
     circle brokerless.jobs.export.job
     circle brokerless.jobs.export.missing
     circle brokerless.jobs.export.plan
     circle brokerless.jobs.export.reading
-    circle brokerless.jobs.export.state
     circle brokerless.jobs.verify.job
-    circle brokerless.jobs.verify.segment
+    circle brokerless.jobs.verify.partition
+    circle brokerless.jobs.segment_checks
     circle brokerless.log.checkpoint.log_start
     circle brokerless.log.checkpoint.readers
     circle brokerless.log.commit.commit

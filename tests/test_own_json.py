@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from brokerless.errors import UnreadableError, UsageError
+from brokerless.interchange import export_state as exports
 from brokerless.jobs import manifest
-from brokerless.jobs.export import state as exports
 from brokerless.jobs.salvage import tables
 from brokerless.log import names
 from brokerless.log.commit import journal

@@ -259,7 +259,7 @@ class Partition:
         The first finding of severity ``error`` is where Kafka's own reader first throws.
         """
         from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-        from brokerless.jobs.verify.segment import verify_partition
+        from brokerless.jobs.verify.partition import verify_partition
 
         return verify_partition(self.paths, self.storage_options, max_batch_bytes or DEFAULT_LIMIT)
 

@@ -17,7 +17,7 @@ from tests.cli.conftest import Run
 
 from brokerless.cli import main
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
-from brokerless.jobs.export import state as exports
+from brokerless.interchange import export_state as exports
 from brokerless.log import names
 from brokerless.log.commit.commit import settle
 from brokerless.log.commit.partition_writer import unfinished_name

@@ -22,7 +22,7 @@ from brokerless.jobs.audit import job
 from brokerless.jobs.audit.advice import ADVICE
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partition
 from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.verify.segment import verify_partition
+from brokerless.jobs.verify.partition import verify_partition
 from brokerless.log import names
 from brokerless.log.checkpoint.readers import load_offset_checkpoint
 from brokerless.log.checkpoint.writers import offset_checkpoint, producer_snapshot

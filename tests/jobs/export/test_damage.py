@@ -14,7 +14,7 @@ from tests.log.whole_batches import batch, shifted
 
 import brokerless
 from brokerless.errors import Finding
-from brokerless.jobs.export import state as export_state
+from brokerless.interchange import export_state as export_state
 from brokerless.jobs.export.job import Export
 
 

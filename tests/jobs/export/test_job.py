@@ -18,7 +18,7 @@ from tests.golden import broker_data, broker_expected, json_lines, of_type
 from tests.jobs.exports import exported, facts, listing, partition, table
 from tests.log.whole_batches import batch
 
-from brokerless.jobs.export import files
+from brokerless.interchange import parquet_files as files
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan, run
 from brokerless.log.directory import resolve
 

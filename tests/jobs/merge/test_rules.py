@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.jobs.replicas import Batch, Cluster, ModelReplica, shared
 
 from brokerless.jobs.merge.agreement import Replica, agree, rank
-from brokerless.jobs.merge.gap_filling import MergedBatches, fill, union, without
+from brokerless.jobs.merge.gap_filling import MergedBatches, fill
 from brokerless.jobs.merge.leader_epochs import EpochStart, joined, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.merge.outcome import committed_until, divergences, losses, pieces
 from brokerless.jobs.recovered.intact_batches import SOUND
@@ -237,15 +237,3 @@ def test_committed_is_what_is_noted_or_what_most_have() -> None:
     assert committed_until([copies[0], noted], agree([copies[0], noted], [0, 1])) == 4
     noted = Replica(copies[0].batches, (), 0, 0, 10, 10, copies[0].starts, 9)
     assert committed_until([noted, *copies[1:]], agree([noted, *copies[1:]], [0, 1, 2])) == 9
-
-
-SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=6)
-
-
-@given(SPANS, SPANS)
-def test_spans_are_sets_of_offsets(some: list[tuple[int, int]], others: list[tuple[int, int]]) -> None:
-    def offsets(spans: list[tuple[int, int]]) -> set[int]:
-        return {offset for first, end in spans for offset in range(first, end)}
-
-    assert offsets(union(some)) == offsets(some)
-    assert offsets(without(union(some), union(others))) == offsets(some) - offsets(others)

@@ -9,7 +9,7 @@ import pytest
 from tests.golden import Case, broker_data, cases, of_type
 
 import brokerless
-from brokerless.jobs.verify.segment import verify_file
+from brokerless.jobs.segment_checks import verify_file
 from brokerless.log.storage.paths import open_file
 
 CATEGORIES = ["formats", "articles", "specials", "framing", "damaged"]

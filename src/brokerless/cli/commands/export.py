@@ -54,8 +54,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.interchange.parquet_files import FILE_BYTES
     from brokerless.jobs.export.job import Export, export, plan
-    from brokerless.jobs.export.plan import FILE_BYTES
 
     asked = Export(
         options.by_date,

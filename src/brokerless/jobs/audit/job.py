@@ -35,7 +35,7 @@ from brokerless.jobs.directory_state import (
 )
 from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
-from brokerless.jobs.verify.segment import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
+from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoint.log_start import UNKNOWN
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_meta_properties

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from brokerless.errors import Finding, UsageError
-from brokerless.jobs.export import files, target
-from brokerless.jobs.export import state as export_state
-from brokerless.jobs.export.files import ParquetFile
-from brokerless.jobs.export.missing import Span, merge, without
+from brokerless.interchange import export_directory, export_state, parquet_files
+from brokerless.interchange.export_state import Exported, ExportState, Offsets
+from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.export.plan import ExportPlan, ExportTask
-from brokerless.jobs.export.state import Exported, ExportState, Offsets
 from brokerless.log.segment import Report
+from brokerless.offset_spans import Span, union, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +104,9 @@ class ExportCommit:
             return
         for index, result in self._early.items():
             for each in result.files:
-                files.discard(each, self._plan.tasks[index].layout)
+                parquet_files.discard(each, self._plan.tasks[index].layout)
         for topic in self._manifests:
-            target.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
+            export_directory.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
 
     def take(self, index: int, result: ExportTaskResult) -> Iterator[ExportedPartition]:
         """A task's result; what it completes is given."""
@@ -132,7 +131,7 @@ class ExportCommit:
             so_far = ExportedPartition(*name, task.source.path, begin, begin, begin)
         if name in self._stopped:
             for each in result.files:
-                files.discard(each, task.layout)
+                parquet_files.discard(each, task.layout)
             self._so_far[name] = replace(so_far, end_offset=task.end)
             return
         for finding in result.findings:
@@ -156,7 +155,7 @@ class ExportCommit:
 
     def _publish(self, task: ExportTask, result: ExportTaskResult) -> None:
         for each in result.files:
-            files.published(each, task.layout)
+            parquet_files.published(each, task.layout)
         own = self._manifests[task.topic]
         exported = own.partitions[task.partition]
         left_out = exported.left_out + tuple(each for each in result.left_out if each[1] is not None)
@@ -166,11 +165,11 @@ class ExportCommit:
             next_offset = max(exported.next_offset, result.next_offset)
             until = None if task.is_last and result.is_whole else exported.until
             passed = ((first, min(after, next_offset)) for first, after in result.missing)
-            missing = tuple(merge((*exported.missing, *passed)))
+            missing = tuple(union((*exported.missing, *passed)))
             exported = replace(exported, next_offset=next_offset, until=until, missing=missing)
         else:
-            missing = tuple(merge(without(exported.missing, (task.start, result.next_offset))))
-            filling = tuple(without(exported.filling, (task.start, task.end)))
+            missing = tuple(without(union(exported.missing), union([(task.start, result.next_offset)])))
+            filling = tuple(without(union(exported.filling), [(task.start, task.end)]))
             exported = replace(exported, missing=missing, filling=filling)
         own = own.with_partition(task.partition, exported)
         self._manifests[task.topic] = own

@@ -11,12 +11,13 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.jobs.export import target
+from brokerless.interchange import export_directory
+from brokerless.interchange.parquet_files import ParquetFiles
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
-from brokerless.jobs.export.files import ParquetFiles
 from brokerless.jobs.export.plan import Export, ExportPlan, ExportTask, plan
 from brokerless.jobs.export.reading import ExportReader, NotReadableError
 from brokerless.jobs.run import job
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
 
 __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]
@@ -26,9 +27,9 @@ def export(
     plan: ExportPlan,
     report: Report,
     *,
-    spark: job.Spark = job.NONE,
-    done: job.Done = job.ignore,
-    say: job.Say = job.ignore,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
     processes: int | None = None,
 ) -> Iterator[ExportedPartition]:
     """Does what was planned, and gives each partition when it is done. ``report`` is called with every finding, before
@@ -44,7 +45,7 @@ def export(
     if plan.export.dry_run:
         yield from _commit_each(ExportCommit(plan, report), work)
         return
-    with target.only_export(plan.directory):
+    with export_directory.only_export(plan.directory):
         commit = ExportCommit(plan, report)
         commit.begin()
         try:
@@ -59,7 +60,7 @@ def _commit_each(commit: ExportCommit, results: Generator[tuple[int, ExportTaskR
             yield from commit.take(index, result)
 
 
-def run(task: ExportTask, done: job.Done) -> ExportTaskResult:
+def run(task: ExportTask, done: Done) -> ExportTaskResult:
     """Reads a task's records and writes its files, which nobody sees yet. Raises :class:`UnwritableError`."""
     records = ExportReader(
         task.source,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from brokerless.errors import Finding
 from brokerless.log.directory import PartitionPath
@@ -11,9 +11,7 @@ from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.ranges import Range
 from brokerless.log.segment import ignore
 from brokerless.log.storage.paths import StorageOptions
-
-Span = tuple[int, int]
-"""The first offset, and the one after the last."""
+from brokerless.offset_spans import Span, union
 
 
 def present(
@@ -38,28 +36,9 @@ def present(
         one = max(segment.base_offset, first), min(end, after)
         if one[0] < one[1]:
             found.append(one)
-    return merge(found), findings
+    return union(found), findings
 
 
 def _ends(source: PartitionPath, end_offset: int) -> Iterator[int]:
     yield from (each.base_offset for each in source.segments[1:])
     yield end_offset
-
-
-def merge(spans: Iterable[Span]) -> list[Span]:
-    """The same offsets in as few spans as can be, in order."""
-    merged: list[Span] = []
-    for first, after in sorted(spans):
-        if merged and first <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(merged[-1][1], after)
-        elif first < after:
-            merged.append((first, after))
-    return merged
-
-
-def without(spans: Iterable[Span], taken: Span) -> list[Span]:
-    """The spans without some offsets."""
-    left: list[Span] = []
-    for first, after in spans:
-        left += [(first, min(after, taken[0])), (max(first, taken[1]), after)]
-    return [each for each in left if each[0] < each[1]]

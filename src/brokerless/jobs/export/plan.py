@@ -11,11 +11,10 @@ from pathlib import Path
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.jobs.export import state as export_state
-from brokerless.jobs.export import target
-from brokerless.jobs.export.files import CODECS, ParquetLayout
-from brokerless.jobs.export.missing import Span, merge, present
-from brokerless.jobs.export.state import Exported, ExportState, Isolation
+from brokerless.interchange import export_directory, export_state
+from brokerless.interchange.export_state import Exported, ExportState, Isolation
+from brokerless.interchange.parquet_files import CODECS, FILE_BYTES, ParquetLayout
+from brokerless.jobs.export.missing import present
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.partition_writer import output_directory
@@ -28,8 +27,8 @@ from brokerless.log.segment import ignore
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.offset_spans import Span, union
 
-FILE_BYTES = 256 << 20
 _TASK_BYTES = 1 << 30
 """Bytes of segments that are one task; read_committed needs a whole partition at once."""
 
@@ -104,7 +103,7 @@ def plan(
     unknown names, another topic of the same name, another layout or isolation than before.
     """
     to = str(output_directory(directory, sources))
-    target.check_target(to, to_storage_options)
+    export_directory.check_target(to, to_storage_options)
     _check(export)
     manifests: dict[str, ExportState | None] = {}
     topic_ids: dict[str, str | None] = {}
@@ -274,7 +273,7 @@ def _tasks(
             is_last=is_last,
             is_live=is_live and is_last,
             size=size,
-            missing=tuple(merge(missing)),
+            missing=tuple(union(missing)),
             findings=tuple(told),
         )
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format.read.batches import Batches, read_headers
-from brokerless.jobs.export.files import SCHEMA
-from brokerless.jobs.export.missing import Span
-from brokerless.jobs.export.state import Offsets
+from brokerless.interchange.export_state import Offsets
+from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_checks import misplaced, not_above
@@ -26,6 +25,7 @@ from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import SHRUNK, Chunk, ignore, scan, scan_headers
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.log.transactions import Transactions, follow
+from brokerless.offset_spans import Span
 from brokerless.tables.record_batches import record_batches
 
 if TYPE_CHECKING:

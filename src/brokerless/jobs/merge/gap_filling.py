@@ -6,7 +6,7 @@ right. Every batch is taken as a whole, and no offset twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from brokerless.jobs.merge.agreement import Agreement, Replica
 from brokerless.jobs.merge.leader_epochs import has_epoch, is_same
 from brokerless.jobs.recovered.losses import TO_THE_END
+from brokerless.offset_spans import Span, union, without
 
-Span = tuple[int, int]
-"""Offsets ``[first, end)``."""
 Rows = NDArray[np.int64]
 
 
@@ -69,37 +68,6 @@ def differing(copy: Replica, until: int, batches: NDArray[np.void]) -> Rows:
     meets = (theirs["last"] >= ours["first"]) & (theirs["first"] <= ours["last"]) & (ours["last"] < until)
     is_whole = ~ours["compacted"] & ~theirs["compacted"] & ~ours["partial"] & ~theirs["partial"]
     return np.flatnonzero(meets & is_whole & ~is_same(ours, theirs))
-
-
-def union(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order, those that touch as one."""
-    found: list[Span] = []
-    for first, end in sorted(span for span in spans if span[0] < span[1]):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((first, end))
-    return found
-
-
-def without(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """What is in ``spans`` and not in ``others``, both in order and apart."""
-    left: list[Span] = []
-    at = 0
-    for first, end in spans:
-        while at and others[at - 1][1] > first:
-            at -= 1
-        while at < len(others) and others[at][1] <= first:
-            at += 1
-        start, each = first, at
-        while each < len(others) and others[each][0] < end:
-            if others[each][0] > start:
-                left.append((start, others[each][0]))
-            start = max(start, others[each][1])
-            each += 1
-        if start < end:
-            left.append((start, end))
-    return left
 
 
 def _holes(copy: Replica) -> list[Span]:

@@ -30,11 +30,11 @@ from brokerless.jobs.merge.outcome import (
 from brokerless.jobs.merge.replicas import begin_of, end_of, read_copies, tell_batches
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.quorum import newest_quorum_files
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
-from brokerless.jobs.salvage.quorum import newest_quorum_files
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
 from brokerless.log.checkpoint.readers import load_meta_properties

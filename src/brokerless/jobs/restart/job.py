@@ -22,7 +22,7 @@ from brokerless.jobs.directory_state import Lines
 from brokerless.jobs.restart import directory_files, replicas
 from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.transactions import Completion, completions
-from brokerless.jobs.verify.segment import find_next_batch
+from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
 from brokerless.log.config import LogConfig

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.export.files import ParquetFile
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.quorum import quorum_files
 from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, noted_epochs
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
-from brokerless.jobs.salvage.quorum import quorum_files
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, new_topic_id, topic_id_of

@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.read.decoder import Decoded, Decoder
-from brokerless.jobs.export import state as export_state
-from brokerless.jobs.export import target
-from brokerless.jobs.export.files import SCHEMA, ParquetFile, ParquetFiles, ParquetLayout, published
-from brokerless.jobs.export.plan import FILE_BYTES
-from brokerless.jobs.export.state import Exported, ExportState
+from brokerless.interchange import export_directory, export_state
+from brokerless.interchange.export_state import Exported, ExportState
+from brokerless.interchange.parquet_files import FILE_BYTES, SCHEMA, ParquetFile, ParquetFiles, ParquetLayout, published
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
@@ -60,7 +58,7 @@ class Table:
 def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> ExportState:
     """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
     they are of another export; UnreadableError where that cannot be told."""
-    target.check_target(to.path, to.storage_options)
+    export_directory.check_target(to.path, to.storage_options)
     before = export_state.load(to.path, topic, to.storage_options)
     if before is None:
         return ExportState(topic, topic_id, by_date=False, isolation="read_uncommitted")
@@ -192,7 +190,7 @@ def tables_of_job(directory: Destination) -> Generator[Tables]:
     """Nobody else writes tables there meanwhile; what was not committed is removed at the end. Raises
     :class:`UsageError` if somebody does, and UnwritableError."""
     with ExitStack() as stack:
-        stack.enter_context(target.only_export(directory.path))
+        stack.enter_context(export_directory.only_export(directory.path))
         tables = Tables(directory)
         stack.callback(tables.end)
         yield tables

@@ -15,7 +15,8 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
-from brokerless.jobs.verify.segment import SegmentScan, check_directory, verify_rest, verify_segment
+from brokerless.jobs.segment_checks import SegmentScan
+from brokerless.jobs.verify.partition import check_directory, verify_rest, verify_segment
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage.paths import StorageOptions
 

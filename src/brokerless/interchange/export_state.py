@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.jobs.export import target
-from brokerless.jobs.export.missing import Span
+from brokerless.interchange import export_directory
 from brokerless.log.storage import paths
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.offset_spans import Span
 from brokerless.strict_json import (
     MAX_INT32,
     WrongJsonError,
@@ -93,9 +93,9 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
     """
     own = topic_directory(directory, topic)
     path = paths.join(own, NAME)
-    target.refuse_link(own)
-    if not target.exists(own, NAME, storage_options):
-        others = [each for each in target.find(own, storage_options) if not each.startswith(("_", "."))]
+    export_directory.refuse_link(own)
+    if not export_directory.exists(own, NAME, storage_options):
+        others = [each for each in export_directory.find(own, storage_options) if not each.startswith(("_", "."))]
         if others:
             raise UsageError(
                 f"{own}: there are files ({others[0]}), but not {NAME}, which would say what they hold; export to "
@@ -137,19 +137,19 @@ def save(manifest: ExportState, directory: str, storage_options: StorageOptions 
         raise UsageError(
             f"{own}: so much of this topic is damaged that it cannot be noted; salvage it, and export that"
         )
-    target.write(own, NAME, data, storage_options)
+    export_directory.write(own, NAME, data, storage_options)
 
 
 def forget(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
     """Takes the manifest of a topic away of which nothing was exported. Raises :class:`UnwritableError`."""
     own = topic_directory(directory, manifest.topic)
-    target.remove(own, NAME, storage_options)
-    target.remove_if_empty(own)
+    export_directory.remove(own, NAME, storage_options)
+    export_directory.remove_if_empty(own)
 
 
 def count_files(directory: str, topic: str, storage_options: StorageOptions | None) -> Counter[int]:
     """How many files there are of each partition."""
-    names = target.find(topic_directory(directory, topic), storage_options)
+    names = export_directory.find(topic_directory(directory, topic), storage_options)
     matches = (_FILE.fullmatch(name) for name in names)
     return Counter(int(match["partition"]) for match in matches if match is not None)
 
@@ -157,11 +157,11 @@ def count_files(directory: str, topic: str, storage_options: StorageOptions | No
 def clean(directory: str, manifest: ExportState, partitions: set[int], storage_options: StorageOptions | None) -> None:
     """Takes away what an interrupted run left of some partitions: it will be written again."""
     own = topic_directory(directory, manifest.topic)
-    target.remove_unfinished(own)
+    export_directory.remove_unfinished(own)
     begun = {number: each for number, each in manifest.partitions.items() if each.until is not None or each.filling}
     if not begun.keys() & partitions:
         return
-    for name in target.find(own, storage_options):
+    for name in export_directory.find(own, storage_options):
         match = _FILE.fullmatch(name)  # an object's name may have anything above: not ours
         if match is None or int(match["partition"]) not in partitions:
             continue
@@ -170,7 +170,7 @@ def clean(directory: str, manifest: ExportState, partitions: set[int], storage_o
             continue
         spans = [(exported.next_offset, exported.until or 0), *exported.filling]
         if any(first <= int(match["offset"]) < after for first, after in spans):
-            target.remove(own, name, storage_options)
+            export_directory.remove(own, name, storage_options)
 
 
 def _isolation(value: Any) -> Isolation:

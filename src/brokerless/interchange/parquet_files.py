@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from brokerless.arrow import column_of_numbers, numbers
+from brokerless.interchange import export_directory
+from brokerless.interchange.export_state import file_name
 from brokerless.interchange.input_splits import TOPIC, TOPIC_ID
-from brokerless.jobs.export import target
-from brokerless.jobs.export.state import file_name
 from brokerless.log.storage.destination import writing
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import RECORDS
@@ -26,6 +26,8 @@ COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", 
 twice, in types of which some readers say that they do not fit."""
 SCHEMA = pa.schema([RECORDS.field(name) for name in COLUMNS])
 CODECS = ("none", "snappy", "gzip", "lz4", "zstd")
+FILE_BYTES = 256 << 20
+"""About how large a file gets, unless the caller says otherwise."""
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """Hive's null: for records without a timestamp, and for those outside of the years 1 to 9999, which have no date."""
 
@@ -154,7 +156,7 @@ class _OpenParquetFile:
         if layout.directory is None:
             self._sink: Any = cast(Any, pa).MockOutputStream()
         else:
-            self._file = target.NewFile(layout.directory, self.name, layout.storage_options)
+            self._file = export_directory.NewFile(layout.directory, self.name, layout.storage_options)
             self._sink = pa.PythonFile(self._file.sink, mode="w")
         self._path = self.name if self._file is None else self._file.path
         schema = SCHEMA
@@ -193,13 +195,13 @@ class _OpenParquetFile:
 def discard(written: ParquetFile, layout: ParquetLayout) -> None:
     """Takes a file away that was finished, but is not to be published."""
     if written.unfinished is not None and layout.directory is not None:
-        target.remove(layout.directory, written.unfinished, layout.storage_options)
+        export_directory.remove(layout.directory, written.unfinished, layout.storage_options)
 
 
 def published(written: ParquetFile, layout: ParquetLayout) -> None:
     """Gives a finished file its name."""
     if written.unfinished is not None and layout.directory is not None:
-        target.publish(layout.directory, written.unfinished, written.name)
+        export_directory.publish(layout.directory, written.unfinished, written.name)
 
 
 def _bounded(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

@@ -1,14 +1,13 @@
-"""Verify: the checksum and structure of every batch, also of those behind a place where Kafka's reader stops.
+"""Checks of one segment: every batch's checksum and structure, the order of offsets, and the indexes.
 
-The first error is where Kafka's reader first throws; what it takes no notice of (a cut-off end, for instance) is a
-warning at most, and so is what is wrong in batches that it would never come to.
+The first error is where Kafka's reader first throws; what it does not notice (a truncated end, for instance) is a
+warning at most, and so is what is wrong in batches that it never reaches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,79 +18,17 @@ from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.resync import search
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata, load_producer_snapshot
-from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
-from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
-from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
-from brokerless.log.live_segments import OpenSegment, is_unchanged, open_segments
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index
+from brokerless.log.index.readers import load_offset_index, load_time_index
+from brokerless.log.live_segments import OpenSegment, is_unchanged
 from brokerless.log.offset_checks import not_above
-from brokerless.log.offset_gaps import missing_head, missing_segment
-from brokerless.log.partition import damage_finding, transactions_of
-from brokerless.log.ranges import Range
-from brokerless.log.seek import log_start_after_end
+from brokerless.log.partition import damage_finding
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, scan
 from brokerless.log.storage.paths import File, StorageOptions, exists
-from brokerless.log.transactions import Transaction
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
 """Is shown each chunk with those batches whose checksums are right, and its file's path; says what it makes of them."""
-
-
-def verify_partition(
-    partition: PartitionPath, storage_options: StorageOptions | None = None, limit: int = DEFAULT_LIMIT
-) -> Iterator[Finding]:
-    """What is wrong or odd in a partition's directory: its names, then each segment's log and indexes, in order, then
-    what Kafka notes beside them.
-
-    A log that cannot be opened is a finding, unless it is the very path that was asked for: then it raises
-    :class:`UnreadableError`.
-    """
-    yield from check_directory(partition, storage_options)
-    seen = SegmentScan(0)
-    has_transactions = False
-    for segment in partition.segments:
-        seen = SegmentScan(segment.base_offset, seen.last_offset)
-        yield from verify_segment(partition, segment, seen, limit, storage_options)
-        has_transactions = has_transactions or seen.has_transactions
-    yield from verify_rest(partition, has_transactions, storage_options)
-
-
-def check_directory(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Iterator[Finding]:
-    """What names tell of a partition's directory, and whether it has its first segments and its log start offset."""
-    yield from check_names(partition)
-    for finding in (missing_head(partition, storage_options), log_start_after_end(partition, storage_options)):
-        if finding is not None:
-            yield finding
-
-
-def verify_segment(
-    partition: PartitionPath,
-    segment: SegmentPaths,
-    seen: SegmentScan,
-    limit: int = DEFAULT_LIMIT,
-    storage_options: StorageOptions | None = None,
-    done: Callable[[int], object] = lambda _: None,
-) -> Iterator[Finding]:
-    """What is wrong or odd in one segment, and its indexes. ``seen``: up to which offset the log went before, and then
-    what was in this one. ``done`` is called with the bytes that were read. Raises as :func:`verify_partition`."""
-    unreadable: list[Finding] = []
-    alone = replace(partition, findings=())
-    after = next((each.base_offset for each in partition.segments if each.base_offset > segment.base_offset), None)
-    for each in open_segments(alone, unreadable.append, Range(segment.base_offset, after), storage_options):
-        yield from verify_file(each.file, seen, limit, done, each.start)
-        if not each.start:
-            yield from check_indexes(each, seen, storage_options)
-        if (missing := missing_segment(each.partition, each.segment, each.file, storage_options)) is not None:
-            yield missing
-    yield from unreadable
-
-
-def verify_rest(
-    partition: PartitionPath, has_transactions: bool, storage_options: StorageOptions | None = None
-) -> Iterator[Finding]:
-    """What is to be said of a partition when all its segments were read."""
-    if has_transactions or any(segment.transaction_index is not None for segment in partition.segments):
-        yield from _check_transaction_indexes(partition, storage_options)  # reads the markers in a pass of its own
-    yield from check_metadata_files(partition, storage_options)
 
 
 def verify_file(
@@ -190,38 +127,6 @@ def _compare_indexes(
         yield from time_index.findings
         if seen.is_complete:
             yield from check_time_index(time_index, batches, is_last)
-
-
-def _check_transaction_indexes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
-    """Every aborted transaction is in the index of the segment that has its marker."""
-    odd: list[Finding] = []
-    transactions = transactions_of(partition, storage_options, odd.append)
-    is_whole = all(each.kind != SHRUNK for each in odd)
-    aborted = [each for each in transactions.ended if each.state == "aborted"]
-    for segment, following in zip_longest(partition.segments, partition.segments[1:]):
-        end = 1 << 63 if following is None else following.base_offset
-        own = [each for each in aborted if segment.base_offset <= each.last_offset < end]
-        if (partition.topic is None and segment.transaction_index is None) or not is_whole:
-            continue  # a lone file has no companions to miss, and a log that is being cut ends no transaction
-        yield from of_unchanged(segment, _compare_transaction_index(segment, own, storage_options), storage_options)
-
-
-def _compare_transaction_index(
-    segment: SegmentPaths, aborted: list[Transaction], storage_options: StorageOptions | None
-) -> Iterator[Finding]:
-    index = None
-    path = segment.log.path.removesuffix(".log") + ".txnindex"
-    if segment.transaction_index is not None:
-        path = segment.transaction_index.path
-        index = load_transaction_index(path, segment.base_offset, storage_options)
-        yield from index.findings
-    yield from check_transaction_index(
-        index,
-        path,
-        np.array([each.producer_id for each in aborted], np.int64),
-        np.array([-1 if each.first_offset is None else each.first_offset for each in aborted], np.int64),
-        np.array([each.last_offset for each in aborted], np.int64),
-    )
 
 
 def check_metadata_files(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:

@@ -19,9 +19,9 @@ COMMANDS = {
     "batches": ["batches"],
     "verify": ["verify"],
     "audit": ["audit"],
-    "audit --restart": ["audit", "--restart"],
+    "restart": ["restart"],
     "salvage": ["salvage", "--to", "TO"],
-    "salvage --carve": ["salvage", "--carve", "--to", "TO"],
+    "carve": ["carve", "--to", "TO"],
     "salvage --as parquet": ["salvage", "--as", "parquet", "--to", "TO"],
     "merge": ["merge", "--to", "TO"],
     "convert": ["convert", "--codec", "gzip", "--to", "TO"],
@@ -31,14 +31,14 @@ COMMANDS = {
 }
 
 
-NEEDS_A_NAME = {"audit --restart", "salvage", "salvage --as parquet", "merge", "convert", "export", "internals"}
+NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "export", "internals"}
 """Commands that have to know which partition a file is, which a lone one does not say."""
 EXPECTED = {
     "missing": dict.fromkeys(COMMANDS, 2),
     "unreadable": dict.fromkeys(COMMANDS, 2),
     "nothing": dict.fromkeys(COMMANDS, 2),
     # The last records are in another segment; carve takes files, and internals none of these topics.
-    "within": dict.fromkeys(COMMANDS, 1) | {"cat --tail": 0, "salvage --carve": 2, "internals": 2, "load": 2},
+    "within": dict.fromkeys(COMMANDS, 1) | {"cat --tail": 0, "carve": 2, "internals": 2, "load": 2},
     "empty": {name: 2 if name in NEEDS_A_NAME else 0 for name in COMMANDS},
 }
 

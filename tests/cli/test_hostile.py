@@ -91,7 +91,7 @@ def commands(place: Place) -> dict[str, list[Any]]:
         "convert": ["convert", place.source, "--to", to, "--codec", "zstd"],
         "salvage": ["salvage", place.source, "--to", to],
         "merge": ["merge", place.source, "--to", to],
-        "carve": ["salvage", "--carve", place.source / "orders-0" / LOG, "--to", to],
+        "carve": ["carve", place.source / "orders-0" / LOG, "--to", to],
     }
 
 

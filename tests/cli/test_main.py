@@ -31,7 +31,9 @@ def test_help_is_there_for_all_and_each(run: Run) -> None:
         result = run(name, "--help")
         assert run("help", name).out == result.out
         assert result.exit_code == 0
-        assert f"examples:\n  brokerless {name} " in result.out.decode()
+        examples = result.out.decode().partition("examples:\n")[2]
+        assert examples.count(f"brokerless {name} ") >= 2
+        assert "\x1b" not in result.out.decode()
 
 
 def test_the_version_is_the_packages(run: Run) -> None:
@@ -44,6 +46,24 @@ def test_a_command_that_there_is_not_is_answered_with_the_nearest(run: Run) -> N
         result = run(*arguments)
         assert (result.exit_code, result.out) == (2, b"")
         assert "did you mean verify?" in result.err
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("verfy", "there is no command 'verfy'; did you mean verify? (brokerless --help lists all)"),
+        ("rest", "there is no command 'rest'; did you mean restart? (brokerless --help lists all)"),
+        ("unlike", "there is no command 'unlike' (brokerless --help lists all)"),
+        (
+            "--quiet",
+            "there is no option --quiet before the command; write it after (brokerless --help lists commands)",
+        ),
+        ("/var/lib/kafka", "/var/lib/kafka is not a command; to list what is there, use: brokerless ls /var/lib/kafka"),
+    ],
+)
+def test_a_first_argument_that_is_no_command_is_answered_in_one_line(run: Run, argument: str, expected: str) -> None:
+    result = run(argument)
+    assert (result.exit_code, result.out, result.err) == (2, b"", f"brokerless: {expected}\n")
 
 
 @pytest.mark.parametrize("arguments", [["cats"], ["--verbose"], ["ls", "--colour", "."], ["ls"]])

@@ -1,118 +1,73 @@
-"""Options that several commands share."""
+"""Mistakes in a command line: one line that says what to do, one that names the help, exit code 2."""
 
 from __future__ import annotations
 
 import shutil
-from argparse import ArgumentTypeError
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
-from tests.format.twin import COMPRESS, write_batch, write_record
-from tests.golden import broker_data, case
+from tests.golden import broker_data
 
-from brokerless.cli.parser import size, size_or_0
+from brokerless.cli import COMMANDS
+from brokerless.cli.parser import Parser
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
+    ("line", "expected"),
     [
-        ("1000", 1000),
-        ("7B", 7),
-        ("2K", 2048),
-        ("2KB", 2000),
-        ("2KiB", 2048),
-        ("500mb", 500_000_000),
-        ("1 GiB", 1 << 30),
+        ("cat --limt 5 x", "there is no option --limt; did you mean --limit?"),
+        ("cat --lim 5 x", "there is no option --lim; did you mean --limit?"),
+        ("cat --Limit=5 x", "there is no option --Limit; did you mean --limit?"),
+        ("cat -limit 5 x", "there is no option -limit; did you mean --limit?"),
+        ("load x --to y --max 1", "there is no option --max; did you mean --max-line-bytes?"),
+        ("convert --part 1 x", "there is no option --part; did you mean --partition or --partitions?"),
+        ("ls --colour", "there is no option --colour"),
+        ("ls -x", "there is no option -x"),
+        ("ls -lead", "there is no option -lead; write a path that begins with a dash as ./-lead"),
+        ("ls", "missing PATH"),
+        ("salvage x", "missing --to"),
+        ("convert --to", "--to needs a value"),
+        ("ls --json=yes x", "--json takes no value"),
+        ("ls --topics --segments x", "--segments and --topics exclude each other; use one of them"),
+        ("ls -p one x", "-p/--partition: 'one' is not a whole number"),
+        ("ls -p -1 x", "-p/--partition: -1 is negative; use 0 or more"),
+        ("convert x --codec zst", "--codec: 'zst' is not one of none, gzip, snappy, lz4, zstd; did you mean zstd?"),
+        ("cat --max-batch-bytes 1XB x", "--max-batch-bytes: '1XB' is not a number of bytes; use one such as 1000000, "
+         "500MB or 1GiB"),
     ],
-)
-def test_a_size_is_bytes_or_has_a_unit(text: str, number: int) -> None:
-    assert size(text) == size_or_0(text) == number
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1", "1.5GB", "many", "1XB", "3GiB", "9" * 30])
-def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(ArgumentTypeError):
-        size(text)
-    if text == "0":
-        assert size_or_0(text) == 0
-    else:
-        with pytest.raises(ArgumentTypeError):
-            size_or_0(text)
-
-
-@pytest.mark.parametrize("command", ["cat", "verify"])
-def test_a_batch_that_inflates_past_the_limit_is_damage_until_a_higher_one_is_given(run: Run, command: str) -> None:
-    log = case("formats/v2-gzip-create").log
-    assert run(command, log).exit_code == 0
-    result = run(command, "--max-batch-bytes", 100, log)
-    assert result.exit_code == 1
-    assert "past the limit of 100 bytes; --max-batch-bytes raises it" in result.err + result.out.decode()
-    assert run(command, "--max-batch-bytes", "1MB", log).out == run(command, log).out
-
-
-@pytest.mark.parametrize("command", ["ls", "batches"])
-def test_a_wrapper_message_past_the_limit_is_damage_where_its_messages_are_counted(run: Run, command: str) -> None:
-    log = case("formats/v1-gzip-create").log
-    whole = run(command, log)
-    assert whole.exit_code == 0
-    result = run(command, "--max-batch-bytes", 100, log)
-    assert result.exit_code == 1
-    assert "past the limit of 100 bytes; --max-batch-bytes raises it" in result.err
-    assert result.out != whole.out
-
-
-@pytest.mark.parametrize("what", [["--history"], ["--table", "offsets"]])
-def test_batches_of_internal_topics_have_the_same_limit(run: Run, what: list[str], tmp_path: Path) -> None:
-    run("convert", "-t", "__consumer_offsets", "--codec", "zstd", broker_data("clean"), "--to", tmp_path / "to")
-    assert run("internals", *what, tmp_path / "to").exit_code == 0
-    result = run("internals", *what, "--max-batch-bytes", 100, tmp_path / "to")
-    assert result.exit_code == 1
-    assert "--max-batch-bytes raises it" in result.err
-
-
-def test_the_limit_is_128_mib_and_32_mib_after_eight_large_batches(run: Run, tmp_path: Path) -> None:
-    log = tmp_path / f"{0:020}.log"
-    large = COMPRESS["zstd"](write_record(None, bytes(33 << 20)))
-    log.write_bytes(b"".join(write_batch(large, base_offset=offset, attributes=4) for offset in range(8)))
-    assert run("verify", log).exit_code == 0
-    with log.open("ab") as file:
-        file.write(write_batch(large, base_offset=8, attributes=4))
-        file.write(write_batch(COMPRESS["zstd"](write_record(None, bytes(31 << 20))), base_offset=9, attributes=4))
-    result = run("verify", "--json", log)
-    (finding,) = result.json
-    assert (result.exit_code, finding["kind"], finding["offset"]) == (1, "limit-exceeded", 8)
-    assert "past the limit of 33554432 bytes, after 8 batches that did" in finding["message"]
-    assert run("verify", "--max-batch-bytes", "140MiB", log).exit_code == 0
-    log.write_bytes(write_batch(COMPRESS["zstd"](write_record(None, bytes(129 << 20))), attributes=4))
-    assert "past the limit of 134217728 bytes; --max-batch-bytes raises it" in run("verify", log).out.decode()
-
-
-@pytest.fixture
-def log_directory(tmp_path: Path) -> Path:
-    """A live partition, and copies of it that a broker would not serve."""
-    for suffix in ("", f".{'0' * 32}-delete", f".{'0' * 32}-future", f".{'0' * 32}-stray"):
-        shutil.copytree(broker_data("clean") / "txn-0", tmp_path / f"txn-0{suffix}")
-    return tmp_path
-
-
-def test_partitions_that_a_broker_does_not_serve_are_included_where_asked_for(run: Run, log_directory: Path) -> None:
-    def states(*include: str) -> list[str]:
-        return sorted(row["state"] for row in run("ls", "--json", *include, log_directory).json)
-
-    assert states() == ["live"]
-    assert states("--include", "stray") == ["live", "stray"]
-    assert states("--include", "future,delete") == ["delete", "future", "live"]
-    for command in ("cat", "batches"):
-        once = len(run(command, "--json", log_directory).json)
-        assert len(run(command, "--json", "--include", "future,delete,stray", log_directory).json) == 4 * once > 0
-    assert run("verify", "--include", "delete", log_directory).exit_code == 0
-
-
-def test_a_state_that_there_is_not_is_refused_with_those_that_there_are(run: Run, log_directory: Path) -> None:
-    result = run("ls", "--include", "gone", log_directory)
+)  # fmt: skip
+def test_a_mistake_is_answered_with_what_to_do(run: Run, line: str, expected: str) -> None:
+    command, *arguments = line.split()
+    if command == "convert" and "--part" in arguments:
+        command = "load"
+    result = run(command, *arguments)
     assert (result.exit_code, result.out) == (2, b"")
-    assert "there are future, delete, stray" in result.err
+    assert result.err == (
+        f"brokerless {command}: {expected}\nbrokerless {command} --help lists all options, with examples\n"
+    )
+
+
+def test_no_option_can_be_abbreviated(run: Run) -> None:
+    for name in COMMANDS:
+        parser = Parser(prog=name)
+        parser.add_command(import_module(f"brokerless.cli.commands.{name}"))
+        for action in parser._actions:
+            for option in action.option_strings:
+                if not option.startswith("--"):
+                    continue
+                result = run(name, f"{option[:-1]}")
+                assert (result.exit_code, result.err.count("\n")) == (2, 2)
+                assert (
+                    f"there is no option {option[:-1]};" in result.err or option[:-1] in parser._option_string_actions
+                )
+
+
+def test_a_mistake_cannot_write_to_the_terminal(run: Run) -> None:
+    result = run("ls", "--\x1b[31m")
+    assert result.exit_code == 2
+    assert "\x1b" not in result.err
 
 
 def test_paths_may_begin_with_a_dash_behind_two(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

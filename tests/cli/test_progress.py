@@ -45,10 +45,10 @@ COMMANDS = {
     "batches": ["batches", "LOGS"],
     "verify": ["verify", "LOGS"],
     "audit": ["audit", "LOGS"],
-    "audit --restart": ["audit", "--restart", "LOGS"],
+    "restart": ["restart", "LOGS"],
     "salvage": ["salvage", "LOGS", "--to", "TO"],
     "salvage --dry-run": ["salvage", "LOGS", "--to", "TO", "--dry-run"],
-    "carve": ["salvage", "--carve", "IMAGE", "--to", "TO"],
+    "carve": ["carve", "IMAGE", "--to", "TO"],
     "merge": ["merge", "LOGS", "--to", "TO"],
     "convert": ["convert", "LOGS", "--codec", "gzip", "--to", "TO"],
     "export": ["export", "LOGS", "--to", "TO"],
@@ -111,8 +111,8 @@ def test_a_command_that_takes_less_than_a_second_shows_nothing(lines: Path, tmp_
 
 
 def test_data_that_ends_within_a_line_is_not_drawn_over(run: Run, logs: Path) -> None:
-    plain = run("cat", logs / "busy-0", "--format", "%o ")
-    session = on_terminal("cat", logs / "busy-0", "--format", "%o ", stdout_too=True, waits=False)
+    plain = run("cat", logs / "busy-0", "--template", "%o ")
+    session = on_terminal("cat", logs / "busy-0", "--template", "%o ", stdout_too=True, waits=False)
     (told,) = plain.err.splitlines()
     assert session.screen == [plain.out.decode() + told]
 

@@ -11,7 +11,7 @@ from tests.golden import broker_data
 from brokerless.log.names import is_internal
 
 DATA = broker_data("clean")
-READING = (["ls"], ["cat"], ["batches"], ["verify"], ["audit"], ["audit", "--restart"])
+READING = (["ls"], ["cat"], ["batches"], ["verify"], ["audit"], ["restart"])
 WRITING = (["salvage"], ["merge"], ["convert", "--codec", "gzip"], ["export"])
 
 

@@ -47,7 +47,7 @@ COMMANDS: list[list[str]] = [
     ["verify"],
     ["verify", "--json"],
     ["audit"],
-    ["audit", "--restart"],
+    ["restart"],
 ]
 
 

@@ -48,9 +48,9 @@ def commands(root: Path) -> dict[str, list[Any]]:
         "convert": ["convert", source, "--to", "TO", "--codec", "zstd"],
         "salvage": ["salvage", source, "--to", "TO"],
         "merge": ["merge", source, root / "copy", "--to", "TO"],
-        "carve": ["salvage", "--carve", *logs, "--to", "TO"],
+        "carve": ["carve", *logs, "--to", "TO"],
         "tables": ["salvage", source, "--as", "parquet", "--to", "TO"],
-        "carved-tables": ["salvage", "--carve", *logs, "--as", "parquet", "--to", "TO"],
+        "carved-tables": ["carve", *logs, "--as", "parquet", "--to", "TO"],
     }
 
 

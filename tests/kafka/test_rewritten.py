@@ -104,7 +104,7 @@ def carve(source: Path, work: Path) -> Path:
     """A partition is lost but for its bytes; what is carved out of them takes its place."""
     to = Path(shutil.copytree(source, work / "to"))
     lost = to / "moved-0"
-    run("salvage", "--carve", lost / f"{0:020}.log", "--to", work / "carved")
+    run("carve", lost / f"{0:020}.log", "--to", work / "carved")
     metadata = (lost / names.PARTITION_METADATA).read_bytes()
     shutil.rmtree(lost)
     (carved,) = (path for path in (work / "carved").iterdir() if path.is_dir())
@@ -126,7 +126,7 @@ def test_a_broker_starts_on_what_a_command_made_of_a_whole_directory(source: Sou
     assert {name: kept[name] for name in before if re.search("log|checkpoint|metadata|state", name)} == {
         name: data for name, data in before.items() if re.search("log|checkpoint|metadata|state", name)
     }
-    run("audit", "--restart", written)
+    run("restart", written)
     broker = KafkaBroker(tmp_path / "broker")
     written.rename(broker.log_dir)
     broker.format = lambda: None  # type: ignore[method-assign] - it would make up for what is missing

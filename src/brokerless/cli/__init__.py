@@ -6,32 +6,36 @@ import than ``ls`` takes for its work.
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TextIO, cast
 
 from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain
 from brokerless.cli.parser import Command, parse
 from brokerless.cli.progress import shown
+from brokerless.cli.suggestions import did_you_mean, new_spelling
 from brokerless.errors import BrokerlessError
 
 COMMANDS = {
-    "ls": "what there is: partitions, their records, bytes, offsets, times, formats, codecs",
-    "cat": "records: as text, by a template, or as JSON Lines",
-    "batches": "batch headers",
-    "verify": "whether all is as it should be: checksums, structure, indexes",
-    "audit": "all that the files alone tell: damage, gaps, producers, transactions, notes, graded",
-    "salvage": "what is sound of damaged logs, as new partitions; and what is lost",
-    "merge": "several brokers' copies of each partition, as one good log; and which copy gave what",
-    "convert": "partitions in another format, codec or batch size, as new partitions",
-    "export": "what is new, as Parquet files by topic (and date)",
-    "load": "records from Parquet or JSON Lines, into new partitions",
-    "internals": "what Kafka's own topics say: committed offsets, groups, transactional ids, the cluster's metadata",
+    "ls": "list partitions: records, bytes, offsets, times, formats, codecs",
+    "cat": "print records: as text, by a template, or as JSON Lines",
+    "batches": "print batch headers",
+    "verify": "check every batch and index: checksums, structure, offsets",
+    "audit": "report all that the files show: damage, gaps, producers, transactions, checkpoints; with advice",
+    "restart": "report what a broker's next start would cut, delete, refuse or rebuild",
+    "salvage": "copy all intact batches of damaged partitions to new ones, and report what is lost",
+    "carve": "extract batches from files of any content, such as the image of a disk",
+    "merge": "combine replicas from several brokers' disks into one log per partition",
+    "convert": "rewrite partitions in another message format, codec or batch size",
+    "export": "write new records to Parquet files, by topic (and date)",
+    "load": "write records from Parquet or JSON Lines into new partitions",
+    "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",
 }
 
 _LIST = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
@@ -121,9 +125,11 @@ def _run(arguments: list[str]) -> int:
         print(f"brokerless {brokerless.__version__}")
         return CLEAN
     if name not in COMMANDS:
-        near = get_close_matches(name, COMMANDS, 1)
-        text = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)} (and --help)"
-        complain(f"brokerless: there is no command {name!r}; {text}")
+        complain(f"brokerless: {_unknown(name)}")
+        return UNUSABLE
+    renamed = new_spelling(name, arguments[1:])
+    if renamed is not None:
+        complain(f"brokerless {name}: this is spelled differently now; use: {renamed}")
         return UNUSABLE
     command = cast("Command", import_module(f"brokerless.cli.commands.{name}"))
     try:
@@ -131,3 +137,13 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as exit:  # argparse
         return exit.code if isinstance(exit.code, int) else UNUSABLE
     return command.run(options)
+
+
+def _unknown(name: str) -> str:
+    """What to do about a first argument that is no command."""
+    hint = did_you_mean(name, [*COMMANDS, "help", "--help", "--version"])
+    if not hint and name.startswith("-"):
+        return f"there is no option {name} before the command; write it after (brokerless --help lists commands)"
+    if not hint and ("/" in name or Path(name).exists()):
+        return f"{name} is not a command; to list what is there, use: {shlex.join(['brokerless', 'ls', name])}"
+    return f"there is no command {name!r}{'; ' + hint if hint else ''} (brokerless --help lists all)"

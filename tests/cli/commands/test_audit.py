@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.golden import broker_data
-from tests.lock_holder import held_by_another
 
 
 @pytest.fixture
@@ -63,63 +62,3 @@ def test_an_unreadable_path_does_not_hide_the_others(run: Run, damaged: Path) ->
     result = run("audit", "--json", "nowhere", damaged)
     assert result.exit_code == 2
     assert result.json
-
-
-def test_a_dry_run_says_what_would_be_lost_and_changes_nothing(run: Run, damaged: Path) -> None:
-    before = {path: path.read_bytes() for path in damaged.rglob("*") if path.is_file()}
-    result = run("audit", "--restart", "--json", damaged)
-    assert result.exit_code == 1
-    rows = {(each["topic"], each["partition"]): each for each in result.json}
-    assert rows["empty", 0]["lostBytes"] == rows["codec-lz4", 1]["lostBytes"] == 0
-    segments = rows["segments", 0]
-    assert [Path(each["file"]).name for each in segments["truncated"]] == [f"{169:020}.log"]
-    assert [Path(each["file"]).name for each in segments["deleted"]] == [f"{342:020}.log", f"{543:020}.log"]
-    assert (segments["firstLostOffset"], segments["lastLostOffset"]) == (342, 699)
-    assert segments["lostRecords"] == 700 - 342
-    text = run("audit", "--restart", damaged)
-    assert any(f"deletes {342:020}.log" in line for line in text.lines)
-    assert {path: path.read_bytes() for path in damaged.rglob("*") if path.is_file()} == before
-
-
-def test_a_dry_run_where_nothing_would_be_lost_is_a_success(run: Run) -> None:
-    assert run("audit", "--restart", broker_data("clean")).exit_code == 0
-
-
-def test_a_deleted_partition_would_be_gone(run: Run, damaged: Path) -> None:
-    name = "codec-lz4-1.9f0c6ae1b2f64e5d8a7b3c1d2e4f5a6b-delete"
-    (damaged / "codec-lz4-1").rename(damaged / name)
-    (row,) = [each for each in run("audit", "--restart", "--include", "delete", "--json", damaged).json
-              if each["topic"] == "codec-lz4"]  # fmt: skip
-    assert row["lostRecords"] == 152
-
-
-def test_a_dry_run_needs_a_directory(run: Run, damaged: Path) -> None:
-    result = run("audit", "--restart", damaged / "segments-0" / f"{0:020}.log")
-    assert result.exit_code == 2
-    assert "local directory only" in result.err
-
-
-def test_a_dry_run_beside_a_running_broker_says_so(run: Run, damaged: Path) -> None:
-    alone = run("audit", "--restart", damaged)
-    with held_by_another(damaged):
-        for path in (damaged, damaged / "segments-0"):
-            assert f"{damaged}: a broker is running on this directory" in run("audit", "--restart", path).err
-        beside = run("audit", "--restart", damaged)
-    assert (beside.out, beside.exit_code) == (alone.out, alone.exit_code)
-    assert "running" not in alone.err
-
-
-def test_partitions_that_lose_nothing_are_counted_where_there_are_many(run: Run, tmp_path: Path) -> None:
-    for number in range(30):
-        directory = tmp_path / f"quiet-{number}"
-        directory.mkdir()
-        (directory / f"{0:020}.log").write_bytes(b"")
-        (directory / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAQACAAAAAAAAAAQ")
-    (tmp_path / "quiet-29" / f"{0:020}.log").write_bytes(b"no batch at all, and so it is cut")
-    lines = run("audit", "--restart", tmp_path).lines
-    rows = [line.split()[0] for line in lines if line.startswith("quiet-")]
-    assert len(rows) == 11
-    assert "quiet-29" in rows
-    assert any(line.startswith("... and 19 more partitions that lose nothing") for line in lines)
-    of_partitions = [each for each in run("audit", "--restart", "--json", tmp_path).json if "lostBytes" in each]
-    assert len(of_partitions) == 30

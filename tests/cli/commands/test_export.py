@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(run: Run, tmp_path
         ([DATA, "-t", "nothing"], "no topic nothing"),
         ([DATA / "segments-0", tmp_path / "missing"], "there is no such file"),
         ([DATA, "--file-bytes", "0"], "is no number of bytes"),
-        ([DATA, "--codec", "brotli"], "invalid choice"),
+        ([DATA, "--compression", "brotli"], "is not one of"),
     ):
         result = run("export", *arguments, "--to", tmp_path / "out")
         assert (result.exit_code, result.out) == (2, b""), arguments

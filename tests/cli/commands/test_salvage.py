@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
@@ -70,20 +69,6 @@ def test_a_dry_run_says_so(run: Run, disk: Path, tmp_path: Path) -> None:
     assert run("salvage", disk, "--to", tmp_path / "saved").lines[:-1] == dry.lines[:-1]
 
 
-def test_an_image_of_a_disk_is_carved(run: Run, tmp_path: Path) -> None:
-    chance = random.Random(1)
-    image = tmp_path / "disk.img"
-    logs = sorted((DATA / "segments-0").glob("*.log"))
-    image.write_bytes(b"".join(chance.randbytes(5000) + log.read_bytes() for log in logs))
-    result = run("salvage", "--carve", image, "--to", tmp_path / "carved")
-    assert result.exit_code == 0
-    assert result.lines[1].split()[:2] == ["carved-0", "0..699"]
-    assert run("verify", tmp_path / "carved").lines == ["0 errors, 0 warnings"]
-    (line,) = run("salvage", "--carve", image, "--to", tmp_path / "json", "--json").json
-    assert (line["records"], line["runs"][0]["position"]) == (700, 5000)
-    assert line["target"] == str(tmp_path / "json" / "carved-0")
-
-
 def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, disk: Path, tmp_path: Path) -> None:
     logs, tables = run("salvage", disk, "--to", tmp_path / "to"), tmp_path / "tables"
     shutil.move(tmp_path / "to", tmp_path / "logs")
@@ -98,16 +83,6 @@ def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, dis
     assert damaged["target"] == sound["target"] == str(tmp_path / "json")
     assert all((tmp_path / "json" / file).stat().st_size for each in (damaged, sound) for file in each["files"])
     assert "is in it already" in run("salvage", disk, "--to", tables, "--as", "parquet").err
-    image = sorted((DATA / "segments-0").glob("*.log"))[0]
-    (carved,) = run("salvage", "--carve", image, "--to", tmp_path / "carved", "--as", "parquet", "--json").json
-    assert carved["files"] == ["topic=carved/partition-0-00000000000000000000.parquet"]
-
-
-def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) -> None:
-    image = tmp_path / "disk.img"
-    image.write_bytes(bytes(10_000))
-    result = run("salvage", "--carve", image, "--to", tmp_path / "carved")
-    assert (result.exit_code, result.lines[-1]) == (0, "0 groups, 0 B of 10.0 KB: no batches were found")
 
 
 @pytest.mark.parametrize(
@@ -117,8 +92,6 @@ def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) ->
         ((DATA / "txn-0", "--to", DATA / "txn-0" / "inside"), "is within"),
         ((DATA / "no-such-0",), "there is no such file"),
         ((DATA, "-t", "no-such"), "no topic no-such"),
-        (("--carve", DATA), "this is a directory"),
-        (("--carve", DATA / "meta.properties", "-t", "txn"), "--carve reads bytes"),
         ((DATA, "--as", "parquet", "--segment-bytes", "1GB"), "there are no segments with --as parquet"),
     ],
 )

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from brokerless.cli.options import add_max_batch_bytes
 from brokerless.cli.output import Output
-from brokerless.cli.parser import add_max_batch_bytes
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 from brokerless.text import show_name

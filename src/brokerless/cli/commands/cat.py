@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from brokerless import clock
+from brokerless.cli.options import add_isolation, add_json_bytes, add_max_batch_bytes
 from brokerless.cli.output import Output
-from brokerless.cli.parser import add_max_batch_bytes, count
 from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME_HELP, parse_offsets, parse_time
+from brokerless.cli.values import count
 from brokerless.errors import Finding, UnreadableError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _TEMPLATE_HELP = (
     r"%%K %%S lengths of key and value (-1: null), %%R the value's length as 4 bytes; \n, \t, \x41. "
     "Bytes are written as they are, except to a terminal: there, what does not print is escaped"
 )
-_BYTES_HELP = 'in JSON: a string where bytes are UTF-8 and {"base64": ...} where not (auto), or a string of base64'
 _REDACT_HELP = "keys, values and header values only as a length and a hash, equal for equal bytes in one run"
 _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "isControl"]
 
@@ -46,20 +46,17 @@ def add_options(parser: ArgumentParser) -> None:
     add("--until", dest="end", metavar="TIME", help="before this time")
     add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
     add("--tail", type=count, metavar="N", help="the last N records of each partition")
-    levels = ("read_uncommitted", "read_committed")
-    add(
-        "--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided transactions"
-    )
+    add_isolation(parser)
     add("--control", action="store_true", help="control records as well, and what they say")
     add("--redact", action="store_true", help=_REDACT_HELP)
-    add("-f", "--format", metavar="TEMPLATE", help=_TEMPLATE_HELP)
-    add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
+    add("-f", "--template", metavar="TEMPLATE", help=_TEMPLATE_HELP)
+    add_json_bytes(parser)
     add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
-    if options.json and options.format is not None:
-        raise UsageError("--json and --format are two ways to write a record; give one of them")
+    if options.json and options.template is not None:
+        raise UsageError("--json and --template are two ways to write a record; give one of them")
     if options.bytes == "base64" and not options.json:
         raise UsageError("--bytes base64 is a way to write JSON; give --json as well")
     output = Output()
@@ -99,8 +96,8 @@ def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
         # What KRaft's records hold may name hosts.
         return controls.controls(batch, data=not options.redact) if options.control else None
 
-    if options.format is not None:
-        parsed = template.parse(options.format)
+    if options.template is not None:
+        parsed = template.parse(options.template)
         return parsed.columns or ["offset"], lambda batch: template.render(
             contents(batch), parsed, batch, to_terminal=to_terminal
         )

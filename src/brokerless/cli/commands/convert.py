@@ -5,8 +5,19 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from brokerless.cli.options import (
+    FORMATS,
+    add_batch_settings,
+    add_dry_run,
+    add_isolation,
+    add_manifest,
+    add_max_batch_bytes,
+    add_segment_bytes,
+    add_spark,
+    add_to,
+    log_config,
+)
 from brokerless.cli.output import UNUSABLE, Output
-from brokerless.cli.parser import add_manifest, add_max_batch_bytes, add_segment_bytes, add_spark, log_config, size_or_0
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
@@ -44,26 +55,16 @@ EXAMPLES = """\
   brokerless convert /backup/orders-0 --to old --format v1 --codec gzip --isolation read_committed
   brokerless convert /backup --to converted --codec zstd --manifest converted.jsonl --spark spark://host:7077
 """
-_FORMATS = ("v0", "v1", "v2")
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _NAMES = ("partition", "offsets", "batches", "to", "records", "to", "size", "to")
 
 
 def add_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
-    add("--format", choices=_FORMATS, help="message format (that of each batch)")
-    add("--codec", choices=_CODECS, help="compression.type of the batches (that of each batch; zstd, which the older "
-        "formats do not have, becomes gzip)")  # fmt: skip
-    help_of_level = "compression level, as compression.gzip.level and so on (Kafka's default)"
-    add("--level", type=int, metavar="N", help=help_of_level)
-    help_of_size = "pack records into batches as a producer with this batch.size does (batches stay as they are)"
-    add("--batch-size", type=size_or_0, metavar="SIZE", help=help_of_size)
-    add_segment_bytes(parser, kept=True)
-    levels = ("read_uncommitted", "read_committed")
-    add("--isolation", choices=levels, default=levels[0], help="whether to leave out aborted and undecided "
-        "transactions")  # fmt: skip
-    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_to(parser)
+    help_of_size = "pack records into batches as a producer with this batch.size does (batches stay unchanged)"
+    add_batch_settings(parser, codec=None, message_format=None, batch_size=help_of_size)
+    add_segment_bytes(parser, unchanged=True)
+    add_isolation(parser)
+    add_dry_run(parser)
     add_manifest(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -77,7 +78,7 @@ def run(options: Namespace) -> int:
     asked = (options.format, options.codec, options.batch_size, options.segment_bytes)
     if all(each is None for each in asked):
         raise UsageError("there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes")
-    magic = None if options.format is None else _FORMATS.index(options.format)
+    magic = None if options.format is None else FORMATS.index(options.format)
     target = Target(magic, options.codec, options.level, options.batch_size)
     config = None if options.segment_bytes is None else log_config(options)
     limit = options.max_batch_bytes or DEFAULT_LIMIT

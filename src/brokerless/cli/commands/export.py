@@ -3,10 +3,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from brokerless.cli.options import add_dry_run, add_isolation, add_max_batch_bytes, add_spark, add_to
 from brokerless.cli.output import UNUSABLE, Output
-from brokerless.cli.parser import add_max_batch_bytes, add_spark, size
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
+from brokerless.cli.values import size
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
@@ -29,25 +30,22 @@ next run does not come back to it once sound batches follow. brokerless load is 
 EXAMPLES = """\
   brokerless export /var/lib/kafka --to exported --topic orders
   brokerless export /var/lib/kafka --to s3://bucket/exported --by-date --isolation read_committed
-  brokerless export /backup/orders-0 --to exported --codec snappy --file-bytes 1GiB --dry-run
+  brokerless export /backup/orders-0 --to exported --compression snappy --file-bytes 1GiB --dry-run
 """
-_CODECS = ("none", "snappy", "gzip", "lz4", "zstd")
-_LEVELS = ("read_uncommitted", "read_committed")
+_COMPRESSIONS = ("none", "snappy", "gzip", "lz4", "zstd")
 _NAMES = ("partition", "offsets", "records", "files", "size")
 
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    help_of_to = "the directory to write to, made if it is not there, or a URL such as s3://bucket/exported"
-    add("--to", required=True, metavar="DIRECTORY", help=help_of_to)
+    add_to(parser)
     add("--by-date", action="store_true", help="a directory for each date of the records' timestamps (UTC) as well")
-    help_of_isolation = "read_committed: without aborted records, and only up to the first open transaction"
-    add("--isolation", choices=_LEVELS, default=_LEVELS[0], help=help_of_isolation)
-    add("--codec", choices=_CODECS, default="zstd", help="compression within the Parquet files (zstd)")
+    add_isolation(parser)
+    add("--compression", choices=_COMPRESSIONS, default="zstd", help="compression within the Parquet files (zstd)")
     add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
     help_of_removed = "files of earlier runs may be gone, as they were removed on purpose; without this, that is told"
     add("--allow-removed", action="store_true", help=help_of_removed)
-    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_dry_run(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
 
@@ -60,7 +58,7 @@ def run(options: Namespace) -> int:
     asked = Export(
         options.by_date,
         options.isolation,
-        options.codec,
+        options.compression,
         options.file_bytes or FILE_BYTES,
         options.max_batch_bytes or DEFAULT_LIMIT,
         options.dry_run,

@@ -4,8 +4,8 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from brokerless.cli.options import add_max_batch_bytes
 from brokerless.cli.output import Output
-from brokerless.cli.parser import add_max_batch_bytes
 from brokerless.cli.progress import Done, progress
 from brokerless.errors import UnreadableError, UsageError
 

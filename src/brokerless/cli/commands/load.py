@@ -6,9 +6,19 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from brokerless.cli.options import (
+    FORMATS,
+    add_batch_settings,
+    add_dry_run,
+    add_json_bytes,
+    add_manifest,
+    add_segment_bytes,
+    add_spark,
+    add_to,
+)
 from brokerless.cli.output import Output
-from brokerless.cli.parser import add_manifest, add_segment_bytes, add_spark, count, size, size_or_0
 from brokerless.cli.progress import progress
+from brokerless.cli.values import count, size, size_or_0
 from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
@@ -52,11 +62,8 @@ _TOPIC_ID_HELP = (
     "that are there, of the cluster's metadata there, or that an export notes; else a random one)"
 )
 _PARTITIONS_HELP = "how many partitions the topic has, for records whose partition is not given (1)"
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-_FORMATS = ("v0", "v1", "v2")
 _TASK = "load"
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
-_BYTES_HELP = "strings of JSON are UTF-8 (auto), or base64, as cat --bytes writes them"
 _MAX_LINE_HELP = (
     "what one line of JSON may have, as 500MB or 1GiB (64MiB); a longer one is refused, as it would fill the memory"
 )
@@ -68,22 +75,14 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
+    add_to(parser)
     add("-t", "--topic", metavar="NAME", help=_TOPIC_HELP)
     add("--topic-id", metavar="ID", help=_TOPIC_ID_HELP)
     number = parser.add_mutually_exclusive_group()
     number.add_argument("-p", "--partition", type=count, metavar="N", help="the partition of all records")
     number.add_argument("--partitions", type=count, metavar="N", help=_PARTITIONS_HELP)
-    add("--codec", choices=_CODECS, default="none", help="compression.type of the batches (none)")
-    add(
-        "--level",
-        type=int,
-        metavar="N",
-        help="compression level, as compression.gzip.level and so on (Kafka's default)",
-    )
-    add("--format", choices=_FORMATS, default="v2", help="message format (v2)")
-    help_of_size = "batch.size of the producer, 0 for a batch for each record (16KiB)"
-    add("--batch-size", type=size_or_0, metavar="SIZE", help=help_of_size)
+    help_of_size = "batch.size of the producer; 0 for one record per batch (16KiB)"
+    add_batch_settings(parser, codec="none", message_format="v2", batch_size=help_of_size)
     add_segment_bytes(parser)
     add("--index-interval-bytes", type=size_or_0, metavar="SIZE", help="index.interval.bytes (4KiB)")
     help_of_type = "message.timestamp.type, where no column says it (CreateTime)"
@@ -91,9 +90,9 @@ def add_options(parser: ArgumentParser) -> None:
     add("--timestamp", type=count, metavar="MS", help="of records that do not say it themselves, in ms since "
         "1970 (now, if no column says it; a null in the column is refused without this)")  # fmt: skip
     add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
-    add("--bytes", choices=("auto", "base64"), default="auto", help=_BYTES_HELP)
+    add_json_bytes(parser)
     add("--max-line-bytes", type=size, metavar="SIZE", help=_MAX_LINE_HELP)
-    add("--dry-run", action="store_true", help="do everything but writing, and say what would be written")
+    add_dry_run(parser)
     add_manifest(parser)
     add_spark(parser)
 
@@ -114,7 +113,7 @@ def run(options: Namespace) -> int:
         options.codec,
         options.level,
         BATCH_SIZE if options.batch_size is None else options.batch_size,
-        _FORMATS.index(options.format),
+        FORMATS.index(options.format),
         options.timestamp_type,
     )
     placement = Routing(

@@ -3,8 +3,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
+from brokerless.cli.options import add_dry_run, add_max_batch_bytes, add_segment_bytes, add_spark, add_to, log_config
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
-from brokerless.cli.parser import add_max_batch_bytes, add_segment_bytes, add_spark, log_config
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
@@ -42,11 +42,11 @@ EXAMPLES = """\
 
 
 def add_options(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--to", required=True, metavar="DIRECTORY", help="log directory or URL to write to; made if it is not there")
-    add("--committed-only", action="store_true", help="leave out what is not known to be committed")
+    add_to(parser)
+    help_of_committed = "leave out what is not known to be committed"
+    parser.add_argument("--committed-only", action="store_true", help=help_of_committed)
     add_segment_bytes(parser)
-    add("--dry-run", action="store_true", help="do everything but writing, and say what would become of it")
+    add_dry_run(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 
+from brokerless.cli.options import add_max_batch_bytes, add_severity, add_spark
 from brokerless.cli.output import Output
-from brokerless.cli.parser import add_max_batch_bytes, add_severity, add_spark
 from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 

@@ -100,6 +100,6 @@ ADVICE = {
     "log-start-before-segments": _FILES,
     "high-watermark-before-start": _FILES,
     "broker-running": "for an exact answer, stop the broker or audit a snapshot of its disk",
-    "unclean-stop": "brokerless audit --restart says what the next start would do",
+    "unclean-stop": "brokerless restart says what the next start would do",
 }
 """By the finding's kind."""

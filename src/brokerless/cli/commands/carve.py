@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.options import add_as, add_dry_run, add_max_batch_bytes, add_segment_bytes, add_to, log_config
+from brokerless.cli.output import Output
+from brokerless.cli.progress import progress
+from brokerless.errors import UsageError
+from brokerless.views.table import count_of, format_bytes
+
+DESCRIPTION = """\
+Batches out of files of any content, such as the image of a disk, as new partitions of a log directory.
+
+Every batch is taken that is whole, has the right checksum and decodes, wherever in the file it begins. Batches are
+grouped by their offsets, and each group becomes a partition carved-N; with --as parquet, the records become Parquet
+files. To which topic a group belongs, its records have to say: see brokerless cat. Nothing is written to what is read.
+
+The exit code is 0 if all was read, 1 if damage was met, and 2 for a file that cannot be read.
+"""
+EXAMPLES = """\
+  brokerless carve disk.img --to carved --dry-run
+  brokerless carve disk.img --to carved
+  brokerless carve /lost+found/* --to tables --as parquet
+"""
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    help_of_path = "a file of unknown content, such as the image of a disk; local or a URL"
+    parser.add_argument("paths", nargs="+", metavar="FILE", help=help_of_path)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_to(parser)
+    add_as(parser)
+    add_segment_bytes(parser)
+    add_dry_run(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.jobs.salvage.carve import Carved, Carving, carve, check
+    from brokerless.log.commit.partition_writer import output_directory
+    from brokerless.log.storage.paths import open_file
+    from brokerless.views.salvage import carved_lines, carved_row
+
+    parquet = options.form == "parquet"
+    if parquet and options.segment_bytes is not None:
+        raise UsageError("--segment-bytes: there are no segments with --as parquet")
+    output = Output()
+    config = log_config(options)
+    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    to = output_directory(options.to, options.paths)
+    carvings = [Carving(path, to, config, limit, options.dry_run, parquet=parquet) for path in options.paths]
+    total = 0
+    for each in carvings:
+        with open_file(each.path) as file:
+            total += file.size
+    check(carvings)
+    found: list[Carved] = []
+    with progress("reading", total) as done:
+        for carved in carve(carvings, output.damage, done):
+            found.append(carved)
+            if options.json:
+                output.objects([carved_row(carved)])
+    if not options.json:
+        for line in carved_lines(found):
+            output.line(line)
+        what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+        carved_bytes = format_bytes(sum(each.bytes for each in found))
+        ending = what if found else "no batches were found"
+        output.line(f"\n{count_of(len(found), 'group')}, {carved_bytes} of {format_bytes(total)}: {ending}")
+    return output.end()

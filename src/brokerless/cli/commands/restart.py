@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from brokerless.cli.options import add_severity
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import is_narrowed
+from brokerless.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.jobs.directory_state import DirectoryState
+    from brokerless.jobs.restart.job import DirectoryRestart
+    from brokerless.logs import Log, Partition
+
+DESCRIPTION = """\
+What a broker (4.1) would do to these logs if it were started now. Nothing is changed: this is a dry run.
+
+For each partition: the bytes that it would cut, the segments that it would delete, the indexes that it would rebuild,
+and the offsets that consumers would lose. For the directory: whether the broker starts on it at all or is refused (by
+meta.properties, checkpoints, names, or KRaft's own log), which partitions become stray, which begin empty, and which
+transactions the coordinator ends. Several paths are taken as the log.dirs of one broker.
+
+The exit code is 0 if nothing would be lost, 1 if anything would be cut, deleted, stray, refused, not served or begun
+empty, and 2 for a path that cannot be read.
+"""
+EXAMPLES = """\
+  brokerless restart /var/lib/kafka
+  brokerless restart /disk1/kafka /disk2/kafka --min-severity error
+  brokerless restart /var/lib/kafka --json | jq 'select(.lostBytes > 0)'
+"""
+
+
+_SHOWN = 10
+"""Partitions to which a start does no harm that are shown, where there are many more."""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_severity(parser)
+
+
+def run(options: Namespace) -> int:
+    output = Output()
+    if _show_directories(list(output.open(options.paths, options.include)), options, output):
+        output.exit_code = max(output.exit_code, FINDINGS)
+    return output.end()
+
+
+def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bool:
+    """Whether a start would change anything."""
+    from brokerless.jobs.directory_state import load_directory_state
+    from brokerless.jobs.restart.job import plan_directories
+    from brokerless.views.restart import directory_lines, directory_row
+
+    directories = {each.path: each for each in plan_directories([log.directory for log in logs])}
+    is_whole = not is_narrowed(options)
+    is_changed = False
+    for number, log in enumerate(logs):
+        chosen = output.chosen(log, options)
+        if not chosen and not is_whole:
+            continue
+        if number and not options.json:
+            output.line("")
+        directory = directories.get(log.path)
+        is_changed |= _show_partitions(chosen, directory, load_directory_state(log.directory), options, output)
+        if directory is None:
+            continue
+        is_changed |= bool(directory.refused) if not is_whole else not directory.is_harmless
+        if options.json and _is_shown(directory.is_harmless, options):
+            output.objects([directory_row(directory)])
+        elif not options.json and _is_shown(directory.is_harmless, options):
+            for line in directory_lines(directory, {each.paths.path for each in chosen}):
+                output.line(line)
+    return is_changed
+
+
+def _show_partitions(
+    chosen: Sequence[Partition],
+    directory: DirectoryRestart | None,
+    notes: DirectoryState,
+    options: Namespace,
+    output: Output,
+) -> bool:
+    from brokerless.jobs.directory_state import running_broker
+    from brokerless.jobs.restart.job import Restart, plan_restart
+    from brokerless.views.restart import detail_lines, partition_lines, row
+    from brokerless.views.table import count_of
+
+    running = running_broker(notes)
+    if running is not None:
+        text = "a broker is running on this directory; this is what its next start would do if it were killed now"
+        output.say(f"{running}: {text} (after a clean stop it cuts nothing; ask again then)")
+    restarts: list[Restart] = []
+    with progress("reading", sum(each.paths.size for each in chosen)) as done:
+        for partition in chosen:
+            paths = partition.paths
+            try:
+                restart = plan_restart(paths, notes.of(paths), clean=notes.was_clean, directory=directory)
+            except UnreadableError as error:
+                (output.unreadable_within if Path(partition.path).is_dir() else output.unreadable)(error)
+            else:
+                restarts.append(restart)
+                if options.json and _is_shown(restart.is_harmless, options):
+                    output.objects([row(restart)])
+            done(partition.paths.size)
+    changed = sum(not restart.is_harmless for restart in restarts)
+    if options.quiet and not options.json:
+        output.line(f"{count_of(len(restarts), 'partition')}, {changed:,} of them changed")
+    elif not options.json:
+        harmless = [number for number, each in enumerate(restarts) if each.is_harmless]
+        first = set(harmless[: _SHOWN if len(harmless) > 2 * _SHOWN else None] if _is_shown(True, options) else ())
+        alike = [restarts[number] for number in harmless if first and number not in first]
+        shown = [each for number, each in enumerate(restarts) if not each.is_harmless or number in first]
+        for line in partition_lines(shown):
+            output.line(line)
+        if alike:
+            rebuilt = sum(len(each.rebuilt) for each in alike)
+            output.line(f"... and {len(alike):,} more partitions that lose nothing; indexes rebuilt: {rebuilt:,}")
+        for restart in shown:
+            for line in detail_lines(restart):
+                output.line(line)
+    return changed > 0
+
+
+def _is_shown(is_harmless: bool, options: Namespace) -> bool:
+    """What a start does no harm to is worth knowing, no more; all else is an error."""
+    return not options.quiet and not (is_harmless and options.min_severity != "info")

@@ -1,0 +1,127 @@
+"""Options that several commands share: one name, one meaning, one help text."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from brokerless.cli.values import count, integer, size, size_or_0, states
+
+if TYPE_CHECKING:
+    from brokerless.log.config import LogConfig
+
+ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
+FORMATS = ("v0", "v1", "v2")
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    """What is read: logs, and which of their partitions."""
+    add = parser.add_argument
+    help_of_path = (
+        "a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0"
+    )
+    add("paths", nargs="+", metavar="PATH", help=help_of_path)
+    help_of_topic = "only this topic, or topics, as 'click*' (with * ? [...]); can be repeated"
+    add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
+    help_of_partition = "only partitions with this number; can be repeated"
+    add("-p", "--partition", action="append", type=count, default=[], metavar="N", help=help_of_partition)
+    add("--exclude-internal", action="store_true", help="skip Kafka's own topics, such as __consumer_offsets")
+    help_of_include = (
+        "also what a broker does not serve: deleted (records before the log start offset that are still in the files), "
+        "partitions whose directories are future, delete or stray; separate several with commas"
+    )
+    add("--include", type=states, default=(), metavar="WHAT", help=help_of_include)
+
+
+def add_to(parser: ArgumentParser) -> None:
+    """Where a command writes."""
+    help_of_to = "directory or URL to write to; created if it does not exist"
+    parser.add_argument("--to", required=True, metavar="DIRECTORY", help=help_of_to)
+
+
+def add_as(parser: ArgumentParser) -> None:
+    help_of_form = "what to write: logs that a broker can serve (segments, the default), or Parquet files"
+    parser.add_argument("--as", dest="form", choices=("segments", "parquet"), default="segments", help=help_of_form)
+
+
+def add_dry_run(parser: ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="only report what would be done; write nothing")
+
+
+def add_isolation(parser: ArgumentParser) -> None:
+    help_of_isolation = (
+        "read_committed leaves out aborted records, and those from the first open transaction on (read_uncommitted)"
+    )
+    parser.add_argument("--isolation", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0], help=help_of_isolation)
+
+
+def add_json_bytes(parser: ArgumentParser) -> None:
+    """How JSON holds bytes, in both directions."""
+    help_of_bytes = (
+        'bytes in JSON: as a string where they are UTF-8 and as {"base64": ...} where not (auto), or always as a '
+        "base64 string"
+    )
+    parser.add_argument("--bytes", choices=("auto", "base64"), default="auto", help=help_of_bytes)
+
+
+def add_batch_settings(
+    parser: ArgumentParser, *, codec: str | None, message_format: str | None, batch_size: str
+) -> None:
+    """How batches are written. The defaults, None for those of each source batch; ``batch_size`` is its help."""
+    from brokerless.format.layouts import CODECS
+
+    add = parser.add_argument
+    add("--format", choices=FORMATS, default=message_format, help=f"message format ({message_format or 'unchanged'})")
+    help_of_codec = f"compression.type of the batches ({codec or 'unchanged; zstd becomes gzip in v0 and v1'})"
+    add("--codec", choices=CODECS, default=codec, help=help_of_codec)
+    help_of_level = "compression level, as compression.gzip.level and so on (Kafka's default)"
+    add("--level", type=integer, metavar="N", help=help_of_level)
+    add("--batch-size", type=size_or_0, metavar="SIZE", help=batch_size)
+
+
+def add_max_batch_bytes(parser: ArgumentParser) -> None:
+    """The option of those commands that inflate batches."""
+    help_of_size = (
+        "what one batch may inflate to, as 500MB or 1GiB (128MiB; a quarter of it after eight such batches); a larger "
+        "one counts as damage, so that a small file cannot fill the memory or keep a processor busy"
+    )
+    parser.add_argument("--max-batch-bytes", type=size, metavar="SIZE", help=help_of_size)
+
+
+def add_severity(parser: ArgumentParser) -> None:
+    """The options of those commands that report findings."""
+    help_of_severity = "show only findings of this severity or worse (info); the exit code and the summary count all"
+    parser.add_argument("--min-severity", choices=("info", "warning", "error"), default="info", help=help_of_severity)
+    parser.add_argument("-q", "--quiet", action="store_true", help="only the summary; with --json only the exit code")
+
+
+def add_segment_bytes(parser: ArgumentParser, *, unchanged: bool = False) -> None:
+    """The option of those commands that write logs. ``unchanged``: without it, segments begin where those of the
+    source do."""
+    default = "segments begin where those of the source do" if unchanged else "1GiB"
+    parser.add_argument("--segment-bytes", type=size, metavar="SIZE", help=f"segment.bytes ({default})")
+
+
+def log_config(options: Namespace) -> LogConfig:
+    """The topic settings of a command with :func:`add_segment_bytes`."""
+    from brokerless.log.config import LogConfig
+
+    return LogConfig() if options.segment_bytes is None else LogConfig(segment_bytes=options.segment_bytes)
+
+
+def add_spark(parser: ArgumentParser) -> None:
+    """The option of those commands whose work can be done on Spark."""
+    help_of_master = (
+        "do the work on Spark: local[4] for four processors of this machine, spark://HOST:7077 for a cluster whose "
+        "machines have the same paths; none for this machine without Spark, with a process for each processor where "
+        "it pays (none below 32 GiB, or without PySpark and Java; else local[*])"
+    )
+    parser.add_argument("--spark", metavar="MASTER", help=help_of_master)
+
+
+def add_manifest(parser: ArgumentParser) -> None:
+    """The option of those commands that write."""
+    help_of_manifest = (
+        "record in FILE (JSON Lines) what was read and written, with sizes and hashes, and skip what it says is done"
+    )
+    parser.add_argument("--manifest", metavar="FILE", help=help_of_manifest)

@@ -1,0 +1,62 @@
+"""Values of options as people type them: numbers, sizes, partition states. Each function is an argparse ``type``."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from typing import NoReturn
+
+from brokerless.log.names import INCLUDE
+
+_SIZE = re.compile(r"([0-9]{1,15}) ?([KMGT]?|[KMGT]I?B|B)", re.IGNORECASE)
+_UNITS = {"": 1, "B": 1} | {
+    letter + ending: base**power
+    for power, letter in enumerate("KMGT", 1)
+    for ending, base in (("", 1024), ("IB", 1024), ("B", 1000))
+}
+_MAX_INT32 = 2**31 - 1
+_MAX_INT64 = 2**63 - 1
+_INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
+
+
+def integer(text: str) -> int:
+    """A whole number, which may be negative."""
+    if _INTEGER.fullmatch(text) is None:
+        raise ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def count(text: str) -> int:
+    """A whole number from 0 on; more than 2^63 - 1 counts as that."""
+    if integer(text) < 0:
+        raise ArgumentTypeError(f"{text} is negative; use 0 or more")
+    return min(integer(text), _MAX_INT64)
+
+
+def size(text: str) -> int:
+    """A number of bytes above 0: ``1000``, ``500MB``, ``1GiB``."""
+    return size_or_0(text) or _refuse_size(text)
+
+
+def size_or_0(text: str) -> int:
+    """The same for settings of which Kafka takes 0 as well."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        _refuse_size(text)
+    number = int(match[1]) * _UNITS[match[2].upper()]
+    if number > _MAX_INT32:
+        raise ArgumentTypeError(f"{text!r} is more than Kafka's limit of {_MAX_INT32} bytes; use less")
+    return number
+
+
+def _refuse_size(text: str) -> NoReturn:
+    raise ArgumentTypeError(f"{text!r} is not a number of bytes; use one such as 1000000, 500MB or 1GiB")
+
+
+def states(text: str) -> tuple[str, ...]:
+    """What else to include, separated by commas."""
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in INCLUDE]
+    if unknown:
+        raise ArgumentTypeError(f"there is no {unknown[0]!r}; there are {', '.join(INCLUDE)}")
+    return names

@@ -1,0 +1,45 @@
+"""Numbers and sizes as people type them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+
+import pytest
+
+from brokerless.cli.values import count, integer, size, size_or_0
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1000", 1000),
+        ("7B", 7),
+        ("2K", 2048),
+        ("2KB", 2000),
+        ("2KiB", 2048),
+        ("500mb", 500_000_000),
+        ("1 GiB", 1 << 30),
+    ],
+)
+def test_a_size_is_bytes_or_has_a_unit(text: str, number: int) -> None:
+    assert size(text) == size_or_0(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5GB", "many", "1XB", "3GiB", "9" * 30])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError):
+        size(text)
+    if text == "0":
+        assert size_or_0(text) == 0
+    else:
+        with pytest.raises(ArgumentTypeError):
+            size_or_0(text)
+
+
+def test_numbers_are_whole_and_counts_start_at_0() -> None:
+    assert (integer("-5"), integer("+7"), count("0"), count("9" * 30)) == (-5, 7, 0, 2**63 - 1)
+    for text in ("", "x", "1.5", "1e3", "0x10", "--5", "\u0663"):
+        with pytest.raises(ArgumentTypeError, match="is not a whole number"):
+            integer(text)
+    with pytest.raises(ArgumentTypeError, match="is negative; use 0 or more"):
+        count("-1")

@@ -80,11 +80,11 @@ def verify(source: str, spark: str, records: str) -> int:
 def convert(source: str, spark: str, records: str) -> int:
     """Without writing, as disks have no part in it."""
     import brokerless
-    from brokerless.format.convert import Target
+    from brokerless.format.convert import ConversionTarget
     from brokerless.jobs.convert.job import Conversion, convert, plan
 
     partitions = [each.paths for each in brokerless.open(source).partitions]
-    conversion = Conversion(Target(codec="snappy"), dry_run=True)
+    conversion = Conversion(ConversionTarget(codec="snappy"), dry_run=True)
     tasks = plan(partitions, [source], f"{source}/../to", conversion)
     converted = sum(each.totals.records_out for each in convert(tasks, print, spark=place(spark), processes=1))
     if converted != len(partitions) * int(records):

@@ -40,14 +40,14 @@ def build(codec: str, records: int) -> Workload:
 
 def build_batches(codec: str, path: str) -> tuple[int, int]:
     """Cuts Arrow records into batches, and encodes them: how many records, and bytes of batches."""
-    from brokerless.format.write.encoder import cut, headers_of
+    from brokerless.format.write.encoder import build_headers, cut_batches
     from brokerless.tables.record_batches import columns_of
 
     records, size = 0, 0
     for batch in records_of(path):
         columns = columns_of(batch)
-        starts = cut(columns, BATCH_SIZE)
-        size += len(encoder(codec).encode(columns, starts, headers_of(columns, starts)))
+        starts = cut_batches(columns, BATCH_SIZE)
+        size += len(encoder(codec).encode(columns, starts, build_headers(columns, starts)))
         records += batch.num_rows
     return records, size
 

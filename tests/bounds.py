@@ -25,9 +25,10 @@ from brokerless.format.append.leader import append
 from brokerless.format.append.types import AppendConfig
 from brokerless.format.codecs.framings import CodecError
 from brokerless.format.codecs.inflate import Inflater, find_payloads
-from brokerless.format.convert import Converter, Target
+from brokerless.format.convert import ConversionTarget, Converter
 from brokerless.format.kernel import CHECK_BOUNDS
-from brokerless.format.read.batches import checksums_match, read_headers, walk
+from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.resync import find_batch
 from brokerless.interchange import jsonl_writer
 from brokerless.interchange.jsonl_reader import read_lines
@@ -75,10 +76,10 @@ def rewrite(data: bytes, chance: random.Random) -> None:
     """Its batches in other formats and codecs, and as produced."""
     buffer = array(data)
     find_batch(buffer, chance.randrange(len(data) + 1))
-    batches = read_headers(buffer, walk(buffer).positions)
+    batches = read_headers(buffer, scan_batches(buffer).positions)
     if len(batches):
         batches = batches.take(checksums_match(buffer, batches))
-    target = Target(chance.choice([0, 1, 2, 2]), None, None, chance.choice([None, 0, 200, 16384]))
+    target = ConversionTarget(chance.choice([0, 1, 2, 2]), None, None, chance.choice([None, 0, 200, 16384]))
     converter = Converter(target, LIMIT)
     for _ in converter.convert(buffer, batches):
         pass

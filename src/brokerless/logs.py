@@ -435,11 +435,11 @@ class Log:
         ``spark``: as for :meth:`verify`.
         """
         from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-        from brokerless.format.convert import Target
+        from brokerless.format.convert import ConversionTarget
         from brokerless.jobs.convert.job import Conversion, convert, plan, raise_damage
 
         limit = max_batch_bytes or DEFAULT_LIMIT
-        conversion = Conversion(Target(format, codec, level, batch_size), isolation=isolation, limit=limit)
+        conversion = Conversion(ConversionTarget(format, codec, level, batch_size), isolation=isolation, limit=limit)
         tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options, storage_options)
         return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
 

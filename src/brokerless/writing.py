@@ -1,6 +1,6 @@
 """What a program needs that writes logs, in one place. :mod:`brokerless` itself is for reading; it imports none of it.
 
-Records -> batches: :class:`Builder` one by one; :func:`columns_of`, :func:`cut`, :func:`headers_of` and
+Records -> batches: :class:`BatchBuilder` one by one; :func:`columns_of`, :func:`cut_batches`, :func:`build_headers` and
 :class:`Encoder` many at once. Batches -> a log: :class:`PartitionOutput` for a new partition as a whole,
 :func:`open_log` for one that goes on, with :func:`append_as_leader` for what producers send. Tables -> partitions:
 :func:`load`.
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from brokerless.errors import RefusedError, UnwritableError
 from brokerless.format.append.leader import append
-from brokerless.format.append.types import AppendConfig, Appended, Refusal
-from brokerless.format.control import transaction_marker
+from brokerless.format.append.types import AppendConfig, AppendResult, Refusal
+from brokerless.format.control import build_transaction_marker
 from brokerless.format.convert import down_convert
-from brokerless.format.write.builder import Builder, Facts
-from brokerless.format.write.encoder import Encoder, Ratio, cut, headers_of
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder
+from brokerless.format.write.compression_ratio import CompressionRatioEstimator
+from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
 from brokerless.jobs.load.loader import load
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
@@ -26,25 +27,25 @@ from brokerless.tables.record_batches import columns_of
 
 __all__ = [
     "AppendConfig",
-    "Appended",
-    "Builder",
+    "AppendResult",
+    "BatchAttributes",
+    "BatchBuilder",
+    "CompressionRatioEstimator",
     "Duplicate",
     "Encoder",
-    "Facts",
     "LogConfig",
     "LogWriter",
     "PartitionOutput",
-    "Ratio",
     "Refusal",
     "RefusedError",
     "UnwritableError",
     "append",
     "append_as_leader",
+    "build_headers",
+    "build_transaction_marker",
     "columns_of",
-    "cut",
+    "cut_batches",
     "down_convert",
-    "headers_of",
     "load",
     "open_log",
-    "transaction_marker",
 ]

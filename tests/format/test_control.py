@@ -24,10 +24,10 @@ from brokerless.format.control import (
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
     SNAPSHOT_HEADER,
-    controls,
+    build_kraft_controls,
+    build_transaction_marker,
     decode_control,
-    kraft_controls,
-    transaction_marker,
+    decode_controls,
 )
 from brokerless.format.write.encoder import Encoder
 
@@ -91,9 +91,9 @@ def test_golden_control_batches_are_written_byte_for_byte() -> None:
         if "coordinatorEpoch" in said[0]:
             producer, marker = (batch["producerId"], batch["producerEpoch"]), said[0]
             is_commit, epoch = marker["typeId"] == COMMIT, marker["coordinatorEpoch"]
-            ours = transaction_marker(*producer, *place, is_commit, epoch, batch["partitionLeaderEpoch"])
+            ours = build_transaction_marker(*producer, *place, is_commit, epoch, batch["partitionLeaderEpoch"])
         else:
-            ours = kraft_controls(
+            ours = build_kraft_controls(
                 [(each["typeId"], each["data"]) for each in said], *place, batch["partitionLeaderEpoch"]
             )
         assert encode(ours) == path.read_bytes()[position : position + batch["sizeInBytes"]], (path, position)
@@ -164,7 +164,7 @@ def test_batches_are_those_of_kafkas_builder(kafka_jars: Path) -> None:
     ours: list[bytes] = []
     for records, place in examples(st.tuples(st.lists(RECORD, min_size=1, max_size=4), PLACE), 150):
         asked.append({"records": records} | dict(zip(("offset", "timestamp", "leaderEpoch"), place, strict=True)))
-        ours.append(encode(kraft_controls(records, *place)))
+        ours.append(encode(build_kraft_controls(records, *place)))
     for (producer_id, producer_epoch, commit, epoch), place in examples(st.tuples(MARKER, PLACE), 50):
         offset, timestamp, leader_epoch = place
         asked.append(
@@ -173,7 +173,7 @@ def test_batches_are_those_of_kafkas_builder(kafka_jars: Path) -> None:
                 "coordinatorEpoch": epoch, "timestamp": timestamp, "leaderEpoch": leader_epoch,
             }
         )  # fmt: skip
-        marker = transaction_marker(producer_id, producer_epoch, offset, timestamp, commit, epoch, leader_epoch)
+        marker = build_transaction_marker(producer_id, producer_epoch, offset, timestamp, commit, epoch, leader_epoch)
         ours.append(encode(marker))
     assert len(asked) > 150
     for line, own, theirs in zip(asked, ours, kafkas(asked), strict=True):
@@ -220,7 +220,7 @@ def test_a_huge_value_is_not_looked_into() -> None:
 )
 def test_data_that_does_not_fit_is_refused(type_id: int, data: Line, text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        kraft_controls([(type_id, data)], 0, 0, 0)
+        build_kraft_controls([(type_id, data)], 0, 0, 0)
 
 
 def test_a_voters_directory_and_endpoints_are_checked() -> None:
@@ -235,14 +235,14 @@ def test_a_voters_directory_and_endpoints_are_checked() -> None:
         ({"endpoints": [endpoint | {"port": -1}]}, "port is a number of type uint16"),
     ):
         with pytest.raises(UsageError, match=text):
-            kraft_controls([(KRAFT_VOTERS, {"version": 0, "voters": [voter | change]})], 0, 0, 0)
+            build_kraft_controls([(KRAFT_VOTERS, {"version": 0, "voters": [voter | change]})], 0, 0, 0)
 
 
 def test_each_row_of_columns_says_what_it_controls() -> None:
-    columns, _ = kraft_controls(
+    columns, _ = build_kraft_controls(
         [(KRAFT_VERSION, {"version": 0, "kRaftVersion": 1}), (SNAPSHOT_FOOTER, {"version": 0})], 5, 6, 7
     )
-    assert [(each.type, each.data) for each in controls(columns) if each] == [
+    assert [(each.type, each.data) for each in decode_controls(columns) if each] == [
         ("KRAFT_VERSION", {"version": 0, "kRaftVersion": 1}),
         ("SNAPSHOT_FOOTER", {"version": 0}),
     ]

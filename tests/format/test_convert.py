@@ -19,10 +19,19 @@ from tests.kafka.oracle import read_logs
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.convert import LOST, Converted, Converter, DownConverted, Target, Totals, down_convert
-from brokerless.format.read.batches import checksums_match, read_headers, walk
+from brokerless.format.convert import (
+    LOST,
+    ConversionTarget,
+    ConversionTotals,
+    ConvertedBatches,
+    Converter,
+    DownConverted,
+    down_convert,
+)
+from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Decoder
-from brokerless.format.write.encoder import Encoder, headers_of
+from brokerless.format.write.encoder import Encoder, build_headers
 from brokerless.schemas import RECORDS
 from brokerless.tables.record_batches import columns_of
 
@@ -32,7 +41,7 @@ def buffer_of(data: bytes) -> np.ndarray:
 
 
 def records(buffer: np.ndarray) -> list[dict[str, Any]]:
-    batches = read_headers(buffer, walk(buffer).positions)
+    batches = read_headers(buffer, scan_batches(buffer).positions)
     assert checksums_match(buffer, batches).all()
     decoder = Decoder()
     decoded = [*decoder.decode(buffer, batches), decoder.flush()]
@@ -55,7 +64,7 @@ def test_a_fetch_in_an_older_format_is_answered_as_kafka_does(case: Case) -> Non
     assert not given.damages
     assert given.records == asked["recordsConverted"]
     kafka = buffer_of((case.path / "output.bin").read_bytes())
-    theirs, ours = (read_headers(each, walk(each).positions) for each in (kafka, given.buffer))
+    theirs, ours = (read_headers(each, scan_batches(each).positions) for each in (kafka, given.buffer))
     for name in ("magic", "codec", "entry_offset", "timestamp_type", "max_timestamp"):
         np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), name)
     expected = [
@@ -74,12 +83,12 @@ OF_ALL_RECORDS = (
 NO_CONTENT = ("type", "file", "batchPosition", "control", "controlError")
 
 
-def convert(data: bytes, target: Target) -> tuple[bytes, Totals]:
+def convert(data: bytes, target: ConversionTarget) -> tuple[bytes, ConversionTotals]:
     """A whole log, in chunks of a few batches."""
-    converter, pieces = Converter(target), list[Converted]()
+    converter, pieces = Converter(target), list[ConvertedBatches]()
     buffer, at = buffer_of(data), 0
     while at < len(data):
-        positions = walk(buffer, at, limit=17).positions
+        positions = scan_batches(buffer, at, limit=17).positions
         if not len(positions):
             break
         batches = read_headers(buffer, positions)
@@ -91,18 +100,18 @@ def convert(data: bytes, target: Target) -> tuple[bytes, Totals]:
 
 
 OLD = [
-    *(Target(0, codec) for codec in ("none", "gzip", "snappy", "lz4")),
-    *(Target(1, codec) for codec in ("none", "gzip", "snappy", "lz4")),
-    Target(0, batch_size=1000),
-    Target(1, batch_size=700),
-    Target(1),
+    *(ConversionTarget(0, codec) for codec in ("none", "gzip", "snappy", "lz4")),
+    *(ConversionTarget(1, codec) for codec in ("none", "gzip", "snappy", "lz4")),
+    ConversionTarget(0, batch_size=1000),
+    ConversionTarget(1, batch_size=700),
+    ConversionTarget(1),
 ]
 NEW = [
-    *(Target(2, codec) for codec in ("none", "gzip", "snappy", "lz4", "zstd")),
-    Target(2, "zstd", batch_size=500),
-    Target(2, batch_size=100_000),
-    Target(2),
-    Target(codec="gzip", level=9),
+    *(ConversionTarget(2, codec) for codec in ("none", "gzip", "snappy", "lz4", "zstd")),
+    ConversionTarget(2, "zstd", batch_size=500),
+    ConversionTarget(2, batch_size=100_000),
+    ConversionTarget(2),
+    ConversionTarget(codec="gzip", level=9),
 ]
 
 
@@ -152,9 +161,9 @@ def batch_facts(lines: list[Line]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize(("version", "targets"), [(OLD_FORMATS, OLD), (NEWEST, NEW)], ids=[OLD_FORMATS, NEWEST])
 def test_kafkas_reader_finds_every_record_of_its_logs_in_every_format_and_codec(
-    version: str, targets: list[Target], kafka_jars: Path, tmp_path: Path
+    version: str, targets: list[ConversionTarget], kafka_jars: Path, tmp_path: Path
 ) -> None:
-    expected: dict[Path, tuple[str, Target, list[Line]]] = {}
+    expected: dict[Path, tuple[str, ConversionTarget, list[Line]]] = {}
     facts: dict[Path, list[tuple[Any, ...]]] = {}
     for number, (name, data, lines) in enumerate(sources()):
         is_large = re.match("clean|old-formats|specials/many", name)
@@ -185,7 +194,7 @@ def test_kafkas_reader_finds_every_record_of_its_logs_in_every_format_and_codec(
             )
 
 
-def expected_losses(lines: list[Line], target: Target) -> dict[str, int]:
+def expected_losses(lines: list[Line], target: ConversionTarget) -> dict[str, int]:
     batches = {line["position"]: line for line in lines if line["type"] == "batch"}
     v2 = [each for each in batches.values() if each["magic"] == 2]
     if target.magic == 2:
@@ -209,8 +218,12 @@ def expected_losses(lines: list[Line], target: Target) -> dict[str, int]:
     return {name: count for name, count in losses.items() if count}
 
 
-@pytest.mark.parametrize("target", [Target(0, "lz4"), Target(1), Target(1, "none"), Target(2, "zstd")], ids=str)
-def test_what_a_format_cannot_carry_is_counted(target: Target) -> None:
+@pytest.mark.parametrize(
+    "target",
+    [ConversionTarget(0, "lz4"), ConversionTarget(1), ConversionTarget(1, "none"), ConversionTarget(2, "zstd")],
+    ids=str,
+)
+def test_what_a_format_cannot_carry_is_counted(target: ConversionTarget) -> None:
     found = set[str]()
     for name, data, lines in sources():
         _, totals = convert(data, target)
@@ -227,11 +240,11 @@ def test_what_a_format_cannot_carry_is_counted(target: Target) -> None:
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 def test_a_batch_keeps_its_boundaries_and_all_that_its_header_says(codec: str) -> None:
     for name, data, _ in sources():
-        source = read_headers(buffer_of(data), walk(buffer_of(data)).positions)
+        source = read_headers(buffer_of(data), scan_batches(buffer_of(data)).positions)
         if source.is_legacy.any():
             continue
-        converted, _ = convert(data, Target(2, codec))
-        result = read_headers(buffer_of(converted), walk(buffer_of(converted)).positions)
+        converted, _ = convert(data, ConversionTarget(2, codec))
+        result = read_headers(buffer_of(converted), scan_batches(buffer_of(converted)).positions)
         written = (source.codec != layouts.CODECS.index(codec)) & (source.count > 0)
         append_time = written & (source.timestamp_type == layouts.LOG_APPEND_TIME) & ~source.has_delete_horizon
         base_timestamp = np.where(append_time, source.max_timestamp, source.base_timestamp)
@@ -243,13 +256,13 @@ def test_a_batch_keeps_its_boundaries_and_all_that_its_header_says(codec: str) -
 
 def test_zstd_is_no_codec_of_the_older_formats() -> None:
     with pytest.raises(UsageError, match="zstd"):
-        Target(1, "zstd")
+        ConversionTarget(1, "zstd")
 
 
 def test_older_formats_have_gzip_instead_of_zstd() -> None:
     for case in cases("formats"):
-        converted, totals = convert(case.log.read_bytes(), Target(codec="zstd"))
-        result = read_headers(buffer_of(converted), walk(buffer_of(converted)).positions)
+        converted, totals = convert(case.log.read_bytes(), ConversionTarget(codec="zstd"))
+        result = read_headers(buffer_of(converted), scan_batches(buffer_of(converted)).positions)
         old = result.is_legacy
         assert (result.codec == np.where(old, layouts.CODECS.index("gzip"), layouts.CODECS.index("zstd"))).all()
         assert totals.lost["zstd"] == (totals.batches_in if old.any() else 0)
@@ -257,26 +270,32 @@ def test_older_formats_have_gzip_instead_of_zstd() -> None:
 
 def test_what_is_converted_does_not_depend_on_how_it_comes() -> None:
     for case in cases("specials"):
-        for target in (Target(2, "none", batch_size=3000), Target(1, "none")):
+        for target in (ConversionTarget(2, "none", batch_size=3000), ConversionTarget(1, "none")):
             data = case.log.read_bytes()
             buffer = buffer_of(data)
             converter = Converter(target)
-            batches = read_headers(buffer, walk(buffer).positions)
+            batches = read_headers(buffer, scan_batches(buffer).positions)
             pieces = [*converter.convert(buffer, batches), *converter.flush()]
             assert b"".join(piece.buffer.tobytes() for piece in pieces) == convert(data, target)[0], case
 
 
-TARGETS = [Target(2, "lz4"), Target(2, "zstd"), Target(1, "gzip"), Target(0, "none", batch_size=300), Target()]
+TARGETS = [
+    ConversionTarget(2, "lz4"),
+    ConversionTarget(2, "zstd"),
+    ConversionTarget(1, "gzip"),
+    ConversionTarget(0, "none", batch_size=300),
+    ConversionTarget(),
+]
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_damage_is_told_and_stops_nothing(target: Target) -> None:
+def test_damage_is_told_and_stops_nothing(target: ConversionTarget) -> None:
     """Also within what is handed on as it is."""
     told = 0
     for case in cases("damaged", "framing"):
         for log in case.logs:
             buffer = buffer_of(log.read_bytes())
-            batches = read_headers(buffer, walk(buffer).positions)
+            batches = read_headers(buffer, scan_batches(buffer).positions)
             sound = batches.take(checksums_match(buffer, batches))
             converter = Converter(target, limit=4 << 20)
             damages = [each for piece in converter.convert(buffer, sound) for each in piece.damages]
@@ -307,7 +326,7 @@ def upward() -> list[Case]:
 def test_older_formats_become_newer_ones_as_kafka_converts_them(case: Case) -> None:
     facts = case.case_json()
     source, kafka = ((case.path / name).read_bytes() for name in ("input.bin", "output.bin"))
-    converted, _ = convert(source, Target(facts["toMagic"], facts["targetCompression"]))
+    converted, _ = convert(source, ConversionTarget(facts["toMagic"], facts["targetCompression"]))
     first = records(buffer_of(source))[0]["offset"]
     ours, theirs = records(buffer_of(converted)), records(buffer_of(kafka))
     moved = [row | {"offset": row["offset"] - first + facts["firstOffset"]} for row in ours]
@@ -333,7 +352,7 @@ BATCHES = st.lists(
     st.tuples(ROWS, st.sampled_from(layouts.CODECS), st.booleans(), st.integers(-1, 1), st.integers(-1, 1)), max_size=6
 )
 ANY_TARGET = st.builds(
-    Target,
+    ConversionTarget,
     st.sampled_from([None, 0, 1, 2]),
     st.sampled_from([None, "none", "gzip", "snappy", "lz4"]),
     st.none(),
@@ -360,7 +379,7 @@ def log_of(batches: list[Any]) -> bytes:
             )
         )
         starts = np.array([0, len(rows_)])
-        headers = headers_of(columns, starts)
+        headers = build_headers(columns, starts)
         headers["partition_leader_epoch"] = epoch
         if producer >= 0:
             headers["producer_id"], headers["producer_epoch"] = producer, 0
@@ -376,7 +395,7 @@ ROW_COLUMNS = ("offset", "timestamp", "timestampType", "key", "value", "headers"
 
 @settings(max_examples=100)
 @given(BATCHES, st.lists(ANY_TARGET, min_size=1, max_size=4))
-def test_any_records_survive_any_chain_of_conversions(batches: list[Any], targets: list[Target]) -> None:
+def test_any_records_survive_any_chain_of_conversions(batches: list[Any], targets: list[ConversionTarget]) -> None:
     log = log_of(batches)
     magic, expected = 2, records(buffer_of(log))
     for target in targets:
@@ -384,7 +403,7 @@ def test_any_records_survive_any_chain_of_conversions(batches: list[Any], target
         magic = magic if target.magic is None else target.magic
         expected = [row_as_converted(row, magic) for row in expected]
         assert records(buffer_of(log)) == expected
-        result = read_headers(buffer_of(log), walk(buffer_of(log)).positions)
+        result = read_headers(buffer_of(log), scan_batches(buffer_of(log)).positions)
         assert totals.records_out == len(expected)
         assert totals.batches_out == len(result)
         assert (result.entry_offset[1:] > result.last_offset[:-1]).all()
@@ -394,4 +413,4 @@ def test_a_fetch_of_negative_timestamps_is_refused_as_by_kafkas_builder() -> Non
     log = log_of([([(1, -7, None, b"value", [])], "none", False, -1, 0)])
     with pytest.raises(UsageError, match="negative"):
         down_convert(buffer_of(log), 1, 0)
-    assert records(buffer_of(convert(log, Target(1))[0]))[0]["timestamp"] == -7
+    assert records(buffer_of(convert(log, ConversionTarget(1))[0]))[0]["timestamp"] == -7

@@ -15,7 +15,8 @@ from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.util import calc_crc32c
 
 from brokerless.format.columns import Columns
-from brokerless.format.read.batches import read_headers, walk
+from brokerless.format.read.batch_headers import read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, Decoder
 
 INT32, INT64 = 1 << 32, 1 << 64
@@ -238,7 +239,7 @@ def decode(data: bytes, decoder: Decoder | None = None) -> tuple[dict[int, list[
     """What brokerless decodes: the records of each batch by its position, and damages. Checksums are not looked at."""
     buffer = np.frombuffer(data, np.uint8)
     decoder = decoder or Decoder()
-    batches = read_headers(buffer, walk(buffer).positions)
+    batches = read_headers(buffer, scan_batches(buffer).positions)
     found: dict[int, list[Record]] = {}
     damages: list[Damage] = []
     for chunk in [*decoder.decode(buffer, batches), decoder.flush()]:

@@ -14,7 +14,7 @@ from tests.cli.conftest import (
 )
 from tests.golden import broker_data
 
-from brokerless.format.convert import Target
+from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, convert
 from brokerless.jobs.convert.job import plan as plan_convert
 from brokerless.jobs.salvage.job import Salvage, salvage
@@ -61,10 +61,15 @@ def test_salvage_keeps_where_segments_begin(broker: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     "target",
-    [Target(codec="zstd"), Target(2, "lz4", batch_size=50_000), Target(1, "gzip"), Target(0, batch_size=0)],
+    [
+        ConversionTarget(codec="zstd"),
+        ConversionTarget(2, "lz4", batch_size=50_000),
+        ConversionTarget(1, "gzip"),
+        ConversionTarget(0, batch_size=0),
+    ],
     ids=["codec", "batch size", "v1", "v0"],
 )
-def test_convert_keeps_where_segments_begin(target: Target, tmp_path: Path) -> None:
+def test_convert_keeps_where_segments_begin(target: ConversionTarget, tmp_path: Path) -> None:
     results = converted(CLEAN, tmp_path, Conversion(target))
     expected = partitions(CLEAN)
     # A log whose last batch a format does not have (a transaction's marker) ends with a segment more.
@@ -84,7 +89,7 @@ def test_empty_segments_stay_where_they_are(tmp_path: Path) -> None:
     end = max(rest) + 1_000_000
     (source / f"{end:020d}.log").write_bytes(b"")
     salvaged(source, tmp_path / "salvaged")
-    converted(source, tmp_path / "converted", Conversion(Target(codec="zstd")))
+    converted(source, tmp_path / "converted", Conversion(ConversionTarget(codec="zstd")))
     for name in ("salvaged", "converted"):
         assert base_offsets(tmp_path / name / MANY) == [first, second, third, *rest, end]
 

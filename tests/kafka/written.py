@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.control import transaction_marker
-from brokerless.format.write.builder import Builder, Facts
+from brokerless.format.control import build_transaction_marker
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.format.write.encoder import Encoder
 from tests.kafka.producers import CODECS, Consumed
 
@@ -51,8 +51,10 @@ def everything(seed: int = 1, leader_epoch: int = 0, rounds: int = 40, start_off
         nonlocal clock
         sequence = sequences.get(producer_id, -1)
         epoch = -1 if producer_id < 0 else 0
-        facts = Facts(log.end_offset, append_time, producer_id, epoch, sequence, is_transactional, False, leader_epoch)
-        builder = Builder(codec=rng.choice(CODECS), facts=facts)
+        facts = BatchAttributes(
+            log.end_offset, append_time, producer_id, epoch, sequence, is_transactional, False, leader_epoch
+        )
+        builder = BatchBuilder(codec=rng.choice(CODECS), attributes=facts)
         offsets: list[int] = []
         for _ in range(rng.randrange(1, 30)):
             clock += rng.randrange(100)
@@ -76,7 +78,7 @@ def everything(seed: int = 1, leader_epoch: int = 0, rounds: int = 40, start_off
         log.pieces.append(np.frombuffer(data, np.uint8))
 
     def marker(producer_id: int, commit: bool) -> None:
-        columns, header = transaction_marker(producer_id, 0, log.end_offset, clock, commit, 7, leader_epoch)
+        columns, header = build_transaction_marker(producer_id, 0, log.end_offset, clock, commit, 7, leader_epoch)
         put(Encoder().encode(columns, np.array([0, 1]), header).tobytes())
         log.times.append((log.end_offset, clock))
         log.end_offset += 1

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches, read_headers, walk
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 
 COMMIT, ABORT = 1, 0
 
@@ -59,4 +60,4 @@ def control(offset: int, producer_id: int, epoch: int, count: int, timestamp: in
 def parse(data: bytes) -> tuple[Batches, NDArray[np.uint8]]:
     """The headers of batches one after the other, and the buffer that they are in."""
     buffer = np.frombuffer(data, np.uint8)
-    return read_headers(buffer, walk(buffer).positions), buffer
+    return read_headers(buffer, scan_batches(buffer).positions), buffer

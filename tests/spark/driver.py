@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import brokerless
-from brokerless.format.convert import Target
+from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert import job as convert_job
 from brokerless.jobs.run.types import Done
 
@@ -40,7 +40,7 @@ def main(master: str, source: str, to: str) -> None:
     partitions = [each.paths for each in brokerless.open(source).partitions]
     findings = [str(each) for each in brokerless.open(source).verify(spark=session)]
     convert_job.run_task = wait_in_the_middle
-    tasks = convert_job.plan(partitions, [source], to, convert_job.Conversion(Target(codec="zstd")))
+    tasks = convert_job.plan(partitions, [source], to, convert_job.Conversion(ConversionTarget(codec="zstd")))
     converted = [each.as_dict() for each in convert_job.convert(tasks, print, spark=session)]
     print(json.dumps({"read": read, "findings": findings, "converted": converted}))
     session.stop()

@@ -16,7 +16,7 @@ from tests.golden import broker_data
 from tests.spark.cluster import ROOT, Cluster
 
 import brokerless
-from brokerless.format.convert import Target
+from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, convert, plan
 
 pytestmark = pytest.mark.timeout(900)
@@ -50,7 +50,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
 ) -> None:
     alone = tmp_path / "alone"
     partitions = [each.paths for each in brokerless.open(source).partitions]
-    expected = list(convert(plan(partitions, [str(source)], alone, Conversion(Target(codec="zstd"))), print))
+    expected = list(convert(plan(partitions, [str(source)], alone, Conversion(ConversionTarget(codec="zstd"))), print))
 
     command = [sys.executable, "-m", "tests.spark.driver", spark_cluster.master, str(source), str(tmp_path / "to")]
     with subprocess.Popen(

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerless.errors import UsageError
-from brokerless.format.read.batches import Batches, read_headers, walk
-from brokerless.format.write.encoder import Ratio
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import scan_batches
+from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.tables.batcher import Batcher, BatchSettings, Cut, Encoded, encode, observe
 from brokerless.tables.rows import RowError, normalize
 
@@ -25,8 +26,10 @@ def rows(count: int, **columns: Any) -> pa.RecordBatch:
     return normalize(pa.RecordBatch.from_pydict({"value": value} | columns))
 
 
-def batcher(start_offset: int = 0, timestamp: int = 5, ratio: Ratio | None = None, **settings: Any) -> Batcher:
-    return Batcher(BatchSettings(**settings), ratio or Ratio(), start_offset, timestamp)
+def batcher(
+    start_offset: int = 0, timestamp: int = 5, ratio: CompressionRatioEstimator | None = None, **settings: Any
+) -> Batcher:
+    return Batcher(BatchSettings(**settings), ratio or CompressionRatioEstimator(), start_offset, timestamp)
 
 
 def take(batcher: Batcher, *parts: pa.RecordBatch) -> bytes:
@@ -48,7 +51,7 @@ def take(batcher: Batcher, *parts: pa.RecordBatch) -> bytes:
 
 def batches(data: bytes) -> Batches:
     buffer = np.frombuffer(data, np.uint8)
-    return read_headers(buffer, walk(buffer).positions)
+    return read_headers(buffer, scan_batches(buffer).positions)
 
 
 @settings(max_examples=60)
@@ -114,7 +117,7 @@ def test_the_topics_timestamp_type_is_for_records_that_do_not_say_it() -> None:
 def test_the_estimate_of_compression_fills_batches_better_and_better(codec: str, magic: int) -> None:
     if (codec, magic) == ("zstd", 1):
         pytest.skip("v1 has no zstd")
-    ratio = Ratio()
+    ratio = CompressionRatioEstimator()
     random = np.random.default_rng(3)
     values = [b"%d" % number * 20 for number in random.integers(0, 10**6, 60_000)]
     part = normalize(pa.RecordBatch.from_pydict({"value": values}))

@@ -115,8 +115,7 @@ class Columns:
 
     @property
     def is_huge(self) -> bool:
-        """Whether their memory is to be given back to the system (:func:`release`) when they are not needed any more,
-        rather than kept for the next ones."""
+        """Whether their memory is released to the system (:func:`release_memory`) after use, rather than pooled."""
         return sum(each.nbytes for each in self.arrays()) > HUGE
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
@@ -161,7 +160,7 @@ class Columns:
         )
 
 
-def no_columns() -> Columns:
+def empty_columns() -> Columns:
     """Columns of no records, not to be filled: :func:`allocate` for none takes long where there are many of them."""
     ends, data = np.zeros(1, np.int32), np.empty(0, np.uint8)
     return Columns(
@@ -188,39 +187,39 @@ def allocate(rows: int, data: int, headers: int) -> Columns:
     """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 
     if data > HUGE:
-        release()  # The pool may hold on to what an earlier huge record had.
+        release_memory()  # The pool may hold on to what an earlier huge record had.
 
     def ends(n: int) -> NDArray[np.int32]:
-        array = block(n + 1, np.int32)
+        array = allocate_array(n + 1, np.int32)
         array[0] = 0
         return array
 
     return Columns(
-        offset=block(rows, np.int64),
-        timestamp=block(rows, np.int64),
-        sequence=block(rows, np.int32),
-        timestamp_type=block(rows, np.int8),
+        offset=allocate_array(rows, np.int64),
+        timestamp=allocate_array(rows, np.int64),
+        sequence=allocate_array(rows, np.int32),
+        timestamp_type=allocate_array(rows, np.int8),
         key_ends=ends(rows),
-        key_null=block(rows, np.uint8),
-        key_data=block(data + _SLACK, np.uint8),
+        key_null=allocate_array(rows, np.uint8),
+        key_data=allocate_array(data + _SLACK, np.uint8),
         value_ends=ends(rows),
-        value_null=block(rows, np.uint8),
-        value_data=block(data + _SLACK, np.uint8),
+        value_null=allocate_array(rows, np.uint8),
+        value_data=allocate_array(data + _SLACK, np.uint8),
         header_ends=ends(rows),
         header_key_ends=ends(headers),
-        header_key_data=block(data + _SLACK, np.uint8),
+        header_key_data=allocate_array(data + _SLACK, np.uint8),
         header_value_ends=ends(headers),
-        header_value_null=block(headers, np.uint8),
-        header_value_data=block(data + _SLACK, np.uint8),
+        header_value_null=allocate_array(headers, np.uint8),
+        header_value_data=allocate_array(data + _SLACK, np.uint8),
     )
 
 
-def release() -> None:
+def release_memory() -> None:
     """Gives memory that is not in use any more back to the system, which Arrow's pool keeps by itself."""
     pa.default_memory_pool().release_unused()
 
 
-def block(length: int, dtype: type[T]) -> NDArray[T]:
+def allocate_array(length: int, dtype: type[T]) -> NDArray[T]:
     """An uninitialized array from Arrow's memory pool, which hands out the pages of what was freed again: fresh pages
     from the system would cost as much as decoding into them."""
     buffer = pa.allocate_buffer(length * np.dtype(dtype).itemsize)

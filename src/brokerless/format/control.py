@@ -42,7 +42,7 @@ _MESSAGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class ControlRecord:
     """A decoded control record. ``coordinator_epoch`` of transaction markers, where the value has one; ``data`` of
     KRaft's, under Kafka's field names, where Kafka could read it."""
 
@@ -52,7 +52,7 @@ class Control:
     data: dict[str, Any] | None = None
 
 
-def decode_control(key: bytes | None, value: bytes | None) -> Control | None:
+def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | None:
     """What a control record says; None where its key is too short to say anything."""
     if key is None or len(key) < 4:
         return None
@@ -62,10 +62,10 @@ def decode_control(key: bytes | None, value: bytes | None) -> Control | None:
         epoch = int.from_bytes(value[2:6], "big", signed=True)
     elif value is not None and type_id in _MESSAGES:
         data = messages.decode_message(_MESSAGES[type_id], value)
-    return Control(type_id, TYPES.get(type_id, UNKNOWN), epoch, data)
+    return ControlRecord(type_id, TYPES.get(type_id, UNKNOWN), epoch, data)
 
 
-def controls(columns: Columns) -> list[Control | None]:
+def decode_controls(columns: Columns) -> list[ControlRecord | None]:
     """Of each row, which must come from a control batch."""
 
     def value(null: NDArray[np.uint8], ends: NDArray[np.int32], data: NDArray[np.uint8], row: int) -> bytes | None:
@@ -80,7 +80,7 @@ def controls(columns: Columns) -> list[Control | None]:
     ]
 
 
-def transaction_marker(
+def build_transaction_marker(
     producer_id: int,
     producer_epoch: int,
     offset: int,
@@ -98,10 +98,10 @@ def transaction_marker(
     return columns, header
 
 
-def kraft_controls(
+def build_kraft_controls(
     records: Sequence[tuple[int, dict[str, Any]]], offset: int, timestamp: int, leader_epoch: int
 ) -> tuple[Columns, NDArray[np.void]]:
-    """A batch of KRaft's control records, each a type id and its ``data``, as :func:`transaction_marker` gives one.
+    """Builds a batch of KRaft control records, each a type id and its ``data``, as :func:`build_transaction_marker`.
 
     As ``MemoryRecords.withLeaderChangeMessage`` and its likes write one record, and the beginning of a snapshot several
     (``SNAPSHOT_HEADER``, ``KRAFT_VERSION``, ``KRAFT_VOTERS``). Raises :class:`UsageError` for data that does not fit.
@@ -114,7 +114,7 @@ def _control_batch(
     values: list[tuple[int, bytes]], offset: int, timestamp: int, leader_epoch: int
 ) -> tuple[Columns, NDArray[np.void]]:
     from brokerless.format.write.encoder import (
-        headers_of,  # kernels, which reading what controls say needs not wait for
+        build_headers,  # kernels, which reading what controls say needs not wait for
     )
 
     count = len(values)
@@ -129,7 +129,7 @@ def _control_batch(
         _put(columns.key_data, columns.key_ends, row, b"\0\0" + type_id.to_bytes(2, "big"))
         _put(columns.value_data, columns.value_ends, row, value)
     columns.used[1], columns.used[2] = columns.key_ends[count], columns.value_ends[count]
-    header = headers_of(columns, np.array([0, count]))
+    header = build_headers(columns, np.array([0, count]))
     header["attributes"], header["partition_leader_epoch"] = layouts.CONTROL_BIT, leader_epoch
     return columns, header
 

@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.format.read.batches import Batches, read_headers, walk
-from brokerless.format.read.decoder import Damage, Decoded, Decoder, look_into_wrappers
-from brokerless.format.write.column_slices import MOST_BYTES, concatenated, data_size
-from brokerless.format.write.encoder import Encoder, Ratio, cut
-from brokerless.format.write.grouping import Group, group_of, joined_groups
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import scan_batches
+from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, inspect_wrappers
+from brokerless.format.write.column_slices import MOST_BYTES, concat_buffers, data_size
+from brokerless.format.write.compression_ratio import CompressionRatioEstimator
+from brokerless.format.write.encoder import Encoder, cut_batches
+from brokerless.format.write.grouping import BatchGroup, group_batches, join_groups
 
 Int64s = NDArray[np.int64]
 
@@ -53,7 +55,7 @@ _ZSTD, _INSTEAD = layouts.CODECS.index("zstd"), layouts.CODECS.index("gzip")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ConversionTarget:
     """What batches become; None: what each of them is. ``level``: as ``compression.gzip.level`` and so on.
     ``batch_size``: bytes, as ``batch.size``; None keeps the batches that there are.
 
@@ -73,7 +75,7 @@ class Target:
 
 
 @dataclass(slots=True)
-class Totals:
+class ConversionTotals:
     """What went in and came out; ``lost`` by the names of :data:`LOST`. ``converted``: records that were written anew,
     not handed on in the bytes that they were."""
 
@@ -88,7 +90,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Converted:
+class ConvertedBatches:
     """Whole batches, one after the other; or what was broken in those that they would come from, and then there are
     some missing."""
 
@@ -102,7 +104,7 @@ class DownConverted:
 
     buffer: NDArray[np.uint8]
     records: int
-    totals: Totals
+    totals: ConversionTotals
     damages: list[Damage]
 
 
@@ -112,16 +114,16 @@ def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit
 
     Raises :class:`UsageError` where Kafka refuses: for batches with zstd, and timestamps below -1.
     """
-    batches = read_headers(buffer, walk(buffer).positions)
+    batches = read_headers(buffer, scan_batches(buffer).positions)
     if magic < layouts.MAGIC_V2 and bool(((batches.codec == _ZSTD) & ~batches.is_control).any()):
         raise UsageError(f"a fetch in format v{magic} cannot be answered from batches compressed with zstd")
-    converter = Converter(Target(magic), limit, first_offset)
+    converter = Converter(ConversionTarget(magic), limit, first_offset)
     pieces = [*converter.convert(buffer, batches), *converter.flush()]
     totals = converter.totals
     damages = [damage for piece in pieces for damage in piece.damages]
     if not totals.converted:  # one batch cut off by the end of the answer, or nothing to convert
         return DownConverted(buffer, 0, totals, damages)
-    return DownConverted(concatenated([piece.buffer for piece in pieces]), totals.converted, totals, damages)
+    return DownConverted(concat_buffers([piece.buffer for piece in pieces]), totals.converted, totals, damages)
 
 
 class Converter:
@@ -131,16 +133,16 @@ class Converter:
     only go down, and records before it are left out of batches without a codec, whose messages then stand alone.
     """
 
-    def __init__(self, target: Target, limit: int = DEFAULT_LIMIT, fetched: int | None = None) -> None:
-        self.totals = Totals()
+    def __init__(self, target: ConversionTarget, limit: int = DEFAULT_LIMIT, fetched: int | None = None) -> None:
+        self.totals = ConversionTotals()
         self._target, self._limit, self._fetched = target, limit, fetched
         self._decoder = Decoder(limit=limit)
         self._checker = Decoder(keys=False, values=False, headers=False, limit=limit)
-        self._encoders: dict[tuple[int, int], tuple[Encoder, Ratio]] = {}
-        self._held: Group | None = None
+        self._encoders: dict[tuple[int, int], tuple[Encoder, CompressionRatioEstimator]] = {}
+        self._held: BatchGroup | None = None
         """Rows of a batch that may go on."""
 
-    def convert(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[Converted]:
+    def convert(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[ConvertedBatches]:
         """Takes batches (whose checksums the caller has looked at) in the order of the log. What is not yet full is
         held until the next ones come, or :meth:`flush`. ``base``: the position of the buffer's first byte in its file,
         for the places of damage."""
@@ -148,15 +150,15 @@ class Converter:
         passed, dropped = self._as_they_are(batches, magic, codec), _dropped(batches, magic)
         self._count(buffer, batches, magic, passed, dropped)
         if self._fetched is None and (damages := self._check(buffer, batches.take(passed), base)):
-            yield Converted(_NOTHING, damages)
+            yield ConvertedBatches(_NOTHING, damages)
         kept = _Kept(buffer, batches, np.flatnonzero(passed))
         rows = np.flatnonzero(~passed & ~dropped)
         for decoded in self._decode(buffer, batches.take(rows), base):
             places = np.searchsorted(batches.positions[rows], decoded.positions - base)
-            group = group_of(decoded, batches, magic, codec, rows[places])
+            group = group_batches(decoded, batches, magic, codec, rows[places])
             damages = decoded.damages + group.damages(base)
             if damages:
-                yield Converted(_NOTHING, damages)
+                yield ConvertedBatches(_NOTHING, damages)
                 continue
             last = int(rows[places[-1]])
             goes_on = last + 1 == len(batches) or not (passed[last + 1] or dropped[last + 1])
@@ -168,7 +170,7 @@ class Converter:
         if self._held is not None:
             self._held = self._held.moved(-len(batches))
 
-    def flush(self) -> Iterator[Converted]:
+    def flush(self) -> Iterator[ConvertedBatches]:
         """What was held."""
         held, self._held = self._held, None
         if held is not None:
@@ -179,13 +181,13 @@ class Converter:
         found = [*self._checker.decode(buffer, batches, base), self._checker.flush()]
         return [damage for decoded in found if decoded is not None for damage in decoded.damages]
 
-    def _decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> Iterator[Decoded]:
+    def _decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> Iterator[DecodedRecords]:
         yield from self._decoder.decode(buffer, batches, base)
         rest = self._decoder.flush()
         if rest is not None:
             yield rest
 
-    def _convert_group(self, group: Group, kept: _Kept, goes_on: bool) -> Iterator[Converted]:
+    def _convert_group(self, group: BatchGroup, kept: _Kept, goes_on: bool) -> Iterator[ConvertedBatches]:
         """``goes_on``: whether the next batch is converted as well."""
         self._count_rows(group)
         if self._fetched is not None:
@@ -194,9 +196,9 @@ class Converter:
                 raise UsageError("a fetch in an older format cannot be answered from negative timestamps")
         if self._held is not None and data_size(self._held.columns) + data_size(group.columns) > MOST_BYTES:
             text = "the records of a batch would take more than 2 GiB"
-            yield Converted(_NOTHING, [Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)])
+            yield ConvertedBatches(_NOTHING, [Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)])
         elif self._held is not None:
-            group = joined_groups(self._held, group)
+            group = join_groups(self._held, group)
         self._held = None
         pieces: list[NDArray[np.uint8]] = []
         for run, is_last in self._runs(group):
@@ -208,10 +210,10 @@ class Converter:
             pieces += kept.until(int(group.ordinals[-1]) + 1)
         yield self._out(pieces)
 
-    def _out(self, pieces: list[NDArray[np.uint8]]) -> Converted:
-        buffer = concatenated(pieces)
+    def _out(self, pieces: list[NDArray[np.uint8]]) -> ConvertedBatches:
+        buffer = concat_buffers(pieces)
         self.totals.bytes_out += len(buffer)
-        return Converted(buffer)
+        return ConvertedBatches(buffer)
 
     def _targets(self, batches: Batches) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
         """The format and codec that each batch is to have."""
@@ -245,7 +247,7 @@ class Converter:
         totals.batches_in += len(batches)
         totals.bytes_in += int(batches.sizes.sum())
         totals.batches_out += int(passed.sum())
-        counts = look_into_wrappers(buffer, batches.take(passed), self._limit).count.sum() if passed.any() else 0
+        counts = inspect_wrappers(buffer, batches.take(passed), self._limit).count.sum() if passed.any() else 0
         totals.records_out += int(counts)
         totals.records_in += int(counts) + int(np.maximum(batches.count[dropped], 0).sum())
         down = ~batches.is_legacy & (magic < layouts.MAGIC_V2)
@@ -263,7 +265,7 @@ class Converter:
             if each.any():
                 lost[name] += int(each.sum())
 
-    def _count_rows(self, group: Group) -> None:
+    def _count_rows(self, group: BatchGroup) -> None:
         columns = group.columns
         self.totals.records_in += columns.rows
         if not ((group.magic < layouts.MAGIC_V2) | (group.batches.magic == layouts.MAGIC_V0)).any():
@@ -277,20 +279,20 @@ class Converter:
         }
         self.totals.lost.update({name: int(count) for name, count in lost.items() if count})
 
-    def _runs(self, group: Group) -> Iterator[tuple[Group, bool]]:
+    def _runs(self, group: BatchGroup) -> Iterator[tuple[BatchGroup, bool]]:
         """Runs of batches that one encoder writes in one way, and whether it is the last run."""
         kinds = group.magic * 16 + group.codec * 2 + _stands_alone(group.batches) + 64 * group.batches.is_control
         borders = np.flatnonzero(np.diff(kinds, prepend=-1, append=-1)).tolist()
         for first, last in pairwise(borders):
             yield group.between(first, last), last == borders[-1]
 
-    def _encode(self, run: Group, is_open: bool) -> Iterator[tuple[Int64s, NDArray[np.uint8], Int64s | None]]:
+    def _encode(self, run: BatchGroup, is_open: bool) -> Iterator[tuple[Int64s, NDArray[np.uint8], Int64s | None]]:
         """The bytes of a run's batches, the ordinal of each one's first source, and the entry with which it begins if
         that is another number; what is left of an open run is held."""
         magic, codec = int(run.magic[0]), int(run.codec[0])
         if (magic, codec) not in self._encoders:
             level = self._target.level if self._target.codec is not None else None
-            self._encoders[magic, codec] = Encoder(magic, layouts.CODECS[codec], level), Ratio()
+            self._encoders[magic, codec] = Encoder(magic, layouts.CODECS[codec], level), CompressionRatioEstimator()
         encoder, ratio = self._encoders[magic, codec]
         alone = magic < layouts.MAGIC_V2 and not codec
         size = self._target.batch_size
@@ -304,7 +306,7 @@ class Converter:
                 is_open = is_open and not run.is_complete
             else:
                 estimate, most = (float(ratio.estimate), _ROUND) if codec else (None, None)
-                starts = cut(run.columns, size, estimate, breaks, magic, at, most)
+                starts = cut_batches(run.columns, size, estimate, breaks, magic, at, most)
             at = int(starts[-1])
             if is_open and at == rows and not alone:
                 starts = starts[:-1]
@@ -348,7 +350,7 @@ class _Kept:
         if not len(places):
             yield data
             return
-        positions = walk(data).positions
+        positions = scan_batches(data).positions
         cuts = positions[places if entries is None else entries[places]].tolist()
         at = 0
         for place, here in zip(places.tolist(), cuts, strict=True):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.format.read.decoder import Decoder
-from brokerless.format.read.resync import search
+from brokerless.format.read.resync import find_next_batch as find_in_file
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata, load_producer_snapshot
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index
@@ -73,7 +73,7 @@ def verify_file(
 
 def find_next_batch(file: File, position: int) -> int | None:
     """The position (bytes) of the next true batch at or after ``position``, found by structure and checksum."""
-    return search(file.read, file.size, position, file.size, LARGEST_WINDOW, file.next_data)
+    return find_in_file(file.read, file.size, position, file.size, LARGEST_WINDOW, file.next_data)
 
 
 def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: SegmentScan | None) -> list[Finding]:

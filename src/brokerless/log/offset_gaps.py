@@ -13,7 +13,7 @@ from bisect import bisect_right
 import numpy as np
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.read.batches import Batches, checksums_match
+from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log import names
 from brokerless.log.checkpoint.readers import load_leader_epochs, noted_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths, deleted_segments

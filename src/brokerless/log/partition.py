@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.format.read.batches import Batches
-from brokerless.format.read.decoder import Damage, Decoded, Decoder
+from brokerless.format.read.batch_headers import Batches
+from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_checks import all_misplaced
@@ -32,7 +32,7 @@ class Piece:
     """Decoded records of one file; ``rows``: those asked for, None for all."""
 
     path: str
-    decoded: Decoded
+    decoded: DecodedRecords
     rows: NDArray[np.bool_] | None
 
 
@@ -82,7 +82,7 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
         while findings and (until is None or (findings[0].position or 0) <= until):
             report(findings.pop(0))
 
-    def pieces(decoded: Decoded) -> Iterator[Piece]:
+    def pieces(decoded: DecodedRecords) -> Iterator[Piece]:
         findings.extend(damage_finding(file.path, damage) for damage in decoded.damages)
         rows = None if wanted.is_everything else wanted.rows(decoded.columns)
         is_wanted = decoded.columns.rows and (rows is None or rows.any())

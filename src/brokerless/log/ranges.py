@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format.columns import Columns
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 
 

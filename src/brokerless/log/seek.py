@@ -12,7 +12,8 @@ import numpy as np
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
-from brokerless.format.read.batches import Stop, checksums_match, read_headers, walk
+from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_scan import ScanStop, scan_batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index, load_time_index
 from brokerless.log.live_segments import open_segments
@@ -137,8 +138,8 @@ def is_batch_up_to(file: File, position: int, offset: int) -> bool:
     size = layouts.LOG_ENTRY_SIZE + int.from_bytes(head[8:], "big", signed=True)
     # A short message's header, as it is gathered, goes on in what follows.
     buffer = file.read(position, min(max(size, layouts.BATCH_V2_SIZE), _LARGEST))
-    walked = walk(buffer, limit=1)
-    if walked.stop == Stop.SIZE_TOO_SMALL or not len(walked.positions):
+    walked = scan_batches(buffer, limit=1)
+    if walked.stop == ScanStop.SIZE_TOO_SMALL or not len(walked.positions):
         return False
     batch = read_headers(buffer, walked.positions)
     # A wrapper's offset is its last one, so this is stricter than need be for those.

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches, Stop, Walk, compute_checksums, read_headers, walk
+from brokerless.format.read.batch_headers import Batches, compute_checksums, read_headers
+from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
 from brokerless.log.names import parse_segment_file
 from brokerless.log.storage.header_reader import header_reader, without_cut_header
 from brokerless.log.storage.paths import File, LocalFile
@@ -118,11 +119,11 @@ def scan_headers(
                 break
             if at + walked.stopped_at > (size := file.size_now()):
                 batches = batches.take(batches.ends <= size - at)
-                walked = Walk(batches.positions, int(batches.ends.max(initial=0)), Stop.END)
+                walked = BatchScan(batches.positions, int(batches.ends.max(initial=0)), ScanStop.END)
             if len(walked.positions):
                 yield Chunk(_EMPTY, at, batches, file)
                 at += walked.stopped_at
-            if walked.stop != Stop.LIMIT:
+            if walked.stop != ScanStop.LIMIT:
                 finding = describe_end(file, at, WINDOW)
                 if finding is not None:
                     report(finding)
@@ -143,11 +144,11 @@ def _scan(
         window = max(needed, min(usual, max(until, LEAST_WINDOW)) if file.is_local else usual)
         usual = min(8 * usual, WINDOW)
         buffer = file.read(at, window)
-        walked = walk(buffer, max_bytes=until)
+        walked = scan_batches(buffer, max_bytes=until)
         ended = at + len(buffer)
         is_short = ended < min(at + window, file.size)
         # By the window, not by the file.
-        is_cut = walked.stop == Stop.END and not is_short and ended < file.size
+        is_cut = walked.stop == ScanStop.END and not is_short and ended < file.size
         needed, size = 0, 0
         if is_cut:
             walked = without_cut_header(walked, len(buffer))
@@ -161,7 +162,7 @@ def _scan(
         elif is_cut and size > LARGEST_WINDOW:
             report(_too_large(file, at, size))
             at += size
-        if walked.stop == Stop.SIZE_TOO_SMALL or (walked.stop == Stop.END and not is_cut):
+        if walked.stop == ScanStop.SIZE_TOO_SMALL or (walked.stop == ScanStop.END and not is_cut):
             finding = describe_shrinking(file, at, ended) if is_short else describe_end(file, at, zeros)
             if finding is not None:
                 report(finding)

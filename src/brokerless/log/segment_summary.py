@@ -64,9 +64,9 @@ def add_chunk(
     batches = chunk.batches
     first_offset, counts = int(batches.entry_offset[0]), np.where(batches.is_legacy, 1, batches.count)
     if batches.is_wrapper.any():
-        from brokerless.format.read.decoder import look_into_wrappers
+        from brokerless.format.read.decoder import inspect_wrappers
 
-        wrappers = look_into_wrappers(chunk.buffer, batches, max_batch_bytes)
+        wrappers = inspect_wrappers(chunk.buffer, batches, max_batch_bytes)
         counts = wrappers.count
         if wrappers.has_base_offset[0]:
             first_offset = int(wrappers.base_offset[0])

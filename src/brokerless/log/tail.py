@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from brokerless.format import layouts
-from brokerless.format.read.batches import checksums_match
+from brokerless.format.read.batch_headers import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_listed
 from brokerless.log.ranges import Range

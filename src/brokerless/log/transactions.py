@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.control import ABORT, COMMIT, controls
-from brokerless.format.read.batches import Batches
+from brokerless.format.control import ABORT, COMMIT, decode_controls
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _markers(chunk: Chunk, batches: Batches, decoder: Decoder) -> dict[int, tupl
     rest = decoder.flush()
     for each in decoded if rest is None else [*decoded, rest]:
         positions = np.repeat(each.positions, each.given).tolist()
-        for position, control in zip(positions, controls(each.columns), strict=True):
+        for position, control in zip(positions, decode_controls(each.columns), strict=True):
             if control is not None and control.type_id in (ABORT, COMMIT):
                 found[position] = (control.type_id, control.coordinator_epoch)
     return found

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError, raise_errors
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
 from brokerless.log.ranges import Range
@@ -160,7 +160,7 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
             continue
         valid = None
         if check:
-            from brokerless.format.read.batches import checksums_match
+            from brokerless.format.read.batch_headers import checksums_match
 
             valid = checksums_match(chunk.buffer, chunk.batches)
         yield from chunk_batches(chunk, source, schema, valid, report, options.max_batch_bytes)

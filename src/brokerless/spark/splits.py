@@ -12,7 +12,7 @@ from pyspark.sql.datasource import InputPartition
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches, read_headers
+from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import open_listed
@@ -218,6 +218,6 @@ def _first_offset(chunk: Chunk) -> int:
     batch = chunk.batches.take(slice(0, 1))
     if not batch.is_wrapper[0]:
         return int(batch.entry_offset[0])
-    from brokerless.format.read.decoder import look_into_wrappers
+    from brokerless.format.read.decoder import inspect_wrappers
 
-    return int(look_into_wrappers(chunk.buffer, batch).base_offset[0])
+    return int(inspect_wrappers(chunk.buffer, batch).base_offset[0])

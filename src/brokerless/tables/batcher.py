@@ -14,9 +14,10 @@ from brokerless import arrow
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.columns import Columns
-from brokerless.format.read.batches import Batches
-from brokerless.format.write.encoder import Encoder, Ratio, cut, headers_of
-from brokerless.format.write.open_batch import Filler
+from brokerless.format.read.batch_headers import Batches
+from brokerless.format.write.compression_ratio import CompressionRatioEstimator
+from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
+from brokerless.format.write.open_batch import OpenBatch
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
 from brokerless.tables.record_batches import columns_of
@@ -86,8 +87,8 @@ class Encoded(NamedTuple):
     uncompressed: Int64s
 
 
-def encode(encoder: Encoder, cut: Cut) -> Encoded:
-    buffer = encoder.encode(cut.columns, cut.starts, cut.headers)
+def encode(encoder: Encoder, cut_batches: Cut) -> Encoded:
+    buffer = encoder.encode(cut_batches.columns, cut_batches.starts, cut_batches.headers)
     return Encoded(buffer, whole_batches(buffer, computed=True), encoder.payloads, encoder.uncompressed)
 
 
@@ -97,7 +98,7 @@ def _whole(buffer: NDArray[np.uint8]) -> Encoded:
     return Encoded(buffer, batches, payloads, payloads)
 
 
-def observe(ratio: Ratio, encoded: Encoded, settings: BatchSettings) -> None:
+def observe(ratio: CompressionRatioEstimator, encoded: Encoded, settings: BatchSettings) -> None:
     """Corrects the estimate by how well these batches were compressed, if they were."""
     if settings.compression_type != "none":
         ratio.observe(encoded.payloads, encoded.uncompressed)
@@ -112,14 +113,16 @@ class Batcher:
     offsets; ``timestamp`` (ms): of records without one.
     """
 
-    def __init__(self, settings: BatchSettings, ratio: Ratio, start_offset: int, timestamp: int) -> None:
+    def __init__(
+        self, settings: BatchSettings, ratio: CompressionRatioEstimator, start_offset: int, timestamp: int
+    ) -> None:
         self.records = 0
         self.next_offset = start_offset
         self.settings = settings
         self.ratio = ratio
         self._timestamp = timestamp
         is_plain = (settings.compression_type, settings.message_format) == ("none", layouts.MAGIC_V2)
-        self._filler = Filler(settings.batch_size) if is_plain else None
+        self._filler = OpenBatch(settings.batch_size) if is_plain else None
         self._left: pa.RecordBatch | None = None
 
     @property
@@ -219,13 +222,13 @@ class Batcher:
                 estimate, most = None, max(_AT_ONCE, _BYTES_AT_ONCE // max(1, settings.batch_size))
             else:
                 estimate, most = float(self.ratio.estimate), _AT_ONCE
-            starts = cut(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)
+            starts = cut_batches(columns, settings.batch_size, estimate, breaks, settings.message_format, first, most)
             if not is_last and starts[-1] == batch.num_rows:
                 starts = starts[:-1]  # the last one may not be full
             if len(starts) < 2:
                 break
             first = int(starts[-1])
-            yield Cut(columns, starts, headers_of(columns, starts))
+            yield Cut(columns, starts, build_headers(columns, starts))
         if first < batch.num_rows:
             # Copied, so that a few rows do not keep all others in memory; taking them by number is seven times slower.
             self._left = pa.concat_batches([batch.slice(first), batch.slice(0, 0)])

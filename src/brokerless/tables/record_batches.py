@@ -32,8 +32,8 @@ from brokerless.arrow import (
 )
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.columns import HUGE, Columns, no_columns, release
-from brokerless.format.read.batches import Batches
+from brokerless.format.columns import HUGE, Columns, empty_columns, release_memory
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.segment import Chunk, Report, report_too_large
 from brokerless.log.segment_summary import Summary
@@ -41,7 +41,7 @@ from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPE
 from brokerless.text import java_text, readable
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
-    from brokerless.format.read.decoder import Decoded, Wrappers
+    from brokerless.format.read.decoder import DecodedRecords, WrapperContents
     from brokerless.log.partition import Piece
     from brokerless.log.transactions import Transactions
 
@@ -75,7 +75,7 @@ def project(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def records_batches(
-    decoded: Decoded, source: Source, schema: pa.Schema = RECORDS, rows: NDArray[np.bool_] | None = None
+    decoded: DecodedRecords, source: Source, schema: pa.Schema = RECORDS, rows: NDArray[np.bool_] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Decoded records as Arrow record batches, nearly always one; ``rows`` (bool) filters them."""
     columns, count = decoded.columns, decoded.columns.rows
@@ -132,7 +132,7 @@ def record_batches(
             yield batch
             del batch
         if size > HUGE:
-            release()
+            release_memory()
 
 
 def columns_of(batch: pa.RecordBatch) -> Columns:
@@ -142,7 +142,7 @@ def columns_of(batch: pa.RecordBatch) -> Columns:
     any, ``key``, ``value``, ``headers`` and ``timestampType``; missing ones are null, empty, and CreateTime.
     """
     rows, names = batch.num_rows, batch.schema.names
-    columns = no_columns()
+    columns = empty_columns()
     columns.used[0] = rows
     if not rows:
         return columns
@@ -188,9 +188,9 @@ def chunk_batches(
     ``schema`` needs it, as far as they inflate to ``max_batch_bytes``; larger ones are reported, after the batches."""
     wrappers = None
     if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
-        from brokerless.format.read.decoder import look_into_wrappers
+        from brokerless.format.read.decoder import inspect_wrappers
 
-        wrappers = look_into_wrappers(chunk.buffer, chunk.batches, max_batch_bytes)
+        wrappers = inspect_wrappers(chunk.buffer, chunk.batches, max_batch_bytes)
     yield from headers_batches(chunk.batches, source, chunk.base, schema, wrappers, is_valid)
     if wrappers is not None:
         report_too_large(wrappers.too_large, source.file, chunk.base, report)
@@ -201,7 +201,7 @@ def headers_batches(
     source: Source,
     base: int,
     schema: pa.Schema,
-    wrappers: Wrappers | None,
+    wrappers: WrapperContents | None,
     is_valid: NDArray[np.bool_] | None,
 ) -> Iterator[pa.RecordBatch]:
     """Batch headers as Arrow record batches, nearly always one.
@@ -350,7 +350,7 @@ def _names(codes: NDArray[np.int8], names: tuple[str, ...], null: NDArray[np.boo
     return column_of(NAME, count, [bits(~null) if null.any() else None, ends, letters[letters != 0]])
 
 
-def _base_offset(entry_offset: NDArray[np.int64], wrappers: Wrappers | None) -> Column:
+def _base_offset(entry_offset: NDArray[np.int64], wrappers: WrapperContents | None) -> Column:
     if wrappers is None:
         return column_of_numbers(pa.int64(), entry_offset)
     return column_of_numbers(pa.int64(), wrappers.base_offset, ~wrappers.has_base_offset)

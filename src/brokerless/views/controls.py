@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from brokerless.arrow import flags
-from brokerless.format.control import Control, decode_control
+from brokerless.format.control import ControlRecord, decode_control
 
 
-def controls(batch: pa.RecordBatch, data: bool = True) -> list[dict[str, Any] | None]:
+def describe_controls(batch: pa.RecordBatch, data: bool = True) -> list[dict[str, Any] | None]:
     """What each row says if it is a control record: its type, the coordinator's epoch of a transaction marker, and of
     KRaft's records their ``data`` under Kafka's field names, where it can be read and is asked for.
 
@@ -24,7 +24,7 @@ def controls(batch: pa.RecordBatch, data: bool = True) -> list[dict[str, Any] | 
     return said
 
 
-def _as_dict(control: Control | None, data: bool) -> dict[str, Any]:
+def _as_dict(control: ControlRecord | None, data: bool) -> dict[str, Any]:
     if control is None:
         return {"typeId": None, "type": "UNKNOWN"}
     said: dict[str, Any] = {"typeId": control.type_id, "type": control.type}

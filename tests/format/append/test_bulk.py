@@ -13,22 +13,23 @@ from tests.format import twin
 from tests.format.produce_requests import CODECS, MOST, NOW, Request, message, some_batch
 
 from brokerless.format.append import bulk as module
-from brokerless.format.append.bulk import AppendedEach, append_each
+from brokerless.format.append.bulk import BulkAppendResult, append_bulk
 from brokerless.format.append.leader import append
-from brokerless.format.append.types import AppendConfig, Appended, Refusal
-from brokerless.format.read.batches import checksums_match, read_headers, walk
+from brokerless.format.append.types import AppendConfig, AppendResult, Refusal
+from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 
 
 def array(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint8)
 
 
-def one_by_one(batches: list[bytes], config: AppendConfig, first_offset: int, *rest: Any) -> AppendedEach:
+def one_by_one(batches: list[bytes], config: AppendConfig, first_offset: int, *rest: Any) -> BulkAppendResult:
     offset, position, largest, converted = first_offset, 0, -1, 0
     buffers, first_offsets, refusals = [b""], [], {}
     for number, data in enumerate(batches):
         found = append(array(data), config, offset, *rest)
-        if isinstance(found, Appended):
+        if isinstance(found, AppendResult):
             buffers.append(found.buffer.tobytes())
             first_offsets.append(offset if len(found.buffer) else -1)
             largest = max(largest, found.max_timestamp) if len(found.buffer) else largest
@@ -39,12 +40,12 @@ def one_by_one(batches: list[bytes], config: AppendConfig, first_offset: int, *r
             place = None if found.position is None else found.position + position
             refusals[number] = replace(found, position=place)
         position += len(data)
-    return AppendedEach(
+    return BulkAppendResult(
         array(b"".join(buffers)), first_offset, offset, largest, converted, np.array(first_offsets), refusals
     )
 
 
-def same(found: AppendedEach, expected: AppendedEach) -> None:
+def same(found: BulkAppendResult, expected: BulkAppendResult) -> None:
     assert found.first_offsets.tolist() == expected.first_offsets.tolist()
     assert {number: str(each) for number, each in found.refusals.items()} == {
         number: str(each) for number, each in expected.refusals.items()
@@ -56,7 +57,7 @@ def same(found: AppendedEach, expected: AppendedEach) -> None:
 
 
 def split(data: bytes) -> list[bytes]:
-    walked = walk(array(data))
+    walked = scan_batches(array(data))
     edges = [*walked.positions.tolist(), walked.stopped_at]
     return [data[start:end] for start, end in pairwise(edges)]
 
@@ -83,7 +84,7 @@ def test_many_requests_become_what_they_become_one_after_the_other(seed: int) ->
         codec = chance.choice(CODECS[: 5 if magic == 2 else 4])
         batches += split(some_batch(chance, magic, codec, chance.random() < oddity, about))
     rest = config, chance.choice((0, 12345)), 3, NOW, origin
-    same(append_each(array(b"".join(batches)), *rest), one_by_one(batches, *rest))
+    same(append_bulk(array(b"".join(batches)), *rest), one_by_one(batches, *rest))
 
 
 def some_v2(number: int, codec: str) -> bytes:
@@ -101,18 +102,18 @@ def test_groups_of_any_size_make_no_difference(target: str, monkeypatch: pytest.
     expected = one_by_one(batches, config, 7, 1, NOW)
     for size in (1, 1000, 1 << 21):
         monkeypatch.setattr(module, "_GROUP", size)
-        same(append_each(array(b"".join(batches)), config, 7, 1, NOW), expected)
+        same(append_bulk(array(b"".join(batches)), config, 7, 1, NOW), expected)
 
 
 def test_what_is_as_usual_is_not_taken_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: Any) -> Appended | Refusal:
+    def never(*_: Any) -> AppendResult | Refusal:
         raise AssertionError
 
     monkeypatch.setattr(module, "append", never)
     data = array(b"".join(some_v2(number, CODECS[number % 5]) for number in range(100)))
     for config in (AppendConfig(), AppendConfig(codec="zstd"), AppendConfig(timestamp_type="LogAppendTime")):
-        found = append_each(data, config, 0, 1, NOW)
-        written = read_headers(found.buffer, walk(found.buffer).positions)
+        found = append_bulk(data, config, 0, 1, NOW)
+        written = read_headers(found.buffer, scan_batches(found.buffer).positions)
         assert checksums_match(found.buffer, written).all()
         assert written.entry_offset.tolist() == found.first_offsets.tolist()
         assert not found.refusals
@@ -120,12 +121,12 @@ def test_what_is_as_usual_is_not_taken_one_by_one(monkeypatch: pytest.MonkeyPatc
 
 def test_a_broken_chain_is_the_refusal_of_what_would_come_next() -> None:
     whole = some_v2(3, "none")
-    found = append_each(array(whole + message(2, None, None)[:8] + bytes(30)), AppendConfig(), 0, 1, NOW)
+    found = append_bulk(array(whole + message(2, None, None)[:8] + bytes(30)), AppendConfig(), 0, 1, NOW)
     assert found.next_offset == 4
     assert {number: each.error for number, each in found.refusals.items()} == {1: "CorruptRecordException"}
     assert found.refusals[1].position == len(whole)
 
 
 def test_nothing_becomes_nothing() -> None:
-    found = append_each(array(b""), AppendConfig(), 5, 1, NOW)
+    found = append_bulk(array(b""), AppendConfig(), 5, 1, NOW)
     assert (len(found.buffer), found.next_offset, len(found.first_offsets), found.refusals) == (0, 5, 0, {})

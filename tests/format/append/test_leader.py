@@ -28,10 +28,11 @@ from tests.kafka.oracle import read_logs
 
 from brokerless import UsageError
 from brokerless.format.append.leader import append
-from brokerless.format.append.types import AppendConfig, Appended, Refusal
+from brokerless.format.append.types import AppendConfig, AppendResult, Refusal
 from brokerless.format.append.validator import validate
 from brokerless.format.codecs.inflate import Inflater
-from brokerless.format.read.batches import checksums_match, read_headers, walk
+from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 
 
 def array(data: bytes) -> np.ndarray:
@@ -41,9 +42,9 @@ def array(data: bytes) -> np.ndarray:
 PLAIN = AppendConfig()
 
 
-def appended(data: bytes, config: AppendConfig = PLAIN, **rest: Any) -> Appended:
+def appended(data: bytes, config: AppendConfig = PLAIN, **rest: Any) -> AppendResult:
     found = append(array(data), config, rest.pop("first_offset", 0), 7, NOW, **rest)
-    assert isinstance(found, Appended), found
+    assert isinstance(found, AppendResult), found
     return found
 
 
@@ -57,7 +58,7 @@ def comparable(data: bytes) -> list[Any]:
     """Batches with all that has to be the same, whoever compresses: headers but for sizes and checksums, and payloads
     as they were before."""
     buffer = array(data)
-    batches = read_headers(buffer, walk(buffer).positions)
+    batches = read_headers(buffer, scan_batches(buffer).positions)
     found: list[Any] = []
     for row, (start, end) in enumerate(zip(batches.positions.tolist(), batches.ends.tolist(), strict=True)):
         magic, codec, raw = int(batches.magic[row]), int(batches.codec[row]), data[start:end]
@@ -85,7 +86,7 @@ def config_of(golden: Case) -> AppendConfig:
     )
 
 
-def validated(golden: Case) -> Appended | Refusal:
+def validated(golden: Case) -> AppendResult | Refusal:
     c = golden.case_json()
     data = array((golden.path / "input.bin").read_bytes())
     rest = c["firstOffset"], c["partitionLeaderEpoch"], c["nowMs"], c["origin"].lower()
@@ -96,7 +97,7 @@ def validated(golden: Case) -> Appended | Refusal:
 def test_what_kafka_made_of_it_is_made_of_it(golden: Case) -> None:
     expected, found = golden.case_json(), validated(golden)
     if expected["outcome"] == "ok":
-        assert isinstance(found, Appended)
+        assert isinstance(found, AppendResult)
         assert (found.next_offset, found.max_timestamp) == (expected["nextOffset"], expected["maxTimestampMs"])
         assert (found.in_place, found.records_converted) == (expected["inPlace"], expected["recordsConverted"])
         theirs = (golden.path / "output.bin").read_bytes()
@@ -119,7 +120,7 @@ def test_kafkas_reader_reads_what_was_made_as_what_kafka_had_made(kafka_jars: Pa
     expected: dict[Path, list[dict[str, Any]]] = {}
     for golden in cases("append"):
         made = validated(golden)
-        if isinstance(made, Appended):
+        if isinstance(made, AppendResult):
             path = tmp_path / f"{golden.path.name}.log"
             path.write_bytes(made.buffer.tobytes())
             expected[path] = golden.expected()
@@ -145,7 +146,7 @@ OF_CODECS = {"SnappyError": "KafkaException", "BufferUnderflowException": "Kafka
 """What Kafka lets through of some payloads that do not decompress: with us, all of them are ``KafkaException``."""
 
 
-def compare(found: Appended | Refusal, theirs: dict[str, Any], about: Request) -> str:
+def compare(found: AppendResult | Refusal, theirs: dict[str, Any], about: Request) -> str:
     """Fails where we are not Kafka; says in a word what happened."""
     if "error" in theirs:
         assert isinstance(found, Refusal), (theirs, about)
@@ -153,7 +154,7 @@ def compare(found: Appended | Refusal, theirs: dict[str, Any], about: Request) -
         assert (found.error, found.cause) == (error, theirs.get("cause")), (found, theirs, about)
         assert list(found.record_errors) == theirs.get("recordErrors", list(found.record_errors)), (theirs, about)
         return error
-    assert isinstance(found, Appended), (found, about)
+    assert isinstance(found, AppendResult), (found, about)
     buffer, theirs["buffer"] = base64.b64decode(theirs["buffer"]), None
     assert found.next_offset == theirs["nextOffset"], about
     assert found.max_timestamp == theirs["maxTimestamp"], about
@@ -275,7 +276,7 @@ class TestInPlace:
     def test_log_append_time_is_set_without_touching_records(self, codec: str) -> None:
         data = a_batch([5, 6], codec)
         found = appended(data, AppendConfig(timestamp_type="LogAppendTime"))
-        batch = read_headers(found.buffer, walk(found.buffer).positions)
+        batch = read_headers(found.buffer, scan_batches(found.buffer).positions)
         assert (found.max_timestamp, batch.max_timestamp.tolist(), batch.timestamp_type.tolist()) == (NOW, [NOW], [1])
         assert found.buffer[61:].tobytes() == data[61:]
         assert checksums_match(found.buffer, batch).all()
@@ -294,7 +295,7 @@ class TestInPlace:
         data.flags.writeable = False
         appended(data.tobytes(), first_offset=9)
         found = append(data, AppendConfig(timestamp_type="LogAppendTime"), 9, 7, NOW)
-        assert isinstance(found, Appended)
+        assert isinstance(found, AppendResult)
         np.testing.assert_array_equal(data, before)
         assert not np.shares_memory(found.buffer, data)
 
@@ -415,7 +416,7 @@ def test_keys_values_headers_and_their_order_stay_and_offsets_are_consecutive(
     config = AppendConfig(to_magic, target, timestamp_type="LogAppendTime" if by_append_time else "CreateTime")
     found = appended(a_request(rows, magic, codec), config, first_offset=first_offset)
     assert found.next_offset == first_offset + len(rows)
-    written = read_headers(found.buffer, walk(found.buffer).positions)
+    written = read_headers(found.buffer, scan_batches(found.buffer).positions)
     assert checksums_match(found.buffer, written).all()
     assert set(written.magic.tolist()) == {to_magic}
     assert {CODECS[each] for each in written.codec.tolist()} == {codec if target == "producer" else target}

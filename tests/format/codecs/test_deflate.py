@@ -12,7 +12,7 @@ from aiokafka.codec import snappy_decode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerless.format.codecs.deflate import LEVELS, compressor
+from brokerless.format.codecs.deflate import LEVELS, make_compressor
 
 DECOMPRESS = {
     "gzip": gzip.decompress,
@@ -23,7 +23,7 @@ DECOMPRESS = {
 
 
 def compress(codec: str, data: bytes, level: int | None = None, magic: int = 2) -> bytes:
-    return compressor(codec, magic, level)(memoryview(data))
+    return make_compressor(codec, magic, level)(memoryview(data))
 
 
 @pytest.mark.parametrize("codec", DECOMPRESS)

@@ -12,16 +12,17 @@ import pytest
 from tests.golden import cases, of_type
 
 from brokerless.format.columns import Columns
-from brokerless.format.read.batches import checksums_match, read_headers, walk
-from brokerless.format.read.decoder import Decoded, Decoder
+from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
+from brokerless.format.read.decoder import DecodedRecords, Decoder
 
 TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 
 
-def decode(path: Path, decoder: Decoder) -> list[Decoded]:
+def decode(path: Path, decoder: Decoder) -> list[DecodedRecords]:
     """The records of all batches whose checksums match, as far as the chain of sizes holds."""
     buffer = np.frombuffer(path.read_bytes(), np.uint8)
-    batches = read_headers(buffer, walk(buffer).positions)
+    batches = read_headers(buffer, scan_batches(buffer).positions)
     found = list(decoder.decode(buffer, batches.take(checksums_match(buffer, batches))))
     rest = decoder.flush()
     return found if rest is None else [*found, rest]
@@ -61,7 +62,7 @@ def rows(columns: Columns) -> list[dict[str, Any]]:
     return found
 
 
-def compare(log: Path, expected: list[dict[str, Any]], decoded: list[Decoded]) -> None:
+def compare(log: Path, expected: list[dict[str, Any]], decoded: list[DecodedRecords]) -> None:
     ours: dict[int, list[dict[str, Any]]] = {}
     for chunk in decoded:
         found = iter(rows(chunk.columns))

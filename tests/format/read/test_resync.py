@@ -14,7 +14,7 @@ from tests.format.twin import HEADER, Header, write_batch, write_record
 from tests.golden import cases
 
 from brokerless.format.read.batch_candidate_kernels import find_candidates
-from brokerless.format.read.batches import checksums_match, read_headers
+from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.resync import find_batch
 
 LOGS = [log.read_bytes() for each in cases("formats") for log in each.logs if log.stat().st_size < 20_000]

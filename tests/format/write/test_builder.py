@@ -23,10 +23,12 @@ from brokerless import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.inflate import Inflater
 from brokerless.format.columns import Columns
-from brokerless.format.read.batches import Batches, checksums_match, read_headers, walk
-from brokerless.format.write.builder import Builder, Facts, varint
-from brokerless.format.write.encoder import Encoder, Ratio, cut, headers_of
-from brokerless.format.write.open_batch import Filler
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder, encode_varint
+from brokerless.format.write.compression_ratio import CompressionRatioEstimator
+from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
+from brokerless.format.write.open_batch import OpenBatch
 from brokerless.schemas import RECORDS
 from brokerless.tables.record_batches import columns_of
 
@@ -38,7 +40,7 @@ class Case(NamedTuple):
     codec: str
     batch_size: int
     ratio: float
-    facts: Facts
+    facts: BatchAttributes
     records: list[Record]
 
     def for_kafka(self) -> dict[str, Any]:
@@ -87,10 +89,12 @@ def some_case(seed: int) -> Case:
     now = rng.choice([0, 1_700_000_000_000, 2**62])
     time = rng.choice([lambda: now, lambda: now + rng.randrange(10_000), lambda: rng.choice([-1, now])])
     records = [(time(), content(80), content(300), headers()) for _ in range(rng.randrange(1, 120))]
-    facts = Facts(base_offset=rng.choice([0, 5, 2**40]), append_time=now + 7 if magic and rng.random() < 0.3 else None)
+    facts = BatchAttributes(
+        base_offset=rng.choice([0, 5, 2**40]), append_time=now + 7 if magic and rng.random() < 0.3 else None
+    )
     if magic == 2 and rng.random() < 0.4:
         sequence = rng.choice([0, 17, 2**31 - 2])
-        facts = Facts(facts.base_offset, facts.append_time, 2**33, 3, sequence, rng.random() < 0.5, False, 12)
+        facts = BatchAttributes(facts.base_offset, facts.append_time, 2**33, 3, sequence, rng.random() < 0.5, False, 12)
     size = rng.choice([0, 1, 61, 400, 3000, 16384])
     return Case(magic, codec, size, rng.choice([1.0, 0.3, 0.777]), facts, records)
 
@@ -111,32 +115,32 @@ def kafkas() -> list[list[bytes]]:
     return [[base64.b64decode(batch) for batch in line.split(b" ")] for line in lines[: len(some_cases())]]
 
 
-def a_ratio(estimate: float) -> Ratio:
-    ratio = Ratio()
+def a_ratio(estimate: float) -> CompressionRatioEstimator:
+    ratio = CompressionRatioEstimator()
     ratio.estimate = np.float32(estimate)
     return ratio
 
 
 def built(case: Case) -> list[bytes]:
-    """With :class:`Builder`, a new batch whenever one has no room."""
+    """With :class:`BatchBuilder`, a new batch whenever one has no room."""
     batches: list[bytes] = []
-    builder: Builder | None = None
+    builder: BatchBuilder | None = None
     offset = case.facts.base_offset
     for timestamp, key, value, headers in case.records:
         if builder is not None and not builder.has_room_for(timestamp, key, value, headers):
             batches.append(builder.close())
             builder = None
         if builder is None:
-            facts = Facts(offset, *fields(case.facts)[1:])
-            builder = Builder(case.batch_size, case.magic, case.codec, facts=facts, ratio=a_ratio(case.ratio))
+            facts = BatchAttributes(offset, *fields(case.facts)[1:])
+            builder = BatchBuilder(case.batch_size, case.magic, case.codec, attributes=facts, ratio=a_ratio(case.ratio))
         assert builder.append(timestamp, key, value, headers) == offset
         offset += 1
     assert builder is not None
     return [*batches, builder.close()]
 
 
-def fields(facts: Facts) -> tuple[Any, ...]:
-    return tuple(getattr(facts, name) for name in Facts.__dataclass_fields__)
+def fields(facts: BatchAttributes) -> tuple[Any, ...]:
+    return tuple(getattr(facts, name) for name in BatchAttributes.__dataclass_fields__)
 
 
 def as_columns(case: Case) -> Columns:
@@ -159,8 +163,8 @@ def as_columns(case: Case) -> Columns:
 def encoded(case: Case) -> list[bytes]:
     """From columns, all batches at once."""
     columns, facts = as_columns(case), case.facts
-    starts = cut(columns, case.batch_size, None if case.codec == "none" else case.ratio, magic=case.magic)
-    headers = headers_of(columns, starts)
+    starts = cut_batches(columns, case.batch_size, None if case.codec == "none" else case.ratio, magic=case.magic)
+    headers = build_headers(columns, starts)
     if facts.append_time is not None:
         headers["max_timestamp"] = facts.append_time
     headers["attributes"] |= np.int16(layouts.TRANSACTIONAL_BIT * facts.is_transactional)
@@ -175,7 +179,7 @@ def encoded(case: Case) -> list[bytes]:
 
 def headers_in(data: bytes) -> Batches:
     buffer = np.frombuffer(data, np.uint8)
-    found = walk(buffer)
+    found = scan_batches(buffer)
     assert found.stopped_at == len(data)
     return read_headers(buffer, found.positions)
 
@@ -221,15 +225,15 @@ def test_from_columns(kafkas: list[list[bytes]]) -> None:
 def test_filled_as_rows_come(kafkas: list[list[bytes]]) -> None:
     compared = 0
     for case, theirs in zip(some_cases(), kafkas, strict=True):
-        if (case.magic, case.codec, case.facts) == (2, "none", Facts(case.facts.base_offset)):
-            filler = Filler(case.batch_size)
+        if (case.magic, case.codec, case.facts) == (2, "none", BatchAttributes(case.facts.base_offset)):
+            filler = OpenBatch(case.batch_size)
             compare(case, [bytes(part) for part in (*filler.add(as_columns(case)), *filler.finish())], theirs)
             compared += 1
     assert compared > 15
 
 
 def test_a_closed_batch_stays_as_it_is() -> None:
-    builder = Builder()
+    builder = BatchBuilder()
     builder.append(5, b"k", b"v")
     batch = builder.close()
     assert builder.close() == batch
@@ -239,11 +243,11 @@ def test_a_closed_batch_stays_as_it_is() -> None:
 
 
 def test_nothing_appended_is_no_batch() -> None:
-    assert Builder().close() == b""
+    assert BatchBuilder().close() == b""
 
 
 def test_the_first_record_may_be_larger_than_the_batch_size() -> None:
-    builder = Builder(batch_size=100)
+    builder = BatchBuilder(batch_size=100)
     assert builder.has_room_for(0, None, b"x" * 1000)
     builder.append(0, None, b"x" * 1000)
     assert builder.is_full
@@ -251,31 +255,31 @@ def test_the_first_record_may_be_larger_than_the_batch_size() -> None:
 
 
 def test_offsets_may_have_gaps() -> None:
-    builder = Builder(facts=Facts(base_offset=10))
+    builder = BatchBuilder(attributes=BatchAttributes(base_offset=10))
     assert [builder.append(0, None, b"a", offset=12), builder.append(0, None, b"b")] == [12, 13]
     batch = headers_in(builder.close())
     assert (batch.entry_offset[0], batch.last_offset[0], batch.count[0]) == (10, 13, 2)
 
 
 @pytest.mark.parametrize(
-    ("magic", "facts", "message"),
+    ("magic", "attributes", "message"),
     [
-        (3, Facts(), "no message format v3"),
-        (1, Facts(producer_id=5, producer_epoch=0, base_sequence=0), "no producer ids"),
-        (0, Facts(is_control=True), "no producer ids, transactions and control batches"),
-        (1, Facts(delete_horizon=5), "no delete horizon"),
-        (2, Facts(is_transactional=True), "needs a producer id"),
-        (2, Facts(producer_id=5, base_sequence=0), "producer epoch"),
-        (2, Facts(producer_id=5, producer_epoch=0), "base sequence"),
+        (3, BatchAttributes(), "no message format v3"),
+        (1, BatchAttributes(producer_id=5, producer_epoch=0, base_sequence=0), "no producer ids"),
+        (0, BatchAttributes(is_control=True), "no producer ids, transactions and control batches"),
+        (1, BatchAttributes(delete_horizon=5), "no delete horizon"),
+        (2, BatchAttributes(is_transactional=True), "needs a producer id"),
+        (2, BatchAttributes(producer_id=5, base_sequence=0), "producer epoch"),
+        (2, BatchAttributes(producer_id=5, producer_epoch=0), "base sequence"),
     ],
 )
-def test_what_a_format_does_not_have_is_refused(magic: int, facts: Facts, message: str) -> None:
+def test_what_a_format_does_not_have_is_refused(magic: int, attributes: BatchAttributes, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Builder(magic=magic, facts=facts)
+        BatchBuilder(magic=magic, attributes=attributes)
 
 
 def test_what_no_batch_can_hold_is_refused() -> None:
-    builder = Builder(facts=Facts(base_offset=3))
+    builder = BatchBuilder(attributes=BatchAttributes(base_offset=3))
     builder.append(0, None, None)
     for arguments, message in [
         ((-2, None, None, (), None), "only -1"),
@@ -285,11 +289,11 @@ def test_what_no_batch_can_hold_is_refused() -> None:
         with pytest.raises(UsageError, match=message):
             builder.append(*arguments)
     with pytest.raises(UsageError, match="no record headers"):
-        Builder(magic=1).append(0, None, None, [("a", None)])
+        BatchBuilder(magic=1).append(0, None, None, [("a", None)])
 
 
 def test_the_estimate_rises_at_once_and_falls_slowly() -> None:
-    ratio = Ratio()
+    ratio = CompressionRatioEstimator()
     ratio.update(50, 100)
     assert ratio.estimate == pytest.approx(0.995)
     ratio.update(110, 100)
@@ -301,4 +305,4 @@ def test_the_estimate_rises_at_once_and_falls_slowly() -> None:
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_varint_is_as_short_as_it_can_be(number: int) -> None:
     bits = max(1, (number if number >= 0 else ~number).bit_length() + 1)
-    assert len(varint(number)) == -(-bits // 7)
+    assert len(encode_varint(number)) == -(-bits // 7)

@@ -16,10 +16,11 @@ from brokerless import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.inflate import Inflater
 from brokerless.format.columns import Columns, allocate
-from brokerless.format.read.batches import Batches, checksums_match, read_headers, walk
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.write import encoder
-from brokerless.format.write.encoder import Encoder, cut, headers_of
+from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
 from brokerless.schemas import RECORDS
 from brokerless.tables.record_batches import columns_of
 
@@ -27,7 +28,7 @@ OVERHEADS = {0: 26, 1: 34, 2: 61}
 
 
 def batches_in(buffer: np.ndarray) -> Batches:
-    return read_headers(buffer, walk(buffer).positions)
+    return read_headers(buffer, scan_batches(buffer).positions)
 
 
 def decoded(buffer: np.ndarray, batch: Batches) -> Columns | None:
@@ -133,8 +134,8 @@ def test_another_client_reads_what_was_written(
         codec = "gzip"
     table = as_batch(records, base_offset)
     columns = columns_of(table)
-    starts = cut(columns, size, None if codec == "none" else 0.5, magic=magic)
-    data = Encoder(magic, codec).encode(columns, starts, headers_of(columns, starts)).tobytes()
+    starts = cut_batches(columns, size, None if codec == "none" else 0.5, magic=magic)
+    data = Encoder(magic, codec).encode(columns, starts, build_headers(columns, starts)).tobytes()
     found = []
     reader = MemoryRecords(data)
     while (batch := reader.next_batch()) is not None:
@@ -160,18 +161,18 @@ def some_columns(*offsets: int) -> Columns:
 def test_a_batch_begins_where_it_has_to() -> None:
     columns = some_columns(0, 1, 2, 3)
     breaks = np.array([False, False, True, False])
-    assert cut(columns, 16384, breaks=breaks).tolist() == [0, 2, 4]
+    assert cut_batches(columns, 16384, breaks=breaks).tolist() == [0, 2, 4]
 
 
 def test_a_batch_begins_where_offsets_are_too_far_apart() -> None:
-    assert cut(some_columns(1, 2**31, 2**31 + 1), 16384).tolist() == [0, 2, 3]
+    assert cut_batches(some_columns(1, 2**31, 2**31 + 1), 16384).tolist() == [0, 2, 3]
 
 
 def test_cutting_goes_on_where_it_was() -> None:
     columns = some_columns(*range(10))
-    assert cut(columns, 0, most=3).tolist() == [0, 1, 2, 3]
-    assert cut(columns, 0, first=8).tolist() == [8, 9, 10]
-    assert cut(columns, 0, first=10).tolist() == [10]
+    assert cut_batches(columns, 0, most=3).tolist() == [0, 1, 2, 3]
+    assert cut_batches(columns, 0, first=8).tolist() == [8, 9, 10]
+    assert cut_batches(columns, 0, first=10).tolist() == [10]
 
 
 def test_a_batch_without_rows_has_no_codec() -> None:
@@ -187,8 +188,8 @@ def test_offsets_that_no_batch_can_have_are_refused() -> None:
     columns = some_columns(5, 2**31 + 5)
     starts = np.array([0, 2])
     with pytest.raises(UsageError, match="do not fit into a batch from offset 5 on"):
-        Encoder().encode(columns, starts, headers_of(columns, starts))
-    header = headers_of(columns, np.array([0, 1]))
+        Encoder().encode(columns, starts, build_headers(columns, starts))
+    header = build_headers(columns, np.array([0, 1]))
     header["base_offset"] = 6
     with pytest.raises(UsageError, match="do not fit into a batch from offset 6 on"):
         Encoder().encode(columns, np.array([0, 1]), header)
@@ -201,7 +202,7 @@ def test_a_batch_of_two_gigabytes_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     starts = np.array([0, 1])
     for magic in (1, 2):
         with pytest.raises(UsageError, match="use a smaller batch size"):
-            Encoder(magic).encode(columns, starts, headers_of(columns, starts))
+            Encoder(magic).encode(columns, starts, build_headers(columns, starts))
 
 
 @pytest.mark.parametrize(

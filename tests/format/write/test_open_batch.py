@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from brokerless import UsageError
 from brokerless.format.columns import Columns
 from brokerless.format.write import open_batch
-from brokerless.format.write.encoder import Encoder, cut, headers_of
-from brokerless.format.write.open_batch import Filler
+from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
+from brokerless.format.write.open_batch import OpenBatch
 from brokerless.schemas import RECORDS
 from brokerless.tables.record_batches import columns_of
 
@@ -44,11 +44,11 @@ def encoded(columns: Columns, batch_size: int) -> bytes:
     is_append_time = columns.timestamp_type == 1
     breaks = np.append(False, is_append_time[1:] != is_append_time[:-1])
     breaks[1:] |= is_append_time[1:] & (np.diff(columns.timestamp) != 0)
-    starts = cut(columns, batch_size, breaks=breaks)
-    return bytes(Encoder().encode(columns, starts, headers_of(columns, starts)))
+    starts = cut_batches(columns, batch_size, breaks=breaks)
+    return bytes(Encoder().encode(columns, starts, build_headers(columns, starts)))
 
 
-def filled(filler: Filler, *parts: pa.RecordBatch) -> list[bytes]:
+def filled(filler: OpenBatch, *parts: pa.RecordBatch) -> list[bytes]:
     return [bytes(each) for part in parts for each in filler.add(columns_of(part))] + [
         bytes(each) for each in filler.finish()
     ]
@@ -67,7 +67,7 @@ def test_any_rows(rows: list[dict[str, Any]], edges: set[int], batch_size: int, 
     parts = [whole.slice(start, end - start) for start, end in pairwise(borders)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(open_batch, "_AT_ONCE", at_once)
-        filler = Filler(batch_size)
+        filler = OpenBatch(batch_size)
         assert b"".join(filled(filler, *parts)) == encoded(columns_of(whole), batch_size)
         assert (filler.waiting_bytes, list(filler.finish())) == (0, [])
 
@@ -78,7 +78,7 @@ def test_more_than_is_handed_over_at_once() -> None:
     rows[20_000]["value"] = b"w" * (20 << 20)
     whole = table(rows)
     for batch_size in (0, 16384, 12 << 20):
-        found = filled(Filler(batch_size), whole.slice(0, 7), whole.slice(7))
+        found = filled(OpenBatch(batch_size), whole.slice(0, 7), whole.slice(7))
         assert b"".join(found) == encoded(columns_of(whole), batch_size)
         assert len(found) > (25 if batch_size == 0 else 3)
 
@@ -87,4 +87,4 @@ def test_a_batch_of_two_gigabytes_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(open_batch, "LARGEST", 2000)
     monkeypatch.setattr(open_batch, "_AT_ONCE", 100)
     with pytest.raises(UsageError, match="use a smaller batch size"):
-        filled(Filler(0), table([{"value": b"v" * 10}, {"value": b"v" * 10_000}]))
+        filled(OpenBatch(0), table([{"value": b"v" * 10}, {"value": b"v" * 10_000}]))

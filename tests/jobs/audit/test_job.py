@@ -17,7 +17,8 @@ from tests.lock_holder import held_by_another
 import brokerless
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.read.batches import compute_checksums, read_headers, walk
+from brokerless.format.read.batch_headers import compute_checksums, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.jobs.audit import job
 from brokerless.jobs.audit.advice import ADVICE
 from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partition
@@ -103,7 +104,7 @@ class Copy:
         """Sets header fields of a batch, by its number in a log file."""
         path = self.logs()[log]
         data = np.frombuffer(path.read_bytes(), np.uint8).copy()
-        position = int(walk(data).positions[at])
+        position = int(scan_batches(data).positions[at])
         header = data[position : position + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)
         for name, value in fields.items():
             header[name] = value
@@ -115,7 +116,7 @@ class Copy:
         """Replaces bytes of a batch."""
         path = self.logs()[log]
         data = path.read_bytes()
-        positions = [*walk(np.frombuffer(data, np.uint8)).positions.tolist(), len(data)]
+        positions = [*scan_batches(np.frombuffer(data, np.uint8)).positions.tolist(), len(data)]
         start, end = positions[at], positions[at + 1]
         assert data[start:end].count(before) == 1
         path.write_bytes(data[:start] + data[start:end].replace(before, after) + data[end:])

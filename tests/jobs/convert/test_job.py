@@ -16,7 +16,7 @@ from tests.kafka.producers import consume
 
 import brokerless
 from brokerless.errors import DamageError, Finding, UsageError
-from brokerless.format.convert import Target
+from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, ConvertResult, ConvertTask, convert, plan
 from brokerless.log.checkpoint.offset_checkpoints import read_checkpoints
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata
@@ -53,7 +53,7 @@ def rows(path: Path, isolation: Any = "read_uncommitted") -> list[tuple[Any, ...
 def recompressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All that a broker had, in small segments of larger batches."""
     to = tmp_path_factory.mktemp("recompressed") / "data"
-    conversion = Conversion(Target(2, "lz4", batch_size=50_000), LogConfig(segment_bytes=60_000))
+    conversion = Conversion(ConversionTarget(2, "lz4", batch_size=50_000), LogConfig(segment_bytes=60_000))
     assert not any(result.damages for result in run(broker_data("clean"), to, conversion))
     return to
 
@@ -113,7 +113,7 @@ def test_a_broker_serves_what_was_converted(recompressed: Path, kafka_jars: Path
 def test_where_markers_are_left_out_the_log_ends_where_it_did(magic: int, tmp_path: Path) -> None:
     name = "__consumer_offsets-1"
     source = broker_data("clean") / name
-    (result,) = run(source, tmp_path / "to", Conversion(Target(magic, "gzip")))
+    (result,) = run(source, tmp_path / "to", Conversion(ConversionTarget(magic, "gzip")))
     before, after = (brokerless.open(path).partitions[0] for path in (source, tmp_path / "to" / name))
     lines = json_lines(broker_expected("clean") / name / "expected.jsonl")
     markers = [line for line in of_type(lines, "batch") if line["isControl"]]
@@ -126,7 +126,7 @@ def test_where_markers_are_left_out_the_log_ends_where_it_did(magic: int, tmp_pa
 @pytest.mark.parametrize("name", ["txn-0", "txn-1", "compacted-txn-0"])
 def test_read_committed_leaves_out_what_a_consumer_would_not_get(name: str, tmp_path: Path) -> None:
     (expected,) = json_lines(broker_expected("clean") / "read-committed.json")
-    conversion = Conversion(Target(1), isolation="read_committed")
+    conversion = Conversion(ConversionTarget(1), isolation="read_committed")
     (result,) = run(broker_data("clean") / name, tmp_path, conversion)
     assert [row[0] for row in rows(tmp_path / name)] == expected["read_committed"][name]["offsets"]
     gone = expected["read_uncommitted"][name]["records"] - expected["read_committed"][name]["records"]
@@ -139,7 +139,7 @@ def test_read_committed_leaves_out_what_a_consumer_would_not_get(name: str, tmp_
 
 
 def test_old_formats_become_new_ones(tmp_path: Path) -> None:
-    results = run(broker_data("old-formats"), tmp_path / "v2", Conversion(Target(2, "zstd")))
+    results = run(broker_data("old-formats"), tmp_path / "v2", Conversion(ConversionTarget(2, "zstd")))
     assert len(results) > 10
     for result in results:
         name = f"{result.task.topic}-{result.task.partition}"
@@ -150,7 +150,7 @@ def test_old_formats_become_new_ones(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_counts_the_same_and_writes_nothing(tmp_path: Path) -> None:
-    source, target = broker_data("clean") / "txn-0", Target(1, "snappy", batch_size=2000)
+    source, target = broker_data("clean") / "txn-0", ConversionTarget(1, "snappy", batch_size=2000)
     (dry,) = run(source, tmp_path / "to", Conversion(target, dry_run=True))
     assert not (tmp_path / "to").exists()
     (wet,) = run(source, tmp_path / "to", Conversion(target))
@@ -174,7 +174,7 @@ def test_a_damaged_partition_is_told_and_not_written_and_others_are(
         data[position] ^= 1
     log.write_bytes(data)
     findings: list[Finding] = []
-    damaged, sound = run(source, tmp_path / "to", Conversion(Target(2, "zstd")), findings)
+    damaged, sound = run(source, tmp_path / "to", Conversion(ConversionTarget(2, "zstd")), findings)
     assert [each.kind for each in damaged.damages] == [kind]
     assert findings == list(damaged.damages)
     assert not sound.damages
@@ -186,7 +186,7 @@ def test_a_broken_inside_under_a_right_checksum_is_damage(tmp_path: Path) -> Non
     source.mkdir(parents=True)
     shutil.copy(case("damaged/bomb-gzip-after-record").log, source / "00000000000000000000.log")
     findings: list[Finding] = []
-    (result,) = run(source, tmp_path / "to", Conversion(Target(2, "zstd")), findings)
+    (result,) = run(source, tmp_path / "to", Conversion(ConversionTarget(2, "zstd")), findings)
     assert result.damages == tuple(findings)
     assert not list((tmp_path / "to").glob("orders*"))
 
@@ -207,7 +207,7 @@ def test_nothing_is_begun_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_task_is_a_value(tmp_path: Path) -> None:
-    (task,) = plan(paths(broker_data("clean") / "txn-0"), [], tmp_path, Conversion(Target(1)))
+    (task,) = plan(paths(broker_data("clean") / "txn-0"), [], tmp_path, Conversion(ConversionTarget(1)))
     assert isinstance(task, ConvertTask)
     assert pickle.loads(pickle.dumps(task)) == task
 

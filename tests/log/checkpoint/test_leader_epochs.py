@@ -9,7 +9,8 @@ import pytest
 from tests.golden import broker_data
 
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches, read_headers, walk
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log.checkpoint.leader_epochs import (
     Epochs,
     assign,
@@ -26,7 +27,7 @@ from brokerless.log.checkpoint.readers import load_leader_epochs
 
 def batches_of(path: Path) -> Batches:
     buffer = np.frombuffer(path.read_bytes(), np.uint8)
-    return read_headers(buffer, walk(buffer).positions)
+    return read_headers(buffer, scan_batches(buffer).positions)
 
 
 def stamped(*rows: tuple[int, int], magic: int = 2) -> Batches:

@@ -12,7 +12,8 @@ from tests.format import twin
 from tests.golden import all_cases, case
 
 from brokerless.errors import UnreadableError
-from brokerless.format.read.batches import Batches, Stop, Walk, read_headers, walk
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import BatchScan, ScanStop, scan_batches
 from brokerless.log.storage import header_reader as headers
 from brokerless.log.storage.files import LocalFile
 from brokerless.log.storage.header_reader import header_reader, headers_by_reads, headers_by_windows
@@ -30,7 +31,7 @@ SMALL = twin.write_batch(twin.write_record(b"k", b"v"))
 
 @pytest.fixture(params=["plain", "kernel"])
 def plainly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(headers, "plain_walks_left", lambda: int(request.param == "plain"))
+    monkeypatch.setattr(headers, "python_scans_left", lambda: int(request.param == "plain"))
     return request.param
 
 
@@ -40,7 +41,7 @@ def opened(path: Path) -> LocalFile:
     return file
 
 
-def contents(read: tuple[Walk, Batches]) -> tuple[list[int], int, Stop, bytes, int]:
+def contents(read: tuple[BatchScan, Batches]) -> tuple[list[int], int, ScanStop, bytes, int]:
     walked, batches = read
     assert np.array_equal(walked.positions, batches.positions)
     return walked.positions.tolist(), walked.stopped_at, walked.stop, batches.raw.tobytes(), batches.buffer_size
@@ -51,7 +52,7 @@ def contents(read: tuple[Walk, Batches]) -> tuple[list[int], int, Stop, bytes, i
     ("way", "window"), [(headers_by_windows, 1 << 20), (headers_by_windows, 100), (headers_by_reads, 0)]
 )
 def test_headers_are_those_of_the_buffer(
-    way: Callable[..., tuple[Walk, Batches]], window: int, monkeypatch: pytest.MonkeyPatch
+    way: Callable[..., tuple[BatchScan, Batches]], window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(headers, "_WINDOW", window)
     monkeypatch.setattr(headers, "_LEAST_WINDOW", window)
@@ -63,7 +64,7 @@ def test_headers_are_those_of_the_buffer(
                 for until in (start + 1, start + 700, len(data)):
                     for end in (len(data), (start + len(data)) // 2 + 1):
                         buffer = data[start:end]
-                        walked = walk(buffer, max_bytes=until - start)
+                        walked = scan_batches(buffer, max_bytes=until - start)
                         expected = contents((walked, read_headers(buffer, walked.positions)))
                         assert contents(way(file, start, until, end)) == expected, (log, start, until, end)
 
@@ -75,7 +76,11 @@ def test_more_batches_than_a_chunk_has_are_the_next_one(monkeypatch: pytest.Monk
     positions = twin.chain(log.read_bytes())[0]
     with opened(log) as file:
         walked, batches = headers_by_reads(file, 0, file.size, file.size)
-        assert (walked.positions.tolist(), walked.stopped_at, walked.stop) == (positions[:3], positions[3], Stop.LIMIT)
+        assert (walked.positions.tolist(), walked.stopped_at, walked.stop) == (
+            positions[:3],
+            positions[3],
+            ScanStop.LIMIT,
+        )
         assert len(batches) == 3
 
 
@@ -87,7 +92,7 @@ def test_reads_end_where_a_broker_has_shortened_the_file_meanwhile(left: int, tm
     with opened(path) as file:
         os.truncate(path, 2 * len(SMALL) + left)
         walked, _ = headers_by_reads(file, 0, 5 * len(SMALL), 5 * len(SMALL))
-    assert (walked.positions.tolist(), walked.stop) == ([0, len(SMALL)], Stop.END)
+    assert (walked.positions.tolist(), walked.stop) == ([0, len(SMALL)], ScanStop.END)
 
 
 @pytest.mark.usefixtures("plainly")
@@ -108,13 +113,13 @@ def test_the_way_that_takes_less_time_is_taken_until_the_other_may_take_less(
     path.touch()
     now, seconds, taken = 0.0, {"windows": 2.0, "reads": 1.0}, []
 
-    def way(name: str) -> Callable[..., tuple[Walk, Batches]]:
-        def read(_: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+    def way(name: str) -> Callable[..., tuple[BatchScan, Batches]]:
+        def read(_: LocalFile, start: int, until: int, end: int) -> tuple[BatchScan, Batches]:
             nonlocal now
             taken.append((name, until - start))
             now += seconds[name] * (until - start)
             nothing = np.empty(0, np.int64)
-            return Walk(nothing, until - start, Stop.LIMIT), read_headers(np.empty(0, np.uint8), nothing)
+            return BatchScan(nothing, until - start, ScanStop.LIMIT), read_headers(np.empty(0, np.uint8), nothing)
 
         return read
 

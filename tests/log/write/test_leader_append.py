@@ -14,7 +14,7 @@ from tests.kafka.oracle import read_log
 from brokerless.errors import RefusedError
 from brokerless.writing import (
     AppendConfig,
-    Appended,
+    AppendResult,
     Duplicate,
     LogConfig,
     LogWriter,
@@ -34,7 +34,7 @@ def produced(values: list[bytes], producer: tuple[int, int, int] = (-1, -1, -1),
     return np.frombuffer(bytes(builder.build()), np.uint8)
 
 
-def send(log: LogWriter, batch: NDArray[np.uint8], codec: str = "producer") -> Appended | Duplicate | Refusal:
+def send(log: LogWriter, batch: NDArray[np.uint8], codec: str = "producer") -> AppendResult | Duplicate | Refusal:
     return append_as_leader(log, batch, AppendConfig(codec=codec), partition_leader_epoch=3, at_ms=NOW)
 
 
@@ -42,7 +42,7 @@ def test_batches_get_their_offsets_and_the_leader_epoch(tmp_path: Path, kafka_ja
     with open_log(tmp_path, "orders", 0) as log:
         for number in range(3):
             appended = send(log, produced([b"a", b"b"]), "gzip" if number else "producer")
-            assert isinstance(appended, Appended)
+            assert isinstance(appended, AppendResult)
             assert (appended.first_offset, appended.next_offset) == (2 * number, 2 * number + 2)
         assert log.log_end_offset == 6
     lines = read_log(tmp_path / "orders-0" / f"{0:020}.log")

@@ -14,7 +14,8 @@ from tests.log.whole_batches import batch, batches, marker
 
 from brokerless.errors import RefusedError, UnwritableError, UsageError
 from brokerless.format import layouts
-from brokerless.format.read.batches import read_headers, walk
+from brokerless.format.read.batch_headers import read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_producer_snapshot
@@ -90,7 +91,7 @@ def replays() -> list[Replay]:
 
 def replay(each: Replay, directory: Path, *, one_by_one: bool) -> Path:
     log = each.log
-    headers = read_headers(log, walk(log).positions)
+    headers = read_headers(log, scan_batches(log).positions)
     end = int(headers.last_offset[-1]) + 1 if len(headers) else each.bases[0]
     row = 0
     for stop in each.stops(end):
@@ -257,7 +258,7 @@ def test_a_segment_is_rolled_when_offsets_are_too_far_from_its_first(log: LogWri
 
 def test_a_message_far_off_begins_a_segment_that_it_fits_into_wherever_it_begins(tmp_path: Path) -> None:
     log = np.fromfile(broker_data("old-formats") / "v1-gzip-0" / "00000000000000000000.log", np.uint8)
-    first = log[: int(read_headers(log, walk(log).positions).ends[0])].copy()
+    first = log[: int(read_headers(log, scan_batches(log).positions).ends[0])].copy()
     # The offset of a v1 wrapper is not covered by its checksum.
     first[:8].view(">i8")[0] = 2**40
     with open_log(tmp_path, "orders", 0) as writer:
@@ -380,7 +381,7 @@ def test_messages_without_epochs_make_the_log_forget_its_epochs(log: LogWriter) 
     old = np.fromfile(broker_data("old-formats") / "v1-none-0" / "00000000000000000000.log", np.uint8)
     log.append(batch(0, epoch=3))
     assert log.leader_epochs == ((3, 0),)
-    message = old[: int(read_headers(old, walk(old).positions).ends[0])].copy()
+    message = old[: int(read_headers(old, scan_batches(old).positions).ends[0])].copy()
     message[:8].view(">i8")[0] = 1
     log.append(message)
     assert log.leader_epochs == ()

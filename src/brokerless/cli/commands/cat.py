@@ -94,7 +94,7 @@ def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
 
     def said(batch: pa.RecordBatch) -> list[Any] | None:
         # What KRaft's records hold may name hosts.
-        return controls.controls(batch, data=not options.redact) if options.control else None
+        return controls.describe_controls(batch, data=not options.redact) if options.control else None
 
     if options.template is not None:
         parsed = template.parse(options.template)

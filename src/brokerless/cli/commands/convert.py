@@ -72,14 +72,14 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-    from brokerless.format.convert import Target
+    from brokerless.format.convert import ConversionTarget
     from brokerless.jobs.convert.job import Conversion, convert, plan
 
     asked = (options.format, options.codec, options.batch_size, options.segment_bytes)
     if all(each is None for each in asked):
         raise UsageError("there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes")
     magic = None if options.format is None else FORMATS.index(options.format)
-    target = Target(magic, options.codec, options.level, options.batch_size)
+    target = ConversionTarget(magic, options.codec, options.level, options.batch_size)
     config = None if options.segment_bytes is None else log_config(options)
     limit = options.max_batch_bytes or DEFAULT_LIMIT
     conversion = Conversion(target, config, options.isolation, limit, options.dry_run)

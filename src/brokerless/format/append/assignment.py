@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.append.types import Appended, Terms, refuse
+from brokerless.format.append.types import AppendContext, AppendResult, refuse
 from brokerless.format.columns import Columns
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.encoder import Encoder
 from brokerless.text import java_text
 
@@ -25,66 +25,68 @@ Int64s = NDArray[np.int64]
 _FLAGS = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.CONTROL_BIT | layouts.DELETE_HORIZON_BIT
 
 
-def assign_batch(buffer: NDArray[np.uint8], batch: Batches, timestamps: Int64s, terms: Terms) -> Appended:
+def assign_batch(buffer: NDArray[np.uint8], batch: Batches, timestamps: Int64s, context: AppendContext) -> AppendResult:
     """Sets the header of one v2 batch, whose records have these timestamps."""
     from brokerless.format.crc.kernels import crc32c_ranges
 
     at, end = int(batch.positions[0]), int(batch.ends[0])
     changed = buffer[:end].copy()
     header: Any = changed[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)[0]
-    next_offset = terms.first_offset + len(timestamps)
-    timestamp = terms.max_timestamp(timestamps)
+    next_offset = context.first_offset + len(timestamps)
+    timestamp = context.max_timestamp(timestamps)
     header["base_offset"] = next_offset - 1 - int(header["last_offset_delta"])
-    if terms.to_magic >= layouts.MAGIC_V2:
-        header["partition_leader_epoch"] = terms.partition_leader_epoch
-    if int(batch.timestamp_type[0]) != terms.is_append_time or int(header["max_timestamp"]) != timestamp:
-        header["attributes"] = int(batch.attributes[0]) & _FLAGS | layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time
+    if context.to_magic >= layouts.MAGIC_V2:
+        header["partition_leader_epoch"] = context.partition_leader_epoch
+    if int(batch.timestamp_type[0]) != context.is_append_time or int(header["max_timestamp"]) != timestamp:
+        header["attributes"] = int(batch.attributes[0]) & _FLAGS | layouts.TIMESTAMP_TYPE_BIT * context.is_append_time
         header["max_timestamp"] = timestamp
         checksum = np.empty(1, np.uint32)
         crc32c_ranges(changed, np.array([at + layouts.BATCH_CRC_START]), np.array([end]), checksum)
         header["crc"] = checksum[0]
-    return Appended(changed, terms.first_offset, next_offset, timestamp, True, 0)
+    return AppendResult(changed, context.first_offset, next_offset, timestamp, True, 0)
 
 
-def assign_wrapper(buffer: NDArray[np.uint8], wrapper: Batches, timestamps: Int64s, terms: Terms) -> Appended:
+def assign_wrapper(
+    buffer: NDArray[np.uint8], wrapper: Batches, timestamps: Int64s, context: AppendContext
+) -> AppendResult:
     """Sets the header of one v1 wrapper message, whose inner messages have these timestamps."""
-    next_offset = terms.first_offset + len(timestamps)
-    timestamp = terms.max_timestamp(timestamps)
-    changed = _set_messages(buffer, wrapper, np.array([next_offset - 1]), np.array([timestamp]), terms)
-    return Appended(changed, terms.first_offset, next_offset, timestamp, True, 0)
+    next_offset = context.first_offset + len(timestamps)
+    timestamp = context.max_timestamp(timestamps)
+    changed = _set_messages(buffer, wrapper, np.array([next_offset - 1]), np.array([timestamp]), context)
+    return AppendResult(changed, context.first_offset, next_offset, timestamp, True, 0)
 
 
-def assign_messages(buffer: NDArray[np.uint8], messages: Batches, terms: Terms) -> Appended:
+def assign_messages(buffer: NDArray[np.uint8], messages: Batches, context: AppendContext) -> AppendResult:
     """Sets the headers of uncompressed v0 or v1 messages."""
     count = len(messages)
     timestamps = np.maximum(messages.max_timestamp, layouts.NO_TIMESTAMP)
-    if terms.is_append_time and terms.to_magic > layouts.MAGIC_V0:
-        timestamps = np.full(count, terms.now_ms)
-    changed = _set_messages(buffer, messages, terms.first_offset + np.arange(count), timestamps, terms)
-    return Appended(changed, terms.first_offset, terms.first_offset + count, int(timestamps.max()), True, 0)
+    if context.is_append_time and context.to_magic > layouts.MAGIC_V0:
+        timestamps = np.full(count, context.now_ms)
+    changed = _set_messages(buffer, messages, context.first_offset + np.arange(count), timestamps, context)
+    return AppendResult(changed, context.first_offset, context.first_offset + count, int(timestamps.max()), True, 0)
 
 
 def _set_messages(
-    buffer: NDArray[np.uint8], messages: Batches, offsets: Int64s, timestamps: Int64s, terms: Terms
+    buffer: NDArray[np.uint8], messages: Batches, offsets: Int64s, timestamps: Int64s, context: AppendContext
 ) -> NDArray[np.uint8]:
     from brokerless.format.crc.kernels import crc32_ranges
 
     buffer = buffer[: int(messages.ends[-1])].copy()
-    put(buffer, messages.positions, offsets.astype(">i8"))
-    if terms.to_magic == layouts.MAGIC_V0:
+    scatter(buffer, messages.positions, offsets.astype(">i8"))
+    if context.to_magic == layouts.MAGIC_V0:
         return buffer
-    kept = (messages.timestamp_type == terms.is_append_time) & (messages.max_timestamp == timestamps)
+    kept = (messages.timestamp_type == context.is_append_time) & (messages.max_timestamp == timestamps)
     rows = np.flatnonzero(~kept)
     positions, checksums = messages.positions[rows], np.empty(len(rows), np.uint32)
-    attributes = messages.codec[rows] | np.int8(layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time)
-    put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "attributes"), attributes)
-    put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "timestamp"), timestamps[rows].astype(">i8"))
+    attributes = messages.codec[rows] | np.int8(layouts.TIMESTAMP_TYPE_BIT * context.is_append_time)
+    scatter(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "attributes"), attributes)
+    scatter(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "timestamp"), timestamps[rows].astype(">i8"))
     crc32_ranges(buffer, positions + layouts.MESSAGE_CRC_START, messages.ends[rows], checksums)
-    put(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "crc"), checksums.astype(">u4"))
+    scatter(buffer, positions + layouts.position_of(layouts.MESSAGE_V1, "crc"), checksums.astype(">u4"))
     return buffer
 
 
-def put(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -> None:
+def scatter(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -> None:
     """Writes items of a fixed size at any positions."""
     size = items.dtype.itemsize
     buffer[positions[:, np.newaxis] + np.arange(size)] = items.view(np.uint8).reshape(-1, size)
@@ -98,37 +100,37 @@ def check_writable(columns: Columns, rows: int, to_magic: int) -> None:
         refuse("IllegalArgumentException", f"v{to_magic} has no record headers")
 
 
-def write_anew(columns: Columns, first: Batches, codec: int, terms: Terms) -> Appended:
+def rewrite_records(columns: Columns, first: Batches, codec: int, context: AppendContext) -> AppendResult:
     """All records as one batch of the topic's format and a codec, or as messages. ``first``: the first of the batches
     that they come from, whose producer they keep. Changes the columns."""
-    count, to_magic, first_offset = columns.rows, terms.to_magic, terms.first_offset
+    count, to_magic, first_offset = columns.rows, context.to_magic, context.first_offset
     codec_name, batch = layouts.CODECS[codec], first.take(slice(0, 1))
     if to_magic < layouts.MAGIC_V2 and codec_name == "zstd":
         refuse("IllegalArgumentException", f"v{to_magic} has no zstd")
     check_writable(columns, count, to_magic)
     _check_producer(batch, to_magic)
     timestamps = columns.timestamp[:count]
-    timestamp = terms.max_timestamp(timestamps)
-    if to_magic == layouts.MAGIC_V0 and not terms.is_append_time:
+    timestamp = context.max_timestamp(timestamps)
+    if to_magic == layouts.MAGIC_V0 and not context.is_append_time:
         timestamp = layouts.NO_TIMESTAMP
     if count == 0:
-        if terms.is_append_time and (codec or to_magic == layouts.MAGIC_V2):
+        if context.is_append_time and (codec or to_magic == layouts.MAGIC_V2):
             refuse("NullPointerException", "there is no record to write anew, which Kafka does not expect")
-        return Appended(np.empty(0, np.uint8), first_offset, first_offset, timestamp, False, 0)
+        return AppendResult(np.empty(0, np.uint8), first_offset, first_offset, timestamp, False, 0)
     columns.offset[:count] = first_offset + np.arange(count)
     if to_magic == layouts.MAGIC_V2:
-        through_java_strings(columns)
+        normalize_header_keys(columns)
     transactional = layouts.TRANSACTIONAL_BIT * bool(batch.is_transactional[0])
     header = np.zeros(1, layouts.BATCH_V2)
     header["base_offset"], header["last_offset_delta"], header["count"] = first_offset, count - 1, count
     header["base_timestamp"], header["max_timestamp"] = timestamps[0], timestamp
-    header["attributes"] = layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time | transactional
-    header["partition_leader_epoch"] = terms.partition_leader_epoch
+    header["attributes"] = layouts.TIMESTAMP_TYPE_BIT * context.is_append_time | transactional
+    header["partition_leader_epoch"] = context.partition_leader_epoch
     header["producer_id"], header["producer_epoch"] = batch.producer_id, batch.producer_epoch
     header["base_sequence"] = batch.base_sequence
-    level = terms.config.level if codec_name == terms.config.codec else None
+    level = context.config.level if codec_name == context.config.codec else None
     buffer = Encoder(to_magic, codec_name, level).encode(columns, np.array([0, count]), header)
-    return Appended(buffer, first_offset, first_offset + count, timestamp, False, count)
+    return AppendResult(buffer, first_offset, first_offset + count, timestamp, False, count)
 
 
 def _check_producer(batch: Batches, to_magic: int) -> None:
@@ -144,7 +146,7 @@ def _check_producer(batch: Batches, to_magic: int) -> None:
         refuse("IllegalArgumentException", f"v{to_magic} has no producer ids")
 
 
-def through_java_strings(columns: Columns) -> None:
+def normalize_header_keys(columns: Columns) -> None:
     """Header keys become Java's strings where Kafka writes records anew, so what is no UTF-8 is replaced in them."""
     count = int(columns.used[3])
     ends, data = columns.header_key_ends, columns.header_key_data

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.append.assignment import put, through_java_strings
-from brokerless.format.append.leader import append, look_at
-from brokerless.format.append.produce_request import Read, decode_all, find_batches, skim_all
-from brokerless.format.append.types import AppendConfig, Origin, Refusal, RefusedError, Terms
+from brokerless.format.append.assignment import normalize_header_keys, scatter
+from brokerless.format.append.leader import append, check_batches
+from brokerless.format.append.produce_request import ReadRecords, decode_all, find_batches, read_all_partial
+from brokerless.format.append.types import AppendConfig, AppendContext, BatchRefusedError, Origin, Refusal
 from brokerless.format.append.validator import record_errors
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT, Inflater, find_payloads
 from brokerless.format.crc.kernels import crc32c_ranges
-from brokerless.format.read.batches import Batches, read_headers, walk
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.write.encoder import Encoder
 
 Int64s = NDArray[np.int64]
@@ -30,8 +31,8 @@ _GROUP = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class AppendedEach:
-    """What goes into the log of ``n`` requests; as :class:`brokerless.format.append.types.Appended`, for all together.
+class BulkAppendResult:
+    """The result of ``n`` requests: an :class:`~brokerless.format.append.types.AppendResult` for all together.
 
     ``first_offsets`` (int64, shape ``(n,)``): where the records of each begin, -1 where nothing was written.
     ``refusals``: by the request's number, with its position in the buffer that was given.
@@ -46,7 +47,7 @@ class AppendedEach:
     refusals: dict[int, Refusal]
 
 
-def append_each(
+def append_bulk(
     buffer: NDArray[np.uint8],
     config: AppendConfig,
     first_offset: int,
@@ -54,21 +55,21 @@ def append_each(
     now_ms: int,
     origin: Origin = "client",
     limit: int = DEFAULT_LIMIT,
-) -> AppendedEach:
+) -> BulkAppendResult:
     """What a broker whose log ends at ``first_offset`` writes of many produce requests of one batch, wrapper message or
     message each. Arguments as for :func:`append`; a request that is refused leaves no gap in the offsets.
 
     Where the chain of sizes breaks, the request after the last one that was found is refused.
     """
     batches, broken = find_batches(buffer)
-    terms = Terms(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
+    context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
     pieces = _Pieces(buffer, len(batches))
     if config.to_magic == layouts.MAGIC_V2:
-        _take_many(buffer, batches, terms, pieces)
-    refusals = _take_others(buffer, batches, terms, pieces)
+        _take_many(buffer, batches, context, pieces)
+    refusals = _take_others(buffer, batches, context, pieces)
     if broken is not None:
         refusals[len(batches)] = broken
-    return _finished(pieces, terms, refusals)
+    return _finished(pieces, context, refusals)
 
 
 class _Pieces:
@@ -89,11 +90,11 @@ class _Pieces:
             self.buffers.append(buffer)
 
 
-def _take_many(buffer: NDArray[np.uint8], batches: Batches, terms: Terms, pieces: _Pieces) -> None:
+def _take_many(buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, pieces: _Pieces) -> None:
     """Takes all batches that are as usual and right."""
-    header, config = batches.v2, terms.config
+    header, config = batches.v2, context.config
     targets = batches.codec if config.codec == "producer" else np.full(len(batches), layouts.CODECS.index(config.codec))
-    is_usual = (look_at(buffer, batches, config, terms.origin) == 0) & ~batches.is_legacy & ~batches.is_control
+    is_usual = (check_batches(buffer, batches, config, context.origin) == 0) & ~batches.is_legacy & ~batches.is_control
     is_usual &= (batches.count > 0) & (header["last_offset_delta"] == batches.count - 1) & (batches.entry_offset == 0)
     has_producer = batches.producer_id != layouts.NO_PRODUCER_ID
     has_state = (batches.producer_id >= 0) & (batches.producer_epoch >= 0) & (batches.base_sequence >= 0)
@@ -102,25 +103,31 @@ def _take_many(buffer: NDArray[np.uint8], batches: Batches, terms: Terms, pieces
         for target in np.unique(targets[is_usual & (batches.codec == codec)]).tolist():
             rows = np.flatnonzero(is_usual & (batches.codec == codec) & (targets == target))
             for part in np.split(rows, np.flatnonzero(np.diff(np.cumsum(batches.sizes[rows]) // _GROUP)) + 1):
-                _take_group(buffer, batches.take(part), part, codec, target, terms, pieces)
+                _take_group(buffer, batches.take(part), part, codec, target, context, pieces)
 
 
 def _take_group(
-    buffer: NDArray[np.uint8], run: Batches, rows: Int64s, codec: int, target: int, terms: Terms, pieces: _Pieces
+    buffer: NDArray[np.uint8],
+    run: Batches,
+    rows: Int64s,
+    codec: int,
+    target: int,
+    context: AppendContext,
+    pieces: _Pieces,
 ) -> None:
     """Takes batches of one codec, many at once; leaves those that are not right."""
     payloads = run.positions + layouts.BATCH_V2_SIZE
     if codec == 0:
-        _take_read(buffer, payloads, run.ends, set(), run, rows, target, terms, pieces)
+        _take_read(buffer, payloads, run.ends, set(), run, rows, target, context, pieces)
         return
-    inflater = Inflater(terms.limit)
+    inflater = Inflater(context.limit)
     found = find_payloads(buffer, payloads, run.ends, run.codec, run.magic)
     first = 0
     while first < len(run):
         inflater.clear()
         starts, ends, errors = inflater.inflate_many(found, first, _GROUP)
         some = slice(first, first + len(starts))
-        _take_read(inflater.buffer, starts, ends, set(errors), run.take(some), rows[some], target, terms, pieces)
+        _take_read(inflater.buffer, starts, ends, set(errors), run.take(some), rows[some], target, context, pieces)
         first += len(starts)
 
 
@@ -132,7 +139,7 @@ def _take_read(
     run: Batches,
     rows: Int64s,
     target: int,
-    terms: Terms,
+    context: AppendContext,
     pieces: _Pieces,
 ) -> None:
     """Takes those batches whose records, at ``source[starts[i]:ends[i]]``, are right."""
@@ -143,22 +150,22 @@ def _take_read(
         return
     try:
         if codec and codec == target:
-            read = skim_all(source, starts, ends, run)
+            read = read_all_partial(source, starts, ends, run)
         else:
             read = decode_all(source, starts, ends, run, incomplete, codec != target)
-    except RefusedError:
+    except BatchRefusedError:
         return
     given = np.diff(read.row_ends)
     records = read.records
-    wrong = record_errors(records, np.repeat(run.timestamp_type, given), terms) != 0
+    wrong = record_errors(records, np.repeat(run.timestamp_type, given), context) != 0
     if codec == target and codec:
         wrong |= records.offset != np.arange(len(wrong)) - np.repeat(read.row_ends[:-1], given)
     elif codec != target:
         wrong |= records.timestamp < layouts.NO_TIMESTAMP
     wrong_before = np.concatenate([[0], np.cumsum(wrong)])
     is_right = (read.status == 0) & (incomplete == 0) & (np.diff(wrong_before[read.row_ends]) == 0)
-    max_timestamps = np.full(len(run), terms.now_ms)
-    if not terms.is_append_time:
+    max_timestamps = np.full(len(run), context.now_ms)
+    if not context.is_append_time:
         max_timestamps = np.full(len(run), layouts.NO_TIMESTAMP)
         filled = np.flatnonzero(given)
         if len(filled):
@@ -167,45 +174,49 @@ def _take_read(
     if codec == target:
         pieces.put(rows[is_right], None, run.positions[is_right], run.ends[is_right])
     else:
-        written = _written_anew(read, run, max_timestamps, target, terms)
-        positions = np.append(walk(written).positions, len(written))
-        is_right &= np.diff(positions) <= terms.config.max_message_bytes
+        written = _rewrite_group(read, run, max_timestamps, target, context)
+        positions = np.append(scan_batches(written).positions, len(written))
+        is_right &= np.diff(positions) <= context.config.max_message_bytes
         pieces.put(rows[is_right], written, positions[:-1][is_right], positions[1:][is_right])
         pieces.converted += int(given[is_right].sum())
     pieces.counts[rows[is_right]] = given[is_right]
     pieces.max_timestamps[rows[is_right]] = max_timestamps[is_right]
 
 
-def _written_anew(read: Read, run: Batches, max_timestamps: Int64s, target: int, terms: Terms) -> NDArray[np.uint8]:
+def _rewrite_group(
+    read: ReadRecords, run: Batches, max_timestamps: Int64s, target: int, context: AppendContext
+) -> NDArray[np.uint8]:
     """All batches, also those that are not right; their base offsets are 0."""
     columns, row_ends = read.records.contents, read.row_ends
     assert columns is not None
     given = np.diff(row_ends)
     columns.offset[: row_ends[-1]] = np.arange(row_ends[-1]) - np.repeat(row_ends[:-1], given)
-    through_java_strings(columns)
+    normalize_header_keys(columns)
     headers = run.v2.copy()
     headers["base_offset"], headers["last_offset_delta"], headers["count"] = 0, np.maximum(given - 1, 0), given
     headers["base_timestamp"] = np.append(columns.timestamp[: row_ends[-1]], 0)[row_ends[:-1]]
     headers["max_timestamp"] = max_timestamps
-    headers["partition_leader_epoch"] = terms.partition_leader_epoch
+    headers["partition_leader_epoch"] = context.partition_leader_epoch
     kept = headers["attributes"].astype(np.int16) & layouts.TRANSACTIONAL_BIT
-    headers["attributes"] = kept | layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time
+    headers["attributes"] = kept | layouts.TIMESTAMP_TYPE_BIT * context.is_append_time
     codec = layouts.CODECS[target]
-    level = terms.config.level if codec == terms.config.codec else None
+    level = context.config.level if codec == context.config.codec else None
     return Encoder(layouts.MAGIC_V2, codec, level).encode(columns, row_ends, headers)
 
 
-def _take_others(buffer: NDArray[np.uint8], batches: Batches, terms: Terms, pieces: _Pieces) -> dict[int, Refusal]:
+def _take_others(
+    buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, pieces: _Pieces
+) -> dict[int, Refusal]:
     """Takes what was left, one by one, and returns what was refused."""
     refusals: dict[int, Refusal] = {}
-    is_v2 = terms.to_magic == layouts.MAGIC_V2
-    offset = terms.first_offset
+    is_v2 = context.to_magic == layouts.MAGIC_V2
+    offset = context.first_offset
     for row in np.flatnonzero(pieces.which < 0).tolist():
         start, end = int(batches.positions[row]), int(batches.ends[row])
         # Base offsets of v2 are set at last.
         found = append(
-            buffer[start:end], terms.config, 0 if is_v2 else offset, terms.partition_leader_epoch, terms.now_ms,
-            terms.origin, terms.limit,
+            buffer[start:end], context.config, 0 if is_v2 else offset, context.partition_leader_epoch, context.now_ms,
+            context.origin, context.limit,
         )  # fmt: skip
         if isinstance(found, Refusal):
             place = None if found.position is None else found.position + start
@@ -221,11 +232,11 @@ def _take_others(buffer: NDArray[np.uint8], batches: Batches, terms: Terms, piec
     return refusals
 
 
-def _finished(pieces: _Pieces, terms: Terms, refusals: dict[int, Refusal]) -> AppendedEach:
+def _finished(pieces: _Pieces, context: AppendContext, refusals: dict[int, Refusal]) -> BulkAppendResult:
     """All pieces, one after the other, with their headers."""
     rows = np.flatnonzero(pieces.which >= 0)
     counts = pieces.counts[rows]
-    offsets = terms.first_offset + np.cumsum(counts) - counts
+    offsets = context.first_offset + np.cumsum(counts) - counts
     first_offsets = np.full(len(pieces.which), -1, np.int64)
     first_offsets[rows] = offsets
     which, starts, ends = pieces.which[rows], pieces.starts[rows], pieces.ends[rows]
@@ -236,12 +247,14 @@ def _finished(pieces: _Pieces, terms: Terms, refusals: dict[int, Refusal]) -> Ap
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
     ]
     buffer = np.concatenate(parts) if parts else np.empty(0, np.uint8)
-    if terms.to_magic == layouts.MAGIC_V2 and len(rows):
+    if context.to_magic == layouts.MAGIC_V2 and len(rows):
         sizes = ends - starts
-        _set_headers(buffer, np.cumsum(sizes) - sizes, offsets, pieces.max_timestamps[rows], which == 0, terms)
-    next_offset = terms.first_offset + int(counts.sum())
+        _set_headers(buffer, np.cumsum(sizes) - sizes, offsets, pieces.max_timestamps[rows], which == 0, context)
+    next_offset = context.first_offset + int(counts.sum())
     largest = int(pieces.max_timestamps[rows].max()) if len(rows) else layouts.NO_TIMESTAMP
-    return AppendedEach(buffer, terms.first_offset, next_offset, largest, pieces.converted, first_offsets, refusals)
+    return BulkAppendResult(
+        buffer, context.first_offset, next_offset, largest, pieces.converted, first_offsets, refusals
+    )
 
 
 def _set_headers(
@@ -250,21 +263,21 @@ def _set_headers(
     offsets: Int64s,
     max_timestamps: Int64s,
     is_as_given: NDArray[np.bool_],
-    terms: Terms,
+    context: AppendContext,
 ) -> None:
     """Sets base offsets, and leader epochs and timestamps of the batches that are still as they were given."""
     batches = read_headers(buffer, positions)
     header: Any = batches.v2
     header["base_offset"] += offsets
-    header["partition_leader_epoch"] = terms.partition_leader_epoch
-    put(buffer, positions, header)
-    is_kept = (batches.timestamp_type == terms.is_append_time) & (batches.max_timestamp == max_timestamps)
+    header["partition_leader_epoch"] = context.partition_leader_epoch
+    scatter(buffer, positions, header)
+    is_kept = (batches.timestamp_type == context.is_append_time) & (batches.max_timestamp == max_timestamps)
     rows = np.flatnonzero(is_as_given & ~is_kept)
     flags = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.DELETE_HORIZON_BIT
     changed = header[rows]
-    changed["attributes"] = batches.attributes[rows] & flags | layouts.TIMESTAMP_TYPE_BIT * terms.is_append_time
+    changed["attributes"] = batches.attributes[rows] & flags | layouts.TIMESTAMP_TYPE_BIT * context.is_append_time
     changed["max_timestamp"] = max_timestamps[rows]
-    put(buffer, positions[rows], changed)
+    scatter(buffer, positions[rows], changed)
     checksums = np.empty(len(rows), np.uint32)
     crc32c_ranges(buffer, positions[rows] + layouts.BATCH_CRC_START, batches.ends[rows], checksums)
-    put(buffer, positions[rows] + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
+    scatter(buffer, positions[rows] + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.append.produce_request import find_batches
-from brokerless.format.append.types import AppendConfig, Appended, Origin, Refusal
+from brokerless.format.append.types import AppendConfig, AppendResult, Origin, Refusal
 from brokerless.format.append.validator import validate
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.format.read.batches import Batches, checksums_match
+from brokerless.format.read.batch_headers import Batches, checksums_match
 
-__all__ = ["AppendConfig", "Appended", "Refusal", "append"]
+__all__ = ["AppendConfig", "AppendResult", "Refusal", "append"]
 
 _BASE_OFFSET, _NO_HEADER, _TOO_LARGE, _CORRUPT, _UNKNOWN_CODEC = 1, 2, 3, 4, 5
 _LARGEST = 2**31 - 1
@@ -32,7 +32,7 @@ def append(
     now_ms: int,
     origin: Origin = "client",
     limit: int = DEFAULT_LIMIT,
-) -> Appended | Refusal:
+) -> AppendResult | Refusal:
     """What a broker whose log ends at ``first_offset`` would write of produced batches, or why it would refuse them.
 
     ``buffer`` (uint8): one v2 batch, one wrapper message, or any number of messages; it is not changed. A cut-off batch
@@ -43,15 +43,15 @@ def append(
     if len(buffer) > _LARGEST:
         raise UsageError(f"{len(buffer)} bytes at once: a produce request is smaller than 2 GiB")
     batches, broken = find_batches(buffer)
-    wrong = look_at(buffer, batches, config, origin)
+    wrong = check_batches(buffer, batches, config, origin)
     if wrong.any():
         return _refusal(batches, int(np.argmax(wrong != 0)), wrong, config)
     if broken is not None:
         return broken
     if not len(batches):
-        return Appended(np.empty(0, np.uint8), first_offset, first_offset, layouts.NO_TIMESTAMP, True, 0)
+        return AppendResult(np.empty(0, np.uint8), first_offset, first_offset, layouts.NO_TIMESTAMP, True, 0)
     appended = validate(buffer, config, first_offset, partition_leader_epoch, now_ms, origin, limit)
-    if isinstance(appended, Appended) and not appended.in_place:
+    if isinstance(appended, AppendResult) and not appended.in_place:
         written, _ = find_batches(appended.buffer)
         wrong = np.where(written.sizes > config.max_message_bytes, _TOO_LARGE, np.int8(0))
         if wrong.any():
@@ -59,7 +59,9 @@ def append(
     return appended
 
 
-def look_at(buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin) -> NDArray[np.int8]:
+def check_batches(
+    buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin
+) -> NDArray[np.int8]:
     """For each batch 0, or what is wrong with it at first sight."""
     is_v2 = ~batches.is_legacy
     wrong = np.zeros(len(batches), np.int8)

@@ -20,11 +20,12 @@ from brokerless.format import layouts
 from brokerless.format.append.types import Refusal, refuse
 from brokerless.format.codecs.framings import CodecError, LimitError
 from brokerless.format.codecs.inflate import Inflater
-from brokerless.format.columns import Columns, allocate, block
-from brokerless.format.read.batches import Batches, Stop, read_headers, walk
-from brokerless.format.read.decoder import MOST_HEADERS, wrapper_values
+from brokerless.format.columns import Columns, allocate, allocate_array
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import ScanStop, scan_batches
+from brokerless.format.read.decoder import MOST_HEADERS, find_wrapper_values
 from brokerless.format.read.message_kernels import decode_messages
-from brokerless.format.read.partial_record_kernels import ENDED, skim_records
+from brokerless.format.read.partial_record_kernels import ENDED, read_partial_records
 from brokerless.format.read.record_kernels import decode_batches
 from brokerless.format.varint import MAX_VARINT_SIZE
 
@@ -42,7 +43,7 @@ FIELD_ERRORS = ("", "IndexOutOfBoundsException", "IllegalArgumentException")
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordFields:
     """What is checked of a batch's records: arrays of shape ``(n,)``, timestamps in ms.
 
     ``contents``: the records themselves, where they were read to be written anew, with the same timestamps.
@@ -56,7 +57,7 @@ class Records:
 
 def find_batches(buffer: NDArray[np.uint8]) -> tuple[Batches, Refusal | None]:
     """The batches of a produce request's bytes, and what Kafka throws in looking for the next one, if anything."""
-    found = walk(buffer)
+    found = scan_batches(buffer)
     batches = read_headers(buffer, found.positions)
     wrong = np.flatnonzero((batches.magic < 0) | (batches.magic > layouts.MAGIC_V2))
     at = found.stopped_at
@@ -65,7 +66,7 @@ def find_batches(buffer: NDArray[np.uint8]) -> tuple[Batches, Refusal | None]:
         batches = batches.take(slice(0, int(wrong[0])))
     left = len(buffer) - at
     size = int.from_bytes(buffer[at + 8 : at + 12].tobytes(), "big", signed=True)
-    if found.stop == Stop.SIZE_TOO_SMALL or (left >= layouts.LOG_ENTRY_SIZE and size < layouts.MESSAGE_V0_OVERHEAD):
+    if found.stop == ScanStop.SIZE_TOO_SMALL or (left >= layouts.LOG_ENTRY_SIZE and size < layouts.MESSAGE_V0_OVERHEAD):
         message = f"a batch's size is {size}, below {layouts.MESSAGE_V0_OVERHEAD}"
         return batches, Refusal("CorruptRecordException", message, at)
     if left >= layouts.HEADER_SIZE_UP_TO_MAGIC:
@@ -84,7 +85,7 @@ def check_header(batch: Batches) -> None:
         refuse("IndexOutOfBoundsException", message, int(batch.positions[0]))
 
 
-def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, limit: int) -> Records:
+def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, limit: int) -> RecordFields:
     """The records of one v2 batch, read to the last byte as Kafka does where it may write them anew."""
     check_header(batch)
     codec, at = int(batch.codec[0]), int(batch.positions[0])
@@ -107,11 +108,11 @@ def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, limi
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadRecords:
     """The records of ``n`` batches: batch ``i`` gave the rows ``row_ends[i]`` to ``row_ends[i + 1]``, and stopped at
     ``stopped_at[i]`` (int64) for a reason ``status[i]`` (int8) of :mod:`columns`, or 0 if it is whole."""
 
-    records: Records
+    records: RecordFields
     row_ends: Int64s
     status: NDArray[np.int8]
     stopped_at: Int64s
@@ -124,7 +125,7 @@ def decode_all(
     batches: Batches,
     incomplete: NDArray[np.uint8],
     contents: bool,
-) -> Read:
+) -> ReadRecords:
     """Reads the records at ``source[starts[i]:ends[i]]`` of v2 batches; ``incomplete``: those that broke off."""
     rooms = ends - starts
     rows = int(np.minimum(np.maximum(batches.count, 0), rooms // layouts.RECORD_OVERHEAD_V2 + 1).sum())
@@ -145,19 +146,19 @@ def decode_all(
         headers = 4 * max(headers, int(resume[3]))
     rows = columns.rows
     key_null = columns.key_null[:rows].view(np.bool_)
-    records = Records(columns.offset[:rows], columns.timestamp[:rows], key_null, columns if contents else None)
-    return Read(records, np.cumsum([0, *given.tolist()]), status, stopped_at)
+    records = RecordFields(columns.offset[:rows], columns.timestamp[:rows], key_null, columns if contents else None)
+    return ReadRecords(records, np.cumsum([0, *given.tolist()]), status, stopped_at)
 
 
-def skim(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Records:
+def read_partial(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> RecordFields:
     """The records of one compressed v2 batch whose payload will stay as it is: without contents."""
     count, at = int(batch.count[0]), int(batch.positions[0])
     if count == 0:
-        return Records(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
+        return RecordFields(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
     source, starts, ends, error = _payload(buffer, batch, limit)
     if count < 0:
         refuse("InvalidRecordException", f"a count of {count} records", at)
-    read = skim_all(source, starts, ends, batch)
+    read = read_all_partial(source, starts, ends, batch)
     if error is not None and read.status[0] in (0, ENDED):
         refuse("KafkaException", f"the payload does not decompress: {error}", at)
     if read.status[0]:
@@ -165,18 +166,22 @@ def skim(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Records:
     return read.records
 
 
-def skim_all(source: NDArray[np.uint8], starts: Int64s, ends: Int64s, batches: Batches) -> Read:
+def read_all_partial(source: NDArray[np.uint8], starts: Int64s, ends: Int64s, batches: Batches) -> ReadRecords:
     """Steps over the records at ``source[starts[i]:ends[i]]`` of v2 batches; a status is one of :mod:`skim`."""
     rows = int(np.minimum(np.maximum(batches.count, 0), (ends - starts) // layouts.RECORD_OVERHEAD_V2).sum())
-    offset, timestamp, key_null = block(rows, np.int64), block(rows, np.int64), block(rows, np.uint8)
+    offset, timestamp, key_null = (
+        allocate_array(rows, np.int64),
+        allocate_array(rows, np.int64),
+        allocate_array(rows, np.uint8),
+    )
     row_ends, status = np.zeros(len(batches) + 1, np.int64), np.zeros(len(batches), np.int8)
-    skim_records(
+    read_partial_records(
         source, starts, ends, batches.count, batches.entry_offset, _base_timestamps(batches), batches.timestamp_type,
         offset, timestamp, key_null, row_ends, status,
     )  # fmt: skip
     rows = int(row_ends[-1])
-    records = Records(offset[:rows], timestamp[:rows], key_null[:rows].view(np.bool_))
-    return Read(records, row_ends, status, np.empty(0, np.int64))
+    records = RecordFields(offset[:rows], timestamp[:rows], key_null[:rows].view(np.bool_))
+    return ReadRecords(records, row_ends, status, np.empty(0, np.int64))
 
 
 def _base_timestamps(batches: Batches) -> Int64s:
@@ -214,16 +219,16 @@ def _inflate(
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerMessages:
     """The inner messages of a wrapper: ``messages`` are their headers, at their places in ``buffer``; ``records`` has
     their absolute offsets, and timestamps as consumers see them."""
 
     buffer: NDArray[np.uint8]
     messages: Batches
-    records: Records
+    records: RecordFields
 
 
-def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> Inner:
+def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> InnerMessages:
     """The inner messages of one v0 or v1 wrapper message, found as ``DeepRecordsIterator`` does."""
     at, magic, codec = int(wrapper.positions[0]), int(wrapper.magic[0]), int(wrapper.codec[0])
     if codec > _ZSTD:
@@ -233,13 +238,13 @@ def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> Inner:
     field = int(field_errors(buffer, wrapper, keys=False)[0])
     if field:
         refuse(FIELD_ERRORS[field], "a wrapper message's value reaches past its end", at)
-    wrong, starts, ends = wrapper_values(buffer, wrapper)
+    wrong, starts, ends = find_wrapper_values(buffer, wrapper)
     if wrong:
         refuse("InvalidRecordException", reasons.REASONS[wrong[0]][1], at)
     payload = buffer[starts[0] : ends[0]].data
     inflated, starts, ends, error = _inflate(codec, magic, payload, limit, at)
     inner = inflated[starts[0] : ends[0]]
-    found = walk(inner)
+    found = scan_batches(inner)
     left = inner[found.stopped_at :]
     size = int.from_bytes(left[8:12].tobytes(), "big", signed=True)
     if len(left) >= layouts.LOG_ENTRY_SIZE and size < layouts.MESSAGE_V0_OVERHEAD:
@@ -261,12 +266,12 @@ def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> Inner:
     timestamp = messages.max_timestamp
     if int(wrapper.timestamp_type[0]) == layouts.LOG_APPEND_TIME:
         timestamp = np.where(messages.magic == layouts.MAGIC_V1, wrapper.max_timestamp[0], timestamp)
-    return Inner(inner, messages, Records(offset, timestamp, _key_lengths(messages) < 0))
+    return InnerMessages(inner, messages, RecordFields(offset, timestamp, _key_lengths(messages) < 0))
 
 
-def of_messages(messages: Batches) -> Records:
+def message_fields(messages: Batches) -> RecordFields:
     """What is checked of uncompressed v0 and v1 messages, as their headers have it."""
-    return Records(messages.entry_offset, messages.max_timestamp, _key_lengths(messages) < 0)
+    return RecordFields(messages.entry_offset, messages.max_timestamp, _key_lengths(messages) < 0)
 
 
 def _key_lengths(messages: Batches) -> NDArray[np.int32]:
@@ -302,7 +307,7 @@ def field_errors(buffer: NDArray[np.uint8], messages: Batches, keys: bool = True
     return found
 
 
-def read_messages(buffer: NDArray[np.uint8], messages: Batches, records: Records) -> Columns:
+def read_messages(buffer: NDArray[np.uint8], messages: Batches, records: RecordFields) -> Columns:
     """The contents of v0 and v1 messages, with the offsets and timestamps of ``records``."""
     count = len(messages)
     errors = field_errors(buffer, messages)

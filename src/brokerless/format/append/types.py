@@ -47,7 +47,7 @@ class AppendConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class AppendContext:
     """What a broker goes by in one append: the topic's settings, the offset of the first record, the leader epoch, the
     time now (ms), who appends, and the bytes that a batch may inflate to."""
 
@@ -74,7 +74,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """What goes into the log: ``buffer`` (uint8) has whole batches with the offsets from ``first_offset`` up to
     ``next_offset``, and their leader epoch and timestamps.
 
@@ -109,7 +109,7 @@ class Refusal:
         return f"{self.error}: {self.message}"
 
 
-class RefusedError(Exception):
+class BatchRefusedError(Exception):
     """Carries a refusal up to whoever was asked to append; never further."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -118,4 +118,4 @@ class RefusedError(Exception):
 
 
 def refuse(error: str, message: str, position: int | None = None) -> NoReturn:
-    raise RefusedError(Refusal(error, message, position))
+    raise BatchRefusedError(Refusal(error, message, position))

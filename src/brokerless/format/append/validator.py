@@ -19,27 +19,35 @@ from brokerless.format.append.assignment import (
     assign_messages,
     assign_wrapper,
     check_writable,
-    write_anew,
+    rewrite_records,
 )
 from brokerless.format.append.produce_request import (
     CUT,
     FIELD_ERRORS,
-    Records,
+    RecordFields,
     check_header,
     field_errors,
     find_batches,
     lacks_key_length,
-    of_messages,
+    message_fields,
     read_messages,
+    read_partial,
     read_records,
-    skim,
     unwrap,
 )
-from brokerless.format.append.types import AppendConfig, Appended, Origin, Refusal, RefusedError, Terms, refuse
+from brokerless.format.append.types import (
+    AppendConfig,
+    AppendContext,
+    AppendResult,
+    BatchRefusedError,
+    Origin,
+    Refusal,
+    refuse,
+)
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.format.columns import Columns
 from brokerless.format.crc.kernels import crc32_ranges
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 
 _MAGIC, _KEY, _TIMESTAMP, _TYPE = 1, 2, 3, 4
 _RECORD_ERRORS = {
@@ -58,13 +66,13 @@ def validate(
     now_ms: int,
     origin: Origin = "client",
     limit: int = DEFAULT_LIMIT,
-) -> Appended | Refusal:
+) -> AppendResult | Refusal:
     """What ``LogValidator`` makes of one partition's part of a produce request, whose checksums the caller has looked
     at: one v2 batch, one wrapper message, or any number of messages. ``buffer`` (uint8) is not changed.
 
     ``limit``: bytes that a batch may inflate to; past it, it is refused with ``RecordTooLargeException``.
     """
-    terms = Terms(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
+    context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
     try:
         batches, broken = find_batches(buffer)
         compressed = batches.codec[batches.codec != 0]
@@ -74,86 +82,99 @@ def validate(
         target = source if config.codec == "producer" else layouts.CODECS.index(config.codec)
         if source == 0 and target == 0:
             if (batches.magic == config.to_magic).all():
-                return _assign_plain(buffer, batches, broken, terms)
-            return _convert_plain(buffer, batches, broken, terms)
-        return _compressed(buffer, batches, broken, source, target, terms)
-    except RefusedError as error:
+                return _assign_plain(buffer, batches, broken, context)
+            return _convert_plain(buffer, batches, broken, context)
+        return _compressed(buffer, batches, broken, source, target, context)
+    except BatchRefusedError as error:
         return error.refusal
 
 
-def _assign_plain(buffer: NDArray[np.uint8], batches: Batches, broken: Refusal | None, terms: Terms) -> Appended:
+def _assign_plain(
+    buffer: NDArray[np.uint8], batches: Batches, broken: Refusal | None, context: AppendContext
+) -> AppendResult:
     """Nothing is compressed, nor will it be, and the format is the topic's."""
     if broken is not None:
-        raise RefusedError(broken)
+        raise BatchRefusedError(broken)
     if not _is_v2(batches, broken, 0):
-        _check_messages(buffer, batches, broken, terms)
-        return assign_messages(buffer, batches, terms)
-    _check_batch(batches, terms)
-    records = read_records(buffer, batches, False, terms.limit)
-    _refuse_wrong(record_errors(records, batches.timestamp_type, terms), batches)
-    return assign_batch(buffer, batches, records.timestamp, terms)
+        _check_messages(buffer, batches, broken, context)
+        return assign_messages(buffer, batches, context)
+    _check_batch(batches, context)
+    records = read_records(buffer, batches, False, context.limit)
+    _refuse_wrong(record_errors(records, batches.timestamp_type, context), batches)
+    return assign_batch(buffer, batches, records.timestamp, context)
 
 
-def _convert_plain(buffer: NDArray[np.uint8], batches: Batches, broken: Refusal | None, terms: Terms) -> Appended:
+def _convert_plain(
+    buffer: NDArray[np.uint8], batches: Batches, broken: Refusal | None, context: AppendContext
+) -> AppendResult:
     """Nothing is compressed, nor will it be, but the format is another one."""
     # Kafka first estimates the size, and so reads everything before it looks at anything else.
-    contents = [_contents(buffer, piece, terms) for piece in _pieces(batches)]
+    contents = [_contents(buffer, piece, context) for piece in _pieces(batches)]
     if broken is not None:
-        raise RefusedError(broken)
+        raise BatchRefusedError(broken)
     if not _is_v2(batches, broken, 0):
-        _check_messages(buffer, batches, broken, terms, is_written=True)
-        return write_anew(contents[0], batches, 0, terms)
-    if terms.to_magic < layouts.MAGIC_V2 and batches.is_transactional[0]:
-        refuse("IllegalArgumentException", f"v{terms.to_magic} has no transactions")
-    _check_batch(batches, terms)
+        _check_messages(buffer, batches, broken, context, is_written=True)
+        return rewrite_records(contents[0], batches, 0, context)
+    if context.to_magic < layouts.MAGIC_V2 and batches.is_transactional[0]:
+        refuse("IllegalArgumentException", f"v{context.to_magic} has no transactions")
+    _check_batch(batches, context)
     columns = contents[0]
     rows = columns.rows
-    records = Records(columns.offset[:rows], columns.timestamp[:rows], columns.key_null[:rows].view(np.bool_))
-    wrong = record_errors(records, batches.timestamp_type, terms)
+    records = RecordFields(columns.offset[:rows], columns.timestamp[:rows], columns.key_null[:rows].view(np.bool_))
+    wrong = record_errors(records, batches.timestamp_type, context)
     # Records are written while they are checked, up to the first one that is wrong.
-    check_writable(columns, int(np.argmax(wrong != 0)) if wrong.any() else rows, terms.to_magic)
+    check_writable(columns, int(np.argmax(wrong != 0)) if wrong.any() else rows, context.to_magic)
     _refuse_wrong(wrong, batches)
-    return write_anew(columns, batches, 0, terms)
+    return rewrite_records(columns, batches, 0, context)
 
 
 def _compressed(
-    buffer: NDArray[np.uint8], batches: Batches, broken: Refusal | None, source: int, target: int, terms: Terms
-) -> Appended:
+    buffer: NDArray[np.uint8],
+    batches: Batches,
+    broken: Refusal | None,
+    source: int,
+    target: int,
+    context: AppendContext,
+) -> AppendResult:
     """Something is compressed, or will be."""
     if _is_v2(batches, broken, source):
-        return _compressed_batch(buffer, batches, source, target, terms)
+        return _compressed_batch(buffer, batches, source, target, context)
     if source:
-        return _wrapper(buffer, batches, target, terms)
-    _check_messages(buffer, batches, broken, terms)
-    return write_anew(read_messages(buffer, batches, of_messages(batches)), batches, target, terms)
+        return _wrapper(buffer, batches, target, context)
+    _check_messages(buffer, batches, broken, context)
+    return rewrite_records(read_messages(buffer, batches, message_fields(batches)), batches, target, context)
 
 
-def _compressed_batch(buffer: NDArray[np.uint8], batch: Batches, source: int, target: int, terms: Terms) -> Appended:
-    _check_batch(batch, terms)
-    is_kept = source == target and terms.to_magic == layouts.MAGIC_V2
-    records = skim(buffer, batch, terms.limit) if is_kept else read_records(buffer, batch, True, terms.limit)
-    _refuse_wrong(record_errors(records, batch.timestamp_type, terms), batch)
+def _compressed_batch(
+    buffer: NDArray[np.uint8], batch: Batches, source: int, target: int, context: AppendContext
+) -> AppendResult:
+    _check_batch(batch, context)
+    is_kept = source == target and context.to_magic == layouts.MAGIC_V2
+    records = (
+        read_partial(buffer, batch, context.limit) if is_kept else read_records(buffer, batch, True, context.limit)
+    )
+    _refuse_wrong(record_errors(records, batch.timestamp_type, context), batch)
     is_kept = is_kept or (source == 0 and bool(batch.is_control[0]))  # markers are not compressed
-    if is_kept and (terms.to_magic == layouts.MAGIC_V0 or _counts_from_0(records)):
-        return assign_batch(buffer, batch, records.timestamp, terms)
+    if is_kept and (context.to_magic == layouts.MAGIC_V0 or _counts_from_0(records)):
+        return assign_batch(buffer, batch, records.timestamp, context)
     if records.contents is None:
         message = "a compressed batch whose offsets are not 0, 1, 2, ...: Kafka cannot write it anew either"
         refuse("UnsupportedOperationException", message, int(batch.positions[0]))
-    return write_anew(records.contents, batch, target, terms)
+    return rewrite_records(records.contents, batch, target, context)
 
 
-def _wrapper(buffer: NDArray[np.uint8], wrapper: Batches, target: int, terms: Terms) -> Appended:
+def _wrapper(buffer: NDArray[np.uint8], wrapper: Batches, target: int, context: AppendContext) -> AppendResult:
     """One v0 or v1 wrapper message."""
     magic, at = int(wrapper.magic[0]), int(wrapper.positions[0])
-    inner = unwrap(buffer, wrapper, terms.limit)
+    inner = unwrap(buffer, wrapper, context.limit)
     messages, records = inner.messages, inner.records
     is_foreign = messages.magic != magic
     codecs = messages.legacy["attributes"] & layouts.CODEC_MASK
     checksums = np.empty(len(messages), np.uint32)
     crc32_ranges(inner.buffer, messages.positions + layouts.MESSAGE_CRC_START, messages.ends, checksums)
     is_corrupt = ~is_foreign & (checksums != messages.legacy["crc"])
-    wrong = record_errors(records, wrapper.timestamp_type, terms, is_foreign)
-    fields = _unreadable(inner.buffer, messages, wrong, terms)
+    wrong = record_errors(records, wrapper.timestamp_type, context, is_foreign)
+    fields = _unreadable(inner.buffer, messages, wrong, context)
     stops = np.flatnonzero((codecs != 0) | is_corrupt | (fields != 0))
     if len(stops):
         row = int(stops[0])
@@ -165,22 +186,22 @@ def _wrapper(buffer: NDArray[np.uint8], wrapper: Batches, target: int, terms: Te
             refuse("CorruptRecordException", f"message {row} in a wrapper has a wrong checksum", at)
         refuse(FIELD_ERRORS[int(fields[row])], f"message {row} in a wrapper: a field reaches past its end", at)
     _refuse_wrong(wrong, wrapper)
-    is_kept = int(wrapper.codec[0]) == target and magic == terms.to_magic == layouts.MAGIC_V1
+    is_kept = int(wrapper.codec[0]) == target and magic == context.to_magic == layouts.MAGIC_V1
     if is_kept and _counts_from_0(records):
-        return assign_wrapper(buffer, wrapper, records.timestamp, terms)
-    return write_anew(read_messages(inner.buffer, messages, records), wrapper, target, terms)
+        return assign_wrapper(buffer, wrapper, records.timestamp, context)
+    return rewrite_records(read_messages(inner.buffer, messages, records), wrapper, target, context)
 
 
 def _is_v2(batches: Batches, broken: Refusal | None, source: int) -> bool:
     """Whether there is one v2 batch; if not, one wrapper message, or messages."""
     if not len(batches):
-        raise RefusedError(broken or Refusal("InvalidRecordException", "there is no batch at all"))
+        raise BatchRefusedError(broken or Refusal("InvalidRecordException", "there is no batch at all"))
     is_v2 = int(batches.magic[0]) == layouts.MAGIC_V2
     if is_v2 or source:
         if len(batches) > 1:
             refuse("InvalidRecordException", "more than one batch at a time", int(batches.positions[1]))
         if broken is not None:
-            raise RefusedError(broken)
+            raise BatchRefusedError(broken)
     return is_v2
 
 
@@ -191,26 +212,26 @@ def _pieces(batches: Batches) -> list[Batches]:
     return [batches.take(slice(start, end)) for start, end in pairwise(edges) if start < end]
 
 
-def _contents(buffer: NDArray[np.uint8], piece: Batches, terms: Terms) -> Columns:
+def _contents(buffer: NDArray[np.uint8], piece: Batches, context: AppendContext) -> Columns:
     if not piece.all_v2:
-        return read_messages(buffer, piece, of_messages(piece))
-    contents = read_records(buffer, piece, True, terms.limit).contents
+        return read_messages(buffer, piece, message_fields(piece))
+    contents = read_records(buffer, piece, True, context.limit).contents
     assert contents is not None
     return contents
 
 
-def _counts_from_0(records: Records) -> bool:
+def _counts_from_0(records: RecordFields) -> bool:
     return bool((records.offset == np.arange(len(records.offset))).all())
 
 
-def _check_batch(batch: Batches, terms: Terms) -> None:
+def _check_batch(batch: Batches, context: AppendContext) -> None:
     """``LogValidator.validateBatch``, of a v2 batch."""
     check_header(batch)
     header: Any = batch.v2[0]
     at, wrong = int(batch.positions[0]), None
     count, last_delta, sequence = int(header["count"]), int(header["last_offset_delta"]), int(header["base_sequence"])
     has_producer = int(header["producer_id"]) > layouts.NO_PRODUCER_ID
-    if terms.origin == "client":
+    if context.origin == "client":
         if last_delta < 0 or count <= 0 or count != last_delta + 1:
             wrong = f"a count of {count} records, and a last offset delta of {last_delta}"
         elif batch.is_control[0]:
@@ -219,22 +240,26 @@ def _check_batch(batch: Batches, terms: Terms) -> None:
             wrong = f"the sequence number {sequence} with a producer id"
     if wrong:
         refuse("InvalidRecordException", wrong, at)
-    if terms.to_magic < layouts.MAGIC_V2 and (batch.is_transactional[0] or has_producer):
-        message = f"v{terms.to_magic} has neither transactions nor idempotent producers"
+    if context.to_magic < layouts.MAGIC_V2 and (batch.is_transactional[0] or has_producer):
+        message = f"v{context.to_magic} has neither transactions nor idempotent producers"
         refuse("UnsupportedForMessageFormatException", message, at)
 
 
 def _check_messages(
-    buffer: NDArray[np.uint8], batches: Batches, broken: Refusal | None, terms: Terms, is_written: bool = False
+    buffer: NDArray[np.uint8],
+    batches: Batches,
+    broken: Refusal | None,
+    context: AppendContext,
+    is_written: bool = False,
 ) -> None:
     """All checks of uncompressed messages, each of which is a batch by itself. ``is_written``: Kafka writes each anew
     right after it was checked."""
     others = np.flatnonzero(batches.magic != batches.magic[0])
     messages = batches.take(slice(0, int(others[0]) if len(others) else len(batches)))
-    records = of_messages(messages)
-    wrong = record_errors(records, messages.timestamp_type, terms)
+    records = message_fields(messages)
+    wrong = record_errors(records, messages.timestamp_type, context)
     is_negative = (records.timestamp < layouts.NO_TIMESTAMP) & is_written
-    fields = _unreadable(buffer, messages, wrong, terms)
+    fields = _unreadable(buffer, messages, wrong, context)
     stops = np.flatnonzero((wrong != 0) | (fields != 0) | is_negative)
     if len(stops):
         row = int(stops[0])
@@ -249,26 +274,29 @@ def _check_messages(
         message = f"magic {int(batches.magic[row])} after {int(batches.magic[0])}"
         refuse("InvalidRecordException", message, int(batches.positions[row]))
     if broken is not None:
-        raise RefusedError(broken)
+        raise BatchRefusedError(broken)
 
 
 def record_errors(
-    records: Records, batch_type: NDArray[np.int8], terms: Terms, is_foreign: NDArray[np.bool_] | None = None
+    records: RecordFields,
+    batch_type: NDArray[np.int8],
+    context: AppendContext,
+    is_foreign: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int8]:
     """``LogValidator.validateRecord``: for each record 0, or why it is refused. ``batch_type``: the timestamp type of
     the batch, or of each record's; ``is_foreign``: messages of another format than their wrapper's."""
     wrong = np.zeros(len(records.timestamp), np.int8)
     is_append_time = np.broadcast_to(batch_type == layouts.LOG_APPEND_TIME, wrong.shape)
-    if terms.is_append_time:
+    if context.is_append_time:
         wrong[is_append_time] = _TYPE
     else:
         with np.errstate(over="ignore"):
-            age = np.int64(terms.now_ms) - records.timestamp
-            is_out = (age > terms.config.timestamp_before_max_ms) | (-age > terms.config.timestamp_after_max_ms)
+            age = np.int64(context.now_ms) - records.timestamp
+            is_out = (age > context.config.timestamp_before_max_ms) | (-age > context.config.timestamp_after_max_ms)
         is_set = records.timestamp != layouts.NO_TIMESTAMP
         wrong[is_set & is_out] = _TIMESTAMP
         wrong[~is_set & is_append_time] = _TYPE
-    if terms.config.compacted:
+    if context.config.compacted:
         wrong[records.key_null] = _KEY
     if is_foreign is not None:
         wrong[is_foreign] = _MAGIC
@@ -276,14 +304,14 @@ def record_errors(
 
 
 def _unreadable(
-    buffer: NDArray[np.uint8], messages: Batches, wrong: NDArray[np.int8], terms: Terms
+    buffer: NDArray[np.uint8], messages: Batches, wrong: NDArray[np.int8], context: AppendContext
 ) -> NDArray[np.int8]:
     """Where a key or value reaches past its message's end, and Kafka looks whether there is a key, or says in an
     exception what is in the message: an index of :data:`FIELD_ERRORS`; otherwise 0."""
-    if not wrong.any() and not terms.config.compacted:
+    if not wrong.any() and not context.config.compacted:
         return np.zeros(len(messages), np.int8)
     found = np.where((wrong == _MAGIC) | (wrong == _TYPE), field_errors(buffer, messages), np.int8(0))
-    if terms.config.compacted:
+    if context.config.compacted:
         found[(wrong != _MAGIC) & lacks_key_length(messages)] = CUT
     return found
 
@@ -297,4 +325,4 @@ def _refuse_wrong(wrong: NDArray[np.int8], batch: Batches) -> None:
     message = f"{len(rows)} of {len(wrong)} records are refused: {some}{'; ...' if len(rows) > 3 else ''}"
     by_time = bool((wrong >= _TIMESTAMP).any())
     cause = "InvalidTimestampException" if by_time else "InvalidRecordException"
-    raise RefusedError(Refusal("RecordValidationException", message, int(batch.positions[0]), cause, rows))
+    raise BatchRefusedError(Refusal("RecordValidationException", message, int(batch.positions[0]), cause, rows))

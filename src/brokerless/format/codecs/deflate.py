@@ -34,7 +34,7 @@ _snappy_codec = pa.Codec("snappy")
 Compress = Callable[[memoryview], bytes | bytearray]
 
 
-def compressor(codec: str, magic: int = layouts.MAGIC_V2, level: int | None = None) -> Compress:
+def make_compressor(codec: str, magic: int = layouts.MAGIC_V2, level: int | None = None) -> Compress:
     """What compresses payloads for batches of a format; it owns its state, so one belongs to one thread.
 
     ``level``: Kafka's ``compression.gzip.level`` and so on; None for Kafka's default. Raises :class:`UsageError` for a

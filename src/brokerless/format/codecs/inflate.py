@@ -73,14 +73,14 @@ def find_payloads(
     buffer: NDArray[np.uint8], starts: Int64s, ends: Int64s, codecs: NDArray[np.int8], magics: NDArray[np.int8]
 ) -> Payloads:
     """The payloads ``buffer[starts[i]:ends[i]]``, looked at."""
-    from brokerless.format.codecs.single_block_kernels import find_plain
+    from brokerless.format.codecs.single_block_kernels import find_single_blocks
 
     blocks, rooms = np.zeros(len(starts), np.int64), np.zeros(len(starts), np.int64)
     codec = int(codecs[0]) if len(codecs) and (codecs == codecs[0]).all() else 0
     if codec:
         first = buffer[starts[0] : ends[0]].data
         header = _plain_lz4_header(first, int(magics.max())) if codec == _LZ4 else 0
-        find_plain(buffer, codec, starts, ends, header, blocks, rooms)
+        find_single_blocks(buffer, codec, starts, ends, header, blocks, rooms)
     block_ends = ends - 4 if codec == _LZ4 else ends
     return Payloads(
         buffer.data, starts.tolist(), ends.tolist(), codecs.tolist(), magics.tolist(),

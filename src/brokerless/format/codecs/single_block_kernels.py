@@ -41,7 +41,7 @@ def _zstd_frame_end(buffer: NDArray[np.uint8], start: int, end: int) -> int:
 
 
 @kernel("void(Array(uint8, 1, 'C', readonly=True), int64, int64[::1], int64[::1], uint64, int64[::1], int64[::1])")
-def find_plain(
+def find_single_blocks(
     buffer: NDArray[np.uint8],
     codec: int,
     starts: NDArray[np.int64],

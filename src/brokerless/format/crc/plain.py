@@ -18,7 +18,7 @@ _BEFORE_NUMBA = 8 << 20
 _checked = 0
 
 
-def is_worth(size: int) -> bool:
+def is_plain_cheaper(size: int) -> bool:
     """Whether ``size`` bytes more are to be checked here rather than by kernels; if so, they are counted."""
     global _checked
     if "brokerless.format.kernel" in sys.modules or _checked + size > _BEFORE_NUMBA:

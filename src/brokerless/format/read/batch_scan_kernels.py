@@ -1,5 +1,4 @@
-"""The chain of sizes as kernels: the same walk as :func:`brokerless.format.read.batches.walk`, for many batches, along
-a buffer or an open file."""
+"""Kernels that scan a buffer or an open file for batches, as :func:`brokerless.format.read.batch_scan.scan_batches`."""
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
 # pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false
@@ -15,15 +14,17 @@ from brokerless.format.kernel import kernel
 
 _END, _SIZE_TOO_SMALL = 1, 2
 NOT_READ = 3
-"""Why a file's walk stopped, beside :class:`brokerless.format.read.batches.Stop`: the system did not read."""
+"""Why a file's walk stopped, beside :class:`brokerless.format.read.batch_scan.ScanStop`: the system did not read."""
 
 _pread = types.ExternalFunction("pread", types.intp(types.intc, types.voidptr, types.uintp, types.int64))
 
 
 @kernel("UniTuple(int64, 3)(Array(uint8, 1, 'C', readonly=True), int64, int64, int64[::1])")
-def walk_chain(buffer: NDArray[np.uint8], start: int, until: int, positions: NDArray[np.int64]) -> tuple[int, int, int]:
+def scan_buffer(
+    buffer: NDArray[np.uint8], start: int, until: int, positions: NDArray[np.int64]
+) -> tuple[int, int, int]:
     """Fills ``positions`` from ``start`` on, with batches that begin before ``until``; returns how many, where it
-    stopped, and why (:class:`brokerless.format.read.batches.Stop`)."""
+    stopped, and why (:class:`brokerless.format.read.batch_scan.ScanStop`)."""
     at, end, found = start, len(buffer), 0
     while found < len(positions) and at < until:
         if at >= end - 17:
@@ -40,7 +41,7 @@ def walk_chain(buffer: NDArray[np.uint8], start: int, until: int, positions: NDA
 
 
 @kernel("UniTuple(int64, 3)(int32, int64, int64, int64, int64[::1], uint8[::1])")
-def read_chain(
+def scan_file(
     descriptor: int, start: int, until: int, end: int, positions: NDArray[np.int64], heads: NDArray[np.uint8]
 ) -> tuple[int, int, int]:
     """The same of a file that has ``end`` bytes; ``heads`` gets the first 61 bytes of each batch, with zeros for those

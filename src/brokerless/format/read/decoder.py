@@ -20,7 +20,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.framings import CodecError, LimitError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT, Inflater, find_payloads
 from brokerless.format.columns import Columns, allocate
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
 from brokerless.format.read.record_kernels import decode_batches
 
@@ -52,7 +52,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedRecords:
     """Record columns, and where they come from: ``given[i]`` rows are of the batch at ``positions[i]``, in order.
 
     ``positions``: int64, bytes; ``given``: int32; ``is_control``: bool. A batch may go on in the next chunk.
@@ -89,7 +89,7 @@ class Decoder:
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
         self._damages: list[Damage] = []
 
-    def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[Decoded]:
+    def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[DecodedRecords]:
         """Takes the records of ``batches`` (whose checksums the caller has looked at), and gives out what is full.
 
         ``base``: the position in the file of the buffer's first byte; places are given in the file.
@@ -117,14 +117,14 @@ class Decoder:
                 case _:
                     yield from self._wrappers(buffer, run, base)
 
-    def flush(self) -> Decoded | None:
+    def flush(self) -> DecodedRecords | None:
         """What was decoded since the last chunk, or None."""
         if self._columns is None and not self._damages:
             return None
         columns = self._columns if self._columns is not None else allocate(0, 0, 0)
         sources = self._sources or [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.bool_))]
         positions, given, is_control = (np.concatenate(part) for part in zip(*sources, strict=True))
-        decoded = Decoded(columns, positions, given, is_control, self._damages)
+        decoded = DecodedRecords(columns, positions, given, is_control, self._damages)
         self._columns, self._sources, self._damages = None, [], []
         return decoded
 
@@ -137,12 +137,12 @@ class Decoder:
                 self._damage(batches, row, reasons.COUNT_NEGATIVE, base, error, None)
         self._inflater.clear()
 
-    def _v2(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+    def _v2(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
         starts = run.positions + layouts.BATCH_V2_SIZE
         yield from self._records(buffer, run, starts, run.ends, np.zeros(len(run), np.uint8), {}, base)
         yield from self._if_huge()
 
-    def _v2_compressed(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+    def _v2_compressed(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
         payloads = run.positions + layouts.BATCH_V2_SIZE
         for first, last, starts, ends, errors in self._inflated(buffer, run, payloads, run.ends):
             incomplete = np.zeros(last - first, np.uint8)
@@ -180,7 +180,7 @@ class Decoder:
         incomplete: NDArray[np.uint8],
         errors: dict[int, CodecError],
         base: int,
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedRecords]:
         """Decodes the records of v2 batches, which are ``buffer[starts[i]:ends[i]]``."""
         count = len(run)
         timestamp_types = run.timestamp_type
@@ -217,7 +217,7 @@ class Decoder:
             else:
                 yield self._full()
 
-    def _messages(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+    def _messages(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
         """Decodes uncompressed v0 and v1 messages."""
         count = len(run)
         given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
@@ -240,9 +240,9 @@ class Decoder:
             else:
                 self._columns = allocate(1, int(run.sizes[after]) + 64, 0)
 
-    def _wrappers(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[Decoded]:
+    def _wrappers(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
         """Decodes the inner messages of v0 and v1 wrapper messages."""
-        wrong, value_starts, value_ends = wrapper_values(buffer, run)
+        wrong, value_starts, value_ends = find_wrapper_values(buffer, run)
         for row, why in wrong.items():
             self._damage(run, row, why, base, None, None)
         if wrong:
@@ -259,7 +259,7 @@ class Decoder:
 
     def _inner_messages(
         self, run: Batches, starts: NDArray[np.int64], ends: NDArray[np.int64], base: int
-    ) -> Iterator[Decoded]:
+    ) -> Iterator[DecodedRecords]:
         count = len(run)
         given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
         stopped_at, base_offsets = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -293,12 +293,12 @@ class Decoder:
             self._columns = allocate(min(self._rows, max(_FEW, self._fit >> 3)), self._fit, headers)
         return self._columns
 
-    def _if_huge(self) -> Iterator[Decoded]:
+    def _if_huge(self) -> Iterator[DecodedRecords]:
         """Gives out columns that one huge record made, before anything else is inflated beside them."""
         if self._columns is not None and len(self._columns.value_data) > 4 * self._data:
             yield self._full()
 
-    def _full(self) -> Decoded:
+    def _full(self) -> DecodedRecords:
         full = self.flush()
         assert full is not None
         return full
@@ -321,7 +321,7 @@ class Decoder:
 
 
 @dataclass(frozen=True, slots=True)
-class Wrappers:
+class WrapperContents:
     """What only the inner messages of wrappers tell, for ``n`` batches: ``base_offset`` (int64, means something where
     ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say.
     ``too_large``: wrappers that inflate past the limit, so that nothing is known of what is inside."""
@@ -332,7 +332,7 @@ class Wrappers:
     too_large: tuple[Damage, ...]
 
 
-def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int | None = None) -> Wrappers:
+def inspect_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int | None = None) -> WrapperContents:
     """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it. ``limit``: bytes that one
     may inflate to (:data:`DEFAULT_LIMIT`)."""
     base_offset, has_base_offset = batches.entry_offset.copy(), np.ones(len(batches), np.bool_)
@@ -340,7 +340,7 @@ def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int |
     rows = np.flatnonzero(batches.is_wrapper)
     has_base_offset[rows], count[rows] = False, 0
     wrappers = batches.take(rows)
-    wrong, starts, ends = wrapper_values(buffer, wrappers)
+    wrong, starts, ends = find_wrapper_values(buffer, wrappers)
     inflater, view, nothing = Inflater(limit or DEFAULT_LIMIT), buffer.data, np.zeros(3, np.uint8)
     given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
     stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
@@ -364,10 +364,10 @@ def look_into_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int |
         )  # fmt: skip
         base_offset[rows[row]], has_base_offset[rows[row]] = first_offset[0], has_offset[0] != 0
         count[rows[row]] = given[0]
-    return Wrappers(base_offset, has_base_offset, count, tuple(too_large))
+    return WrapperContents(base_offset, has_base_offset, count, tuple(too_large))
 
 
-def wrapper_values(
+def find_wrapper_values(
     buffer: NDArray[np.uint8], run: Batches
 ) -> tuple[dict[int, int], NDArray[np.int64], NDArray[np.int64]]:
     """Where the compressed values of wrapper messages start and end (int64, by row), and the status of those rows that

@@ -24,7 +24,7 @@ ENDED, INVALID, BYTES_LEFT = 1, 2, 3
     "void(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], int32[::1], int64[::1], int64[::1], int8[::1],"
     " int64[::1], int64[::1], uint8[::1], int64[::1], int8[::1])"
 )
-def skim_records(
+def read_partial_records(
     buffer: NDArray[np.uint8],
     starts: NDArray[np.int64],
     ends: NDArray[np.int64],

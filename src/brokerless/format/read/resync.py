@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.read.batches import Batches, checksums_match, read_headers
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 
 _CANDIDATES = 256
 _ALLOWANCE = 256 << 20
@@ -26,19 +26,24 @@ _FIRST_WINDOW, _WINDOW = 1 << 16, 8 << 20
 _OVERLAP = 60
 """One less than the header that must be in the window where a batch begins in it."""
 
-Read = Callable[[int, int], NDArray[np.uint8]]
+ReadRange = Callable[[int, int], NDArray[np.uint8]]
 """Gives a number of bytes (the second) from a position on (the first), or as many as there are."""
 
 
 def find_batch(buffer: NDArray[np.uint8], start: int = 0, until: int | None = None) -> int | None:
     """The position of the first true batch that begins in ``[start, until)`` of a buffer, or None; by the rules of
-    :func:`search`."""
+    :func:`find_next_batch`."""
     end = len(buffer) if until is None else until
-    return search(lambda position, length: buffer[position : position + length], len(buffer), start, end)
+    return find_next_batch(lambda position, length: buffer[position : position + length], len(buffer), start, end)
 
 
-def search(
-    read: Read, size: int, start: int, until: int, largest: int = _ALLOWANCE, skip: Callable[[int], int] = lambda at: at
+def find_next_batch(
+    read: ReadRange,
+    size: int,
+    start: int,
+    until: int,
+    largest: int = _ALLOWANCE,
+    skip: Callable[[int], int] = lambda at: at,
 ) -> int | None:
     """The position of the first true batch that begins in ``[start, until)``, or None, in what has ``size`` bytes.
 
@@ -75,7 +80,7 @@ def search(
     return None
 
 
-def _first_true(read: Read, start: int, buffer: NDArray[np.uint8], batches: Batches) -> int | None:
+def _first_true(read: ReadRange, start: int, buffer: NDArray[np.uint8], batches: Batches) -> int | None:
     """The position of the first batch whose checksum is right, of a buffer that is at ``start``, and of what follows
     it."""
     is_inside = batches.ends <= len(buffer)

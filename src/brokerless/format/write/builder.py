@@ -16,9 +16,9 @@ import numpy as np
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.deflate import compressor
+from brokerless.format.codecs.deflate import make_compressor
 from brokerless.format.crc.kernels import crc32c_ranges
-from brokerless.format.write.encoder import Ratio
+from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 
 DEFAULT_BATCH_SIZE = 16384
 """Bytes: the producer's ``batch.size``."""
@@ -31,7 +31,7 @@ Header = tuple[str, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class BatchAttributes:
     """What a batch's header says of all its records; names and defaults are those of :data:`layouts.BATCH_V2`.
 
     ``append_time``: the timestamp of all records (LogAppendTime), ms; None for CreateTime. ``delete_horizon``: ms.
@@ -48,7 +48,7 @@ class Facts:
     delete_horizon: int | None = None
 
 
-class Builder:
+class BatchBuilder:
     """Fills one batch; :meth:`close` gives its bytes.
 
     ``batch_size``: bytes at which it is full. ``ratio``: the estimate of what compressing leaves; share one among the
@@ -61,22 +61,22 @@ class Builder:
         magic: int = layouts.MAGIC_V2,
         codec: str = "none",
         level: int | None = None,
-        facts: Facts | None = None,
-        ratio: Ratio | None = None,
+        attributes: BatchAttributes | None = None,
+        ratio: CompressionRatioEstimator | None = None,
     ) -> None:
-        self.facts = facts or Facts()
-        self.magic, self.batch_size, self.ratio = magic, batch_size, ratio or Ratio()
-        self._compress = None if codec == "none" else compressor(codec, magic, level)
+        self.attributes = attributes or BatchAttributes()
+        self.magic, self.batch_size, self.ratio = magic, batch_size, ratio or CompressionRatioEstimator()
+        self._compress = None if codec == "none" else make_compressor(codec, magic, level)
         self._codec = layouts.CODECS.index(codec)
-        _check(self.facts, magic)
+        _check(self.attributes, magic)
         self._header_size = layouts.BATCH_V2_SIZE
         if magic < layouts.MAGIC_V2:
             self._header_size = _NO_KEY_AND_VALUE[magic] if self._compress else 0
         self._buffer = bytearray(self._header_size)
         self.count = 0
-        self._base_timestamp = self.facts.delete_horizon
+        self._base_timestamp = self.attributes.delete_horizon
         self._max_timestamp = layouts.NO_TIMESTAMP
-        self._last_offset = self.facts.base_offset - 1
+        self._last_offset = self.attributes.base_offset - 1
         self._closed: bytes | None = None
 
     @property
@@ -120,16 +120,16 @@ class Builder:
         offset = self._last_offset + 1 if offset is None else offset
         if offset <= self._last_offset:
             raise UsageError(f"offset {offset} behind offset {self._last_offset}: they must grow")
-        if offset - self.facts.base_offset > _LARGEST_DELTA:
-            raise UsageError(f"offset {offset} is too far from the batch's base offset {self.facts.base_offset}")
+        if offset - self.attributes.base_offset > _LARGEST_DELTA:
+            raise UsageError(f"offset {offset} is too far from the batch's base offset {self.attributes.base_offset}")
         if timestamp < layouts.NO_TIMESTAMP:
             raise UsageError(f"timestamp {timestamp}: only -1 may be negative, for none")
         if headers and self.magic < layouts.MAGIC_V2:
             raise UsageError(f"message format v{self.magic} has no record headers")
         if self._base_timestamp is None:
             self._base_timestamp = timestamp
-        if self.magic < layouts.MAGIC_V2 and self.facts.append_time is not None:
-            timestamp = self.facts.append_time
+        if self.magic < layouts.MAGIC_V2 and self.attributes.append_time is not None:
+            timestamp = self.attributes.append_time
         self._buffer += self._record(offset, timestamp, key, value, headers)
         self._last_offset = offset
         self.count += 1
@@ -148,16 +148,16 @@ class Builder:
     ) -> bytes:
         if self.magic < layouts.MAGIC_V2:
             is_relative = self.magic == layouts.MAGIC_V1 and self._compress is not None
-            stored = offset - self.facts.base_offset if is_relative else offset
-            attributes = layouts.TIMESTAMP_TYPE_BIT if self.magic and self.facts.append_time is not None else 0
+            stored = offset - self.attributes.base_offset if is_relative else offset
+            attributes = layouts.TIMESTAMP_TYPE_BIT if self.magic and self.attributes.append_time is not None else 0
             return _message(self.magic, stored, attributes, timestamp, key, value)
         base_timestamp = timestamp if self._base_timestamp is None else self._base_timestamp
         body = bytearray(1)
-        body += varint(timestamp - base_timestamp) + varint(offset - self.facts.base_offset)
-        body += _nullable(key) + _nullable(value) + varint(len(headers))
+        body += encode_varint(timestamp - base_timestamp) + encode_varint(offset - self.attributes.base_offset)
+        body += _nullable(key) + _nullable(value) + encode_varint(len(headers))
         for name, content in headers:
             body += _nullable(name.encode()) + _nullable(content)
-        return varint(len(body)) + bytes(body)
+        return encode_varint(len(body)) + bytes(body)
 
     def _close(self) -> bytes:
         written = len(self._buffer) - self._header_size
@@ -173,22 +173,22 @@ class Builder:
         return bytes(payload)
 
     def _write_header(self, batch: bytearray) -> None:
-        facts = self.facts
+        attributes = self.attributes
         header: Any = np.zeros(1, layouts.BATCH_V2)
-        header["base_offset"], header["size"] = facts.base_offset, len(batch) - layouts.LOG_ENTRY_SIZE
-        header["partition_leader_epoch"], header["magic"] = facts.partition_leader_epoch, self.magic
+        header["base_offset"], header["size"] = attributes.base_offset, len(batch) - layouts.LOG_ENTRY_SIZE
+        header["partition_leader_epoch"], header["magic"] = attributes.partition_leader_epoch, self.magic
         header["attributes"] = (
             self._codec
-            | layouts.TIMESTAMP_TYPE_BIT * (facts.append_time is not None)
-            | layouts.TRANSACTIONAL_BIT * facts.is_transactional
-            | layouts.CONTROL_BIT * facts.is_control
-            | layouts.DELETE_HORIZON_BIT * (facts.delete_horizon is not None)
+            | layouts.TIMESTAMP_TYPE_BIT * (attributes.append_time is not None)
+            | layouts.TRANSACTIONAL_BIT * attributes.is_transactional
+            | layouts.CONTROL_BIT * attributes.is_control
+            | layouts.DELETE_HORIZON_BIT * (attributes.delete_horizon is not None)
         )
-        header["last_offset_delta"] = self._last_offset - facts.base_offset
+        header["last_offset_delta"] = self._last_offset - attributes.base_offset
         header["base_timestamp"] = self._base_timestamp
-        header["max_timestamp"] = self._max_timestamp if facts.append_time is None else facts.append_time
-        header["producer_id"], header["producer_epoch"] = facts.producer_id, facts.producer_epoch
-        header["base_sequence"], header["count"] = facts.base_sequence, self.count
+        header["max_timestamp"] = self._max_timestamp if attributes.append_time is None else attributes.append_time
+        header["producer_id"], header["producer_epoch"] = attributes.producer_id, attributes.producer_epoch
+        header["base_sequence"], header["count"] = attributes.base_sequence, self.count
         batch[: layouts.BATCH_V2_SIZE] = header.tobytes()
         checksum = np.empty(1, np.uint32)
         crc32c_ranges(
@@ -198,29 +198,31 @@ class Builder:
         batch[at : at + 4] = checksum.astype(">u4").tobytes()
 
     def _wrapper_header(self, wrapper: bytearray) -> bytes:
-        attributes = self._codec | layouts.TIMESTAMP_TYPE_BIT * bool(self.magic and self.facts.append_time is not None)
-        timestamp = self._max_timestamp if self.facts.append_time is None else self.facts.append_time
+        attributes = self._codec | layouts.TIMESTAMP_TYPE_BIT * bool(
+            self.magic and self.attributes.append_time is not None
+        )
+        timestamp = self._max_timestamp if self.attributes.append_time is None else self.attributes.append_time
         value = bytes(wrapper[self._header_size :])
         return _message(self.magic, self._last_offset, attributes, timestamp, None, value)[: self._header_size]
 
 
-def _check(facts: Facts, magic: int) -> None:
+def _check(attributes: BatchAttributes, magic: int) -> None:
     if magic not in (layouts.MAGIC_V0, layouts.MAGIC_V1, layouts.MAGIC_V2):
         raise UsageError(f"there is no message format v{magic}; there are v0, v1 and v2")
-    has_producer = facts.producer_id != layouts.NO_PRODUCER_ID
-    if magic < layouts.MAGIC_V2 and (has_producer or facts.is_transactional or facts.is_control):
+    has_producer = attributes.producer_id != layouts.NO_PRODUCER_ID
+    if magic < layouts.MAGIC_V2 and (has_producer or attributes.is_transactional or attributes.is_control):
         raise UsageError(f"message format v{magic} has no producer ids, transactions and control batches")
-    if magic < layouts.MAGIC_V2 and facts.delete_horizon is not None:
+    if magic < layouts.MAGIC_V2 and attributes.delete_horizon is not None:
         raise UsageError(f"message format v{magic} has no delete horizon")
-    if facts.is_transactional and not has_producer:
+    if attributes.is_transactional and not has_producer:
         raise UsageError("a transactional batch needs a producer id")
-    if has_producer and facts.producer_epoch < 0:
+    if has_producer and attributes.producer_epoch < 0:
         raise UsageError("a producer id needs a producer epoch of 0 or more")
-    if has_producer and facts.base_sequence < 0 and not facts.is_control:
+    if has_producer and attributes.base_sequence < 0 and not attributes.is_control:
         raise UsageError("a producer id needs a base sequence of 0 or more")
 
 
-def varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """A ZigZag varint, or varlong (int64)."""
     raw = number << 1 if number >= 0 else (~number << 1) | 1
     encoded = bytearray()
@@ -232,7 +234,7 @@ def varint(number: int) -> bytes:
 
 
 def _nullable(content: bytes | None) -> bytes:
-    return varint(-1) if content is None else varint(len(content)) + content
+    return encode_varint(-1) if content is None else encode_varint(len(content)) + content
 
 
 def _message(magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.columns import Columns, block
+from brokerless.format.columns import Columns, allocate_array
 
 Bytes = tuple[NDArray[np.int32], NDArray[np.uint8]]
 
@@ -16,7 +16,7 @@ MOST_BYTES = 2**31 - 1
 """Of keys, of values, ... in one ``Columns``, whose ends are int32."""
 
 
-def part(columns: Columns, start: int, stop: int) -> Columns:
+def slice_rows(columns: Columns, start: int, stop: int) -> Columns:
     """Rows ``start`` to ``stop`` as a view: nothing is copied, and ends do not begin at 0."""
     headers = int(columns.header_ends[stop])
     filled = [columns.key_ends[stop], columns.value_ends[stop], headers]
@@ -36,11 +36,11 @@ def part(columns: Columns, start: int, stop: int) -> Columns:
     )
 
 
-def take(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
+def filter_rows(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
     """Those rows for which ``rows`` (bool, one for each) says so; a view where they are next to each other."""
     borders = np.flatnonzero(np.diff(rows, prepend=False, append=False)).tolist()
-    parts = [part(columns, start, stop) for start, stop in zip(borders[::2], borders[1::2], strict=True)]
-    return joined(parts) if parts else part(columns, 0, 0)
+    parts = [slice_rows(columns, start, stop) for start, stop in zip(borders[::2], borders[1::2], strict=True)]
+    return concat_columns(parts) if parts else slice_rows(columns, 0, 0)
 
 
 def data_size(columns: Columns) -> int:
@@ -50,7 +50,7 @@ def data_size(columns: Columns) -> int:
     return max(keys, int(columns.value_ends[rows]) - int(columns.value_ends[0]))
 
 
-def joined(parts: Sequence[Columns]) -> Columns:
+def concat_columns(parts: Sequence[Columns]) -> Columns:
     """The rows of one after those of the other; a copy if there are more than one.
 
     The bytes of keys, and of values, must be at most :data:`MOST_BYTES`.
@@ -92,15 +92,17 @@ def joined(parts: Sequence[Columns]) -> Columns:
     )
 
 
-def concatenated(pieces: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+def concat_buffers(pieces: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """Bytes one after the other, in memory of Arrow's pool: fresh pages would cost more than the copy."""
     if len(pieces) == 1:
         return pieces[0]
-    return np.concatenate(pieces, out=block(sum(map(len, pieces)), np.uint8)) if pieces else np.empty(0, np.uint8)
+    return (
+        np.concatenate(pieces, out=allocate_array(sum(map(len, pieces)), np.uint8)) if pieces else np.empty(0, np.uint8)
+    )
 
 
 def _join(parts: list[Bytes]) -> Bytes:
-    data = concatenated([data[ends[0] : ends[-1]] for ends, data in parts])
+    data = concat_buffers([data[ends[0] : ends[-1]] for ends, data in parts])
     return _ends([ends for ends, _ in parts]), data
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.deflate import compressor
-from brokerless.format.columns import Columns, block, no_columns
+from brokerless.format.codecs.deflate import make_compressor
+from brokerless.format.columns import Columns, allocate_array, empty_columns
 
 Int64s = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ Piece = tuple[NDArray[np.uint8], Int64s]
 """A buffer that begins with some batches' records, and where those of each batch end."""
 
 
-def cut(
+def cut_batches(
     columns: Columns,
     batch_size: int,
     ratio: float | None = None,
@@ -49,9 +49,10 @@ def cut(
     last one ends.
 
     A batch is full when its header and its records are ``batch_size`` bytes or more, or would be with the next one; the
-    first record may always be in. ``ratio``: how much is thought to be left after compressing (see :class:`Ratio`),
-    None without a codec. ``breaks`` (bool, a flag for each row of the columns): where one has to begin; one begins as
-    well where the distance to the first offset would pass 2^31 - 1. ``most``: how many batches at most.
+    first record may always be in. ``ratio``: the estimated compression ratio
+    (:mod:`brokerless.format.write.compression_ratio`), None without a codec. ``breaks`` (bool, a flag for each row of
+    the columns): where a batch must begin; one also begins where the distance to the first offset would pass 2^31 - 1.
+    ``most``: how many batches at most.
 
     Source: ``MemoryRecordsBuilder.hasRoomFor`` and ``isFull`` (4.1.1).
     """
@@ -65,32 +66,11 @@ def cut(
     return starts[: batches + 1]
 
 
-class Ratio:
-    """An estimate of how much compressing leaves, damped: it falls slowly and rises at once
-    (``CompressionRatioEstimator``, 4.1.1). In 32 bits, as Kafka's."""
-
-    def __init__(self) -> None:
-        self.estimate = np.float32(1)
-
-    def update(self, size: int, uncompressed: int) -> None:
-        """Takes in a batch whose records take ``size`` bytes, ``uncompressed`` before."""
-        seen = np.float32(size) / np.float32(uncompressed)
-        if seen > self.estimate:
-            self.estimate = max(self.estimate + np.float32(0.05), seen)
-        elif seen < self.estimate:
-            self.estimate = max(self.estimate - np.float32(0.005), seen)
-
-    def observe(self, payloads: Int64s, uncompressed: Int64s) -> None:
-        """Takes in batches, one after the other: the bytes of their payloads, and before compressing."""
-        for size, plain in zip(payloads.tolist(), uncompressed.tolist(), strict=True):
-            self.update(size, plain)
-
-
-def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
+def build_headers(columns: Columns, starts: Int64s) -> NDArray[np.void]:
     """Headers for batches of the rows ``starts[i]`` to ``starts[i + 1]``, each of one row at least: shape ``(n,)``,
     :data:`layouts.BATCH_V2`. Without a producer or leader epoch; the timestamp type is that of the first row."""
     firsts, lasts = starts[:-1], starts[1:] - 1
-    headers = headers_without_producer(len(firsts))
+    headers = build_blank_headers(len(firsts))
     offset, timestamp = columns.offset, columns.timestamp
     headers["base_offset"] = offset[firsts]
     headers["last_offset_delta"] = offset[lasts] - offset[firsts]
@@ -103,7 +83,7 @@ def headers_of(columns: Columns, starts: Int64s) -> NDArray[np.void]:
     return headers
 
 
-def headers_without_producer(count: int) -> NDArray[np.void]:
+def build_blank_headers(count: int) -> NDArray[np.void]:
     """Headers without a producer or leader epoch, and nothing else in them."""
     headers = np.zeros(count, layouts.BATCH_V2)
     headers["partition_leader_epoch"] = layouts.NO_PARTITION_LEADER_EPOCH
@@ -113,14 +93,14 @@ def headers_without_producer(count: int) -> NDArray[np.void]:
     return headers
 
 
-def empty_batch(offset: int, leader_epoch: int) -> NDArray[np.uint8]:
+def encode_empty_batch(offset: int, leader_epoch: int) -> NDArray[np.uint8]:
     """A v2 batch without records, timestamp and producer that takes one offset, as compaction leaves batches
     (``DefaultRecordBatch.writeEmptyHeader``, 4.1.1)."""
-    header = headers_without_producer(1)
+    header = build_blank_headers(1)
     header["base_offset"] = offset
     header["partition_leader_epoch"] = leader_epoch
     header["base_timestamp"] = header["max_timestamp"] = layouts.NO_TIMESTAMP
-    return Encoder().encode(no_columns(), np.zeros(2, np.int64), header)
+    return Encoder().encode(empty_columns(), np.zeros(2, np.int64), header)
 
 
 class Encoder:
@@ -136,7 +116,7 @@ class Encoder:
         if codec == "none" and level is not None:
             raise UsageError("without a codec there are no levels")
         self.magic = magic
-        self._compress = None if codec == "none" else compressor(codec, magic, level)
+        self._compress = None if codec == "none" else make_compressor(codec, magic, level)
         self._codec = layouts.CODECS.index(codec)
         self.uncompressed: Int64s = np.empty(0, np.int64)
         """Bytes of the records of each batch that was last encoded, before they were compressed."""
@@ -180,7 +160,9 @@ class Encoder:
         bases = headers["base_offset"].astype(np.int64), headers["base_timestamp"].astype(np.int64)
         written = starts, *bases, *columns.contents()
         if self._compress is None:
-            buffer = block(most_bytes(columns, int(starts[0]), int(starts[-1]), len(headers)) + SLACK, np.uint8)
+            buffer = allocate_array(
+                max_encoded_size(columns, int(starts[0]), int(starts[-1]), len(headers)) + SLACK, np.uint8
+            )
             ends = np.empty(len(headers), np.int64)
             write_records(0, layouts.BATCH_V2_SIZE, *written, buffer, ends)
             positions = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
@@ -188,21 +170,21 @@ class Encoder:
         else:
 
             def pieces() -> Iterator[Piece]:
-                scratch, ends, batch = block(_GROUP, np.uint8), np.empty(len(headers), np.int64), 0
+                scratch, ends, batch = allocate_array(_GROUP, np.uint8), np.empty(len(headers), np.int64), 0
                 while batch < len(headers):
                     reached = write_records(batch, 0, *written, scratch, ends)
                     if reached > batch:
                         yield scratch, ends[batch:reached]
                     elif len(scratch) > LARGEST:
-                        raise too_large(len(scratch))
+                        raise too_large_error(len(scratch))
                     else:
-                        scratch = block(2 * len(scratch), np.uint8)
+                        scratch = allocate_array(2 * len(scratch), np.uint8)
                     batch = reached
 
             buffer, positions, payloads, ends = self._compressed(pieces(), layouts.BATCH_V2_SIZE)
         headers["attributes"] = headers["attributes"].astype(np.int16) & ~layouts.CODEC_MASK
         headers["attributes"] |= np.where(payloads > 0, self._codec, 0)
-        complete(buffer, headers, positions, ends)
+        complete_headers(buffer, headers, positions, ends)
         return buffer[: int(ends[-1]) if len(ends) else 0]
 
     def _encode_messages(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
@@ -239,7 +221,7 @@ class Encoder:
         if self._compress is None:
             self.payloads = self.uncompressed = totals
             end = int(totals.sum())
-            buffer = block(end + SLACK, np.uint8)
+            buffer = allocate_array(end + SLACK, np.uint8)
             write(0, len(headers), buffer)
             return buffer[:end]
 
@@ -247,7 +229,7 @@ class Encoder:
             groups = np.flatnonzero(np.diff(np.cumsum(totals) // _GROUP, prepend=-1))
             for begin, end in pairwise([*groups.tolist(), len(totals)]):
                 ends = np.cumsum(totals[begin:end])
-                scratch = block(int(ends[-1]) + SLACK, np.uint8)
+                scratch = allocate_array(int(ends[-1]) + SLACK, np.uint8)
                 write(begin, end, scratch)
                 yield scratch, ends
 
@@ -288,14 +270,14 @@ class Encoder:
         payloads = self.payloads = np.array([len(data) for data in compressed], np.int64)
         ends = np.cumsum(payloads + header_size)
         places = ends - payloads
-        buffer = block((int(ends[-1]) if len(ends) else 0) + SLACK, np.uint8)
+        buffer = allocate_array((int(ends[-1]) if len(ends) else 0) + SLACK, np.uint8)
         view = buffer.data
         for start, end, data in zip(places.tolist(), ends.tolist(), compressed, strict=True):
             view[start:end] = data
         return buffer, places - header_size, payloads, ends
 
 
-def complete(buffer: NDArray[np.uint8], headers: NDArray[np.void], positions: Int64s, ends: Int64s) -> None:
+def complete_headers(buffer: NDArray[np.uint8], headers: NDArray[np.void], positions: Int64s, ends: Int64s) -> None:
     """Writes the headers of v2 batches to their places before the records that are there. Of ``headers``
     (:data:`layouts.BATCH_V2`, shape ``(n,)``), size, magic and crc are filled in; ``positions``, ``ends``: where each
     batch begins and ends.
@@ -314,7 +296,7 @@ def complete(buffer: NDArray[np.uint8], headers: NDArray[np.void], positions: In
     _put(buffer, positions + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
 
 
-def most_bytes(columns: Columns, first: int, last: int, batches: int) -> int:
+def max_encoded_size(columns: Columns, first: int, last: int, batches: int) -> int:
     """Bytes that the rows ``first`` to ``last`` take at most in so many v2 batches without a codec."""
     headers = columns.header_ends[first], columns.header_ends[last]
     rows = (columns.key_ends, first, last), (columns.value_ends, first, last)
@@ -351,8 +333,8 @@ def _put_crc32(buffer: NDArray[np.uint8], positions: Int64s, ends: Int64s) -> No
 
 def _check_sizes(sizes: Int64s) -> None:
     if len(sizes) and int(sizes.max()) > LARGEST:
-        raise too_large(int(sizes.max()))
+        raise too_large_error(int(sizes.max()))
 
 
-def too_large(size: int) -> UsageError:
+def too_large_error(size: int) -> UsageError:
     return UsageError(f"a batch of {size} bytes: Kafka's are smaller than 2 GiB; use a smaller batch size")

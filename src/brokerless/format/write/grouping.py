@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from brokerless.format import layouts
 from brokerless.format.columns import Columns
-from brokerless.format.read.batches import Batches, increment_sequence
-from brokerless.format.read.decoder import Damage, Decoded
-from brokerless.format.write.column_slices import joined, part, take
-from brokerless.format.write.encoder import headers_of
+from brokerless.format.read.batch_headers import Batches, increment_sequence
+from brokerless.format.read.decoder import Damage, DecodedRecords
+from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
+from brokerless.format.write.encoder import build_headers
 
 Int64s = NDArray[np.int64]
 
@@ -26,7 +26,7 @@ _LARGEST_DELTA = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Group:
+class BatchGroup:
     """Rows, and the ``n`` batches that they come from, each of which has one at least.
 
     ``magic`` and ``codec``: what these are to become; ``ordinals``: their numbers in what is converted at a time;
@@ -41,10 +41,10 @@ class Group:
     given: Int64s
     before: int = 0
 
-    def _of(self, columns: Columns, some: slice | NDArray[np.bool_], given: Int64s, before: int = 0) -> Group:
+    def _of(self, columns: Columns, some: slice | NDArray[np.bool_], given: Int64s, before: int = 0) -> BatchGroup:
         """Other rows of some of the batches."""
         batches = self.batches.take(some)
-        return Group(columns, batches, self.magic[some], self.codec[some], self.ordinals[some], given, before)
+        return BatchGroup(columns, batches, self.magic[some], self.codec[some], self.ordinals[some], given, before)
 
     @cached_property
     def firsts(self) -> Int64s:
@@ -63,34 +63,34 @@ class Group:
         """The batch, by its place here, that each of some rows comes from."""
         return np.searchsorted(self.firsts, rows, side="right") - 1
 
-    def between(self, first: int, last: int) -> Group:
+    def between(self, first: int, last: int) -> BatchGroup:
         """The batches from ``first`` on and before ``last``."""
         if last - first == len(self.given):
             return self
         start = int(self.firsts[first])
         stop = int(self.firsts[last - 1] + self.given[last - 1])
         chosen = slice(first, last)
-        columns = part(self.columns, start, stop)
+        columns = slice_rows(self.columns, start, stop)
         return self._of(columns, chosen, self.given[chosen], 0 if first else self.before)
 
-    def after(self, row: int) -> Group:
+    def after(self, row: int) -> BatchGroup:
         """The rows from ``row`` on."""
         (source,) = self.source_of(np.array([row])).tolist()
         gone = row - int(self.firsts[source])
         given = self.given[source:].copy()
         given[0] -= gone
         before = gone + (self.before if source == 0 else 0)
-        return self._of(part(self.columns, row, self.columns.rows), slice(source, None), given, before)
+        return self._of(slice_rows(self.columns, row, self.columns.rows), slice(source, None), given, before)
 
-    def from_offset(self, offset: int) -> Group:
+    def from_offset(self, offset: int) -> BatchGroup:
         """Without records below ``offset`` that are of batches without a codec."""
         rows = (self.columns.offset[: self.columns.rows] >= offset) | np.repeat(self.batches.codec != 0, self.given)
         if rows.all():
             return self
         given = np.add.reduceat(rows.astype(np.int64), self.firsts)
-        return self._of(take(self.columns, rows), given > 0, given[given > 0])
+        return self._of(filter_rows(self.columns, rows), given > 0, given[given > 0])
 
-    def moved(self, by: int) -> Group:
+    def moved(self, by: int) -> BatchGroup:
         """With other ordinals."""
         return replace(self, ordinals=self.ordinals + by)
 
@@ -147,7 +147,7 @@ class Group:
         """Headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. What has just
         the rows of one v2 batch gets its header (but base timestamps of LogAppendTime are this time, as Kafka's builder
         has it)."""
-        headers = headers_of(self.columns, starts)
+        headers = build_headers(self.columns, starts)
         if self.magic[0] < layouts.MAGIC_V2 or self.batches.is_legacy.all():
             return headers
         batches, offset = self.batches, self.columns.offset
@@ -179,11 +179,11 @@ class Group:
         return headers
 
 
-def joined_groups(one: Group, other: Group) -> Group:
+def join_groups(one: BatchGroup, other: BatchGroup) -> BatchGroup:
     """The rows of one and then those of the other; the last batch of the one may go on in the other."""
     if not len(other.given):
         return one
-    columns = joined([one.columns, other.columns])
+    columns = concat_columns([one.columns, other.columns])
     goes_on = one.ordinals[-1] == other.ordinals[0]
     given = np.concatenate([one.given, other.given])
     if goes_on:
@@ -198,14 +198,14 @@ def joined_groups(one: Group, other: Group) -> Group:
     magic = np.concatenate([one.magic[: len(kept)], other.magic])
     codec = np.concatenate([one.codec[: len(kept)], other.codec])
     ordinals = np.concatenate([one.ordinals[: len(kept)], other.ordinals])
-    return Group(columns, batches, magic, codec, ordinals, given, one.before)
+    return BatchGroup(columns, batches, magic, codec, ordinals, given, one.before)
 
 
-def group_of(
-    decoded: Decoded, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8], ordinals: Int64s
-) -> Group:
+def group_batches(
+    decoded: DecodedRecords, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8], ordinals: Int64s
+) -> BatchGroup:
     """``ordinals``: the place among ``batches`` of each of ``decoded``'s; ``magic`` and ``codec``: what all of
     ``batches`` are to become."""
     some = ordinals[decoded.given > 0]
     given = decoded.given[decoded.given > 0].astype(np.int64)
-    return Group(decoded.columns, batches.take(some), magic[some], codec[some], some, given)
+    return BatchGroup(decoded.columns, batches.take(some), magic[some], codec[some], some, given)

@@ -15,8 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.columns import Columns, block
-from brokerless.format.write.encoder import LARGEST, SLACK, complete, headers_without_producer, most_bytes, too_large
+from brokerless.format.columns import Columns, allocate_array
+from brokerless.format.write.encoder import (
+    LARGEST,
+    SLACK,
+    build_blank_headers,
+    complete_headers,
+    max_encoded_size,
+    too_large_error,
+)
 
 _AT_ONCE = 8 << 20
 """Bytes that are handed over at once: what is encoded should be in the cache still when it is written."""
@@ -25,9 +32,9 @@ _END, _FACTS = 0, 7
 """What is noted of a batch: the columns of :func:`~brokerless.format.write.record_kernels.fill_batches`."""
 
 
-class Filler:
+class OpenBatch:
     """The open batch of a partition, as ``MemoryRecordsBuilder`` (4.1.1) fills it up to ``batch_size`` bytes: what
-    :func:`brokerless.format.write.encoder.cut` says of a batch that is full holds here."""
+    :func:`brokerless.format.write.encoder.cut_batches` says of a batch that is full holds here."""
 
     def __init__(self, batch_size: int) -> None:
         self._batch_size = batch_size
@@ -49,7 +56,7 @@ class Filler:
 
         row, rows = 0, columns.rows
         while row < rows:
-            self._make_room(min(_AT_ONCE, most_bytes(columns, row, rows, rows - row)))
+            self._make_room(min(_AT_ONCE, max_encoded_size(columns, row, rows, rows - row)))
             batches = np.empty((_BATCHES_AT_ONCE, _FACTS), np.int64)
             batches[0] = self._open
             reached, full = fill_batches(
@@ -59,7 +66,7 @@ class Filler:
             if full:
                 yield self._take(batches[:full])
             elif reached == row and len(self._buffer) > LARGEST:
-                raise too_large(len(self._buffer))
+                raise too_large_error(len(self._buffer))
             elif reached == row:
                 self._make_room(2 * len(self._buffer))
             row = reached
@@ -73,14 +80,14 @@ class Filler:
     def _make_room(self, size: int) -> None:
         used = self.waiting_bytes
         if used + size + SLACK > len(self._buffer):
-            buffer = block(max(used + size, 2 * used) + SLACK, np.uint8)
+            buffer = allocate_array(max(used + size, 2 * used) + SLACK, np.uint8)
             buffer[:used] = self._buffer[:used]
             self._buffer = buffer
 
     def _take(self, batches: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Full batches with their headers; what the open one has so far is kept."""
         ends, counts, first_offsets, last_offsets, first_timestamps, max_timestamps, is_append_time = batches.T
-        headers = headers_without_producer(len(batches))
+        headers = build_blank_headers(len(batches))
         headers["base_offset"] = first_offsets
         headers["last_offset_delta"] = last_offsets - first_offsets
         headers["base_timestamp"] = first_timestamps
@@ -91,5 +98,5 @@ class Filler:
         end = int(ends[-1])
         full, self._buffer = self._buffer, self._buffer[end : max(end, self.waiting_bytes)].copy()
         self._open[_END] = len(self._buffer)
-        complete(full, headers, np.append(0, ends[:-1]), ends)
+        complete_headers(full, headers, np.append(0, ends[:-1]), ends)
         return full[:end]

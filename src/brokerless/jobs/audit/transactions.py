@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.checkpoint.readers import ProducerSnapshot, load_producer_snapshot
 from brokerless.log.directory import SegmentPaths

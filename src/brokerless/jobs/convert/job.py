@@ -16,7 +16,7 @@ from typing import Any
 from brokerless.errors import DamageError, Finding, RefusedError, UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.format.convert import LOST, Converter, Target, Totals
+from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.convert.reading import ConvertReader, Isolation, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
 from brokerless.jobs.run.job import run_longest_first
@@ -53,7 +53,7 @@ class Conversion:
     aborted or not yet decided. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done but
     writing."""
 
-    target: Target = field(default_factory=Target)
+    target: ConversionTarget = field(default_factory=ConversionTarget)
     config: LogConfig | None = None
     isolation: Isolation = "read_uncommitted"
     limit: int = DEFAULT_LIMIT
@@ -106,7 +106,7 @@ class ConvertResult:
     of the segments that were written."""
 
     task: ConvertTask
-    totals: Totals
+    totals: ConversionTotals
     start_offset: int
     end_offset: int
     damages: tuple[Finding, ...]
@@ -147,7 +147,7 @@ class ConvertTaskResult:
     """What a task hands to the driver: the counts of :class:`ConvertResult`, all findings, and what was written, unless
     there is damage."""
 
-    totals: Totals
+    totals: ConversionTotals
     start_offset: int
     end_offset: int
     damages: tuple[Finding, ...]
@@ -323,7 +323,7 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     """Reads a partition, and copies its files if they are sound."""
     findings: list[Finding] = []
     source, options = task.source, task.storage_options
-    reading, totals = ConvertReader(source, "read_uncommitted", findings.append, options), Totals()
+    reading, totals = ConvertReader(source, "read_uncommitted", findings.append, options), ConversionTotals()
     reading.look(totals, done)
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or task.conversion.dry_run:

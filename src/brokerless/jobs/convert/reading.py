@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.convert import Converter, Totals
-from brokerless.format.read.batches import Batches
+from brokerless.format.convert import ConversionTotals, Converter
+from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.run.types import Done
 from brokerless.log.directory import PartitionPath
@@ -120,7 +120,7 @@ class ConvertReader:
                 del piece
             done(int(chunk.batches.sizes.sum()))
 
-    def _chosen(self, batches: Batches, totals: Totals) -> Batches:
+    def _chosen(self, batches: Batches, totals: ConversionTotals) -> Batches:
         """From the one on that has the log start offset; without what read_committed leaves out, which is added to what
         went in."""
         if not self._first.is_everything:
@@ -142,7 +142,7 @@ class ConvertReader:
                 totals.lost[name] += records
         return batches.take(~(aborted | undecided))
 
-    def look(self, totals: Totals, done: Done) -> None:
+    def look(self, totals: ConversionTotals, done: Done) -> None:
         """Reads all of it, without giving anything, and counts what is there."""
         if not self._begins():
             return

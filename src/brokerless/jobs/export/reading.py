@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.read.batches import Batches, read_headers
+from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.interchange.export_state import Offsets
 from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.log.directory import PartitionPath

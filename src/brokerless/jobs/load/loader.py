@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow, clock
 from brokerless.errors import UsageError
-from brokerless.format.write.encoder import Ratio
+from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.jobs.load.routing import Router, Routing
 from brokerless.jobs.run.encoders import AT_ONCE, Encoders
 from brokerless.log import names
@@ -187,7 +187,7 @@ class Loader:
         self._known: KnownTopics | None = None
         self._partitions = placement.partitions
         self._topic_ids: dict[str, str] = {}
-        self._ratios: dict[str, Ratio] = {}
+        self._ratios: dict[str, CompressionRatioEstimator] = {}
         self._open: dict[int, _OpenPartition] = {}
         self._group = _RowBuffer()
         self.columns: list[str] | None = None
@@ -308,7 +308,7 @@ class Loader:
         """``rows``: its first ones, from number ``first_row`` on."""
         has_offsets = "offset" in rows.schema.names
         first = rows.column("offset")[0].as_py() if has_offsets else self._start_offset
-        ratio = self._ratios.setdefault(topic, Ratio())
+        ratio = self._ratios.setdefault(topic, CompressionRatioEstimator())
         batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
         if topic not in self._topic_ids:
             self._check_internal(topic)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
-from brokerless.format.columns import Columns, release
-from brokerless.format.read.batches import Batches, checksums_match, read_headers
-from brokerless.format.read.decoder import Damage, Decoder, look_into_wrappers
-from brokerless.format.read.resync import search
-from brokerless.format.write.column_slices import joined
+from brokerless.format.columns import Columns, release_memory
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
+from brokerless.format.read.decoder import Damage, Decoder, inspect_wrappers
+from brokerless.format.read.resync import find_next_batch
+from brokerless.format.write.column_slices import concat_columns
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, scan
 from brokerless.log.storage.paths import File
@@ -177,7 +177,7 @@ class _Finder:
             is_huge |= rest.columns.is_huge
             del rest
         if is_huge:
-            release()
+            release_memory()
         return damages
 
     def _part_of(self, chunk: Chunk, batch: Batches) -> Iterator[NDArray[np.void]]:
@@ -194,7 +194,7 @@ class _Finder:
 
     def _sound(self, chunk: Chunk, batches: Batches) -> NDArray[np.void]:
         sound = np.zeros(len(batches), SOUND)
-        inside = look_into_wrappers(chunk.buffer, batches, self._limit)
+        inside = inspect_wrappers(chunk.buffer, batches, self._limit)
         first = np.where(inside.has_base_offset, inside.base_offset, batches.entry_offset)
         sound["position"], sound["size"] = batches.positions + chunk.base, batches.sizes
         sound["first"], sound["last"], sound["records"] = first, batches.last_offset, inside.count
@@ -237,7 +237,7 @@ class _Finder:
         file = self._file
         until = file.size if until is None else until
         while True:
-            found = search(file.read, file.size, position, until, LARGEST_WINDOW, file.next_data)
+            found = find_next_batch(file.read, file.size, position, until, LARGEST_WINDOW, file.next_data)
             if found is None or not self._is_inner(found):
                 return found
             position = found + 1
@@ -250,7 +250,7 @@ def decode_batch(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Colum
     rest = decoder.flush()
     parts += [] if rest is None else [rest.columns]
     parts = [each for each in parts if each.rows]
-    return joined(parts) if parts else None
+    return concat_columns(parts) if parts else None
 
 
 def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:

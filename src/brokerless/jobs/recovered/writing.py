@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, RefusedError
 from brokerless.format import layouts
-from brokerless.format.read.batches import read_headers
+from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.write.encoder import Encoder
 from brokerless.jobs.recovered.intact_batches import decode_batch
 from brokerless.log.checkpoint.leader_epochs import Epochs

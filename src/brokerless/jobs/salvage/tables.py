@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError, UsageError
-from brokerless.format.read.decoder import Decoded, Decoder
+from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.export_state import Exported, ExportState
 from brokerless.interchange.parquet_files import FILE_BYTES, SCHEMA, ParquetFile, ParquetFiles, ParquetLayout, published
@@ -127,7 +127,7 @@ class _TableOutput:
     def abandon(self) -> None:
         self._files.abandon()
 
-    def _add(self, decoded: Decoded) -> None:
+    def _add(self, decoded: DecodedRecords) -> None:
         for each in decoded.damages:  # what is sound may still have more headers than there is room for
             path = export_state.topic_directory(self._table.directory.path, self._table.topic)
             text = f"left out of the table of partition {self._table.partition}: {each.message}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.readers import LeaderEpochs
 
 Epochs = tuple[tuple[int, int], ...]

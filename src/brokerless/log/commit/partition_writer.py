@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches
-from brokerless.format.write.encoder import empty_batch
+from brokerless.format.read.batch_headers import Batches
+from brokerless.format.write.encoder import encode_empty_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
@@ -146,7 +146,7 @@ class PartitionOutput:
             else:
                 noted = [epoch for epoch, start in epochs or self._writer.leader_epochs if start < log_end_offset]
                 epoch = max(noted, default=layouts.NO_PARTITION_LEADER_EPOCH)
-                self._writer.append(empty_batch(log_end_offset - 1, epoch))
+                self._writer.append(encode_empty_batch(log_end_offset - 1, epoch))
         for offset in self._boundaries.take_all():
             if offset == self._writer.log_end_offset:  # the last segment was empty
                 self._writer.roll(offset)

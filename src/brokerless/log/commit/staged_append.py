@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.format import layouts
-from brokerless.format.append.assignment import put
-from brokerless.format.read.batches import Batches
+from brokerless.format.append.assignment import scatter
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.segment import ignore, scan
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import open_file
@@ -72,8 +72,8 @@ def _restamp(buffer: NDArray[np.uint8], batches: Batches, start: int, shift: int
                 "compressed messages of format v0 say their offsets inside, so they cannot be put behind others; "
                 "give offsets, write new partitions from one task each, or another message format"
             )
-        put(buffer, batches.positions - start, (batches.entry_offset + shift).astype(">i8"))
+        scatter(buffer, batches.positions - start, (batches.entry_offset + shift).astype(">i8"))
     current = np.flatnonzero(batches.magic == layouts.MAGIC_V2)
     if leader_epoch >= 0 and len(current):
         epochs = np.full(len(current), leader_epoch, ">i4")
-        put(buffer, batches.positions[current] - start + _EPOCH, epochs)
+        scatter(buffer, batches.positions[current] - start + _EPOCH, epochs)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.config import LogConfig
 from brokerless.log.index import numbers as at
 from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex

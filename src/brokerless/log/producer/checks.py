@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.producer.markers import Marker, NoMarker
 from brokerless.log.producer.state import (
     BatchMetadata,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from brokerless.format.columns import Columns
 from brokerless.format.control import ABORT, COMMIT
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 
 
 @dataclass(frozen=True, slots=True)

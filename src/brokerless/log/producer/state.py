@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.readers import ProducerSnapshot
 from brokerless.log.checkpoint.writers import producer_snapshot
 from brokerless.log.producer.markers import Marker, NoMarker, read_markers

@@ -16,15 +16,14 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
-from brokerless.format.read.batches import (
-    Batches,
-    Stop,
-    Walk,
-    count_plain_walk,
-    plain_walks_left,
-    read_headers,
-    walk,
-    walk_plainly,
+from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_scan import (
+    BatchScan,
+    ScanStop,
+    count_python_scans,
+    python_scans_left,
+    scan_batches,
+    scan_in_python,
 )
 from brokerless.log.storage.files import LocalFile
 
@@ -38,7 +37,7 @@ _TRIAL = 4 << 20
 _FADES = 0.95
 """What a way took is believed less with each chunk, so that one that was disturbed gets another chance."""
 
-HeaderReader = Callable[[int, int, int], tuple[Walk, Batches]]
+HeaderReader = Callable[[int, int, int], tuple[BatchScan, Batches]]
 
 
 def header_reader(file: LocalFile) -> HeaderReader:
@@ -49,7 +48,7 @@ def header_reader(file: LocalFile) -> HeaderReader:
     """
     took = {headers_by_reads: 0.0, headers_by_windows: 0.0}  # seconds for each byte of log
 
-    def read(start: int, until: int, end: int) -> tuple[Walk, Batches]:
+    def read(start: int, until: int, end: int) -> tuple[BatchScan, Batches]:
         way = min(took, key=lambda each: took[each])
         began = time.perf_counter()
         walked, batches = way(file, start, until if took[way] else min(until, start + _TRIAL), end)
@@ -61,16 +60,16 @@ def header_reader(file: LocalFile) -> HeaderReader:
     return read
 
 
-def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tuple[BatchScan, Batches]:
     """By windows, of which headers are gathered; a batch that is larger than one is found by its header alone."""
     positions: list[NDArray[np.int64]] = []
     heads: list[NDArray[np.uint8]] = []
-    at, stop, found = start, Stop.LIMIT, 0
-    while at < until and stop == Stop.LIMIT and found < _MOST:
+    at, stop, found = start, ScanStop.LIMIT, 0
+    while at < until and stop == ScanStop.LIMIT and found < _MOST:
         asked = min(_WINDOW, end - at, max(until - at, _LEAST_WINDOW))
         buffer = file.read(at, asked)
-        walked = walk(buffer, max_bytes=until - at)
-        is_cut = walked.stop == Stop.END and len(buffer) == asked < end - at
+        walked = scan_batches(buffer, max_bytes=until - at)
+        is_cut = walked.stop == ScanStop.END and len(buffer) == asked < end - at
         if is_cut:
             walked = without_cut_header(walked, len(buffer))
         if len(walked.positions) or not is_cut:
@@ -81,41 +80,43 @@ def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tup
         heads.append(batches.raw)
         found += len(walked.positions)
         at += walked.stopped_at
-        stop = Stop.LIMIT if is_cut and len(walked.positions) else walked.stop
+        stop = ScanStop.LIMIT if is_cut and len(walked.positions) else walked.stop
     together = np.concatenate(positions)
-    return Walk(together, at - start, stop), Batches(together, np.concatenate(heads), end - start)
+    return BatchScan(together, at - start, stop), Batches(together, np.concatenate(heads), end - start)
 
 
-def without_cut_header(walked: Walk, size: int) -> Walk:
+def without_cut_header(walked: BatchScan, size: int) -> BatchScan:
     """A walk through a window without a last batch so short that what a header may take reaches past the window."""
     positions = walked.positions
     if len(positions) < 2 or positions[-1] + layouts.BATCH_V2_SIZE <= size:
         return walked
-    return Walk(positions[:-1], int(positions[-1]), walked.stop)
+    return BatchScan(positions[:-1], int(positions[-1]), walked.stop)
 
 
-def headers_by_reads(file: LocalFile, start: int, until: int, end: int) -> tuple[Walk, Batches]:
+def headers_by_reads(file: LocalFile, start: int, until: int, end: int) -> tuple[BatchScan, Batches]:
     """By a read for each header, of 61 bytes."""
-    read = _read_few if plain_walks_left() else _read_many
+    read = _read_few if python_scans_left() else _read_many
     try:
         positions, heads, stopped_at, stop = read(file.descriptor, start, until, end)
     except OSError as error:
         raise UnreadableError(f"{file.path}: {error.strerror}") from error
     positions -= start
-    return Walk(positions, stopped_at - start, stop), Batches(positions, heads.reshape(-1, _HEADER_SIZE), end - start)
+    return BatchScan(positions, stopped_at - start, stop), Batches(
+        positions, heads.reshape(-1, _HEADER_SIZE), end - start
+    )
 
 
-_Read = tuple[NDArray[np.int64], NDArray[np.uint8], int, Stop]
+_Read = tuple[NDArray[np.int64], NDArray[np.uint8], int, ScanStop]
 
 
 def _read_many(descriptor: int, start: int, until: int, end: int) -> _Read:
-    from brokerless.format.read.batch_scan_kernels import NOT_READ, read_chain
+    from brokerless.format.read.batch_scan_kernels import NOT_READ, scan_file
 
     positions, heads = np.empty(_MOST, np.int64), np.empty(_MOST * _HEADER_SIZE, np.uint8)
-    found, at, stop = read_chain(descriptor, start, until, end, positions, heads)
+    found, at, stop = scan_file(descriptor, start, until, end, positions, heads)
     if stop == NOT_READ:  # asked in Python, the system says why
         return _read_few(descriptor, start, until, end)
-    return positions[:found].copy(), heads[: found * _HEADER_SIZE].copy(), at, Stop(stop)
+    return positions[:found].copy(), heads[: found * _HEADER_SIZE].copy(), at, ScanStop(stop)
 
 
 def _read_few(descriptor: int, at: int, until: int, end: int) -> _Read:
@@ -129,7 +130,7 @@ def _read_few(descriptor: int, at: int, until: int, end: int) -> _Read:
         heads.extend(head.ljust(_HEADER_SIZE, b"\0"))
         return int.from_bytes(head[8:12], "big", signed=True)
 
-    walked = walk_plainly(size_at, at, _MOST, until, end)
+    walked = scan_in_python(size_at, at, _MOST, until, end)
     found = len(walked.positions)
-    count_plain_walk(found)
+    count_python_scans(found)
     return walked.positions, np.frombuffer(heads, np.uint8)[: found * _HEADER_SIZE], walked.stopped_at, walked.stop

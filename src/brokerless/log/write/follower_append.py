@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from brokerless.errors import RefusedError
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches, checksums_match, read_headers, walk
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log.config import LogConfig
 from brokerless.log.producer.state import ProducerState
 
@@ -21,7 +22,7 @@ def whole_batches(buffer: NDArray[np.uint8], *, computed: bool = False) -> Batch
 
     Raises :class:`RefusedError` for a batch that is not whole, is of an unknown format, or whose checksum is wrong.
     """
-    walked = walk(buffer)
+    walked = scan_batches(buffer)
     batches = read_headers(buffer, walked.positions)
     if walked.stopped_at != len(buffer):
         left = len(buffer) - walked.stopped_at

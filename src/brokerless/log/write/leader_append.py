@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from brokerless import clock
 from brokerless.format.append.leader import append
-from brokerless.format.append.types import AppendConfig, Appended, Refusal
-from brokerless.format.read.batches import read_headers, walk
+from brokerless.format.append.types import AppendConfig, AppendResult, Refusal
+from brokerless.format.read.batch_headers import read_headers
+from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log.producer.checks import Duplicate, Origin, check_append
 from brokerless.log.write.log_writer import LogWriter
 
@@ -22,7 +23,7 @@ def append_as_leader(
     partition_leader_epoch: int = 0,
     origin: Origin = "client",
     at_ms: int | None = None,
-) -> Appended | Duplicate | Refusal:
+) -> AppendResult | Duplicate | Refusal:
     """Appends one produce request's batches to a log, or says why a broker would not. ``at_ms``: the time of the append
     (since the epoch), now by default.
 
@@ -33,7 +34,7 @@ def append_as_leader(
     appended = append(buffer, config, log.log_end_offset, partition_leader_epoch, at_ms, origin)
     if isinstance(appended, Refusal):
         return appended
-    batches = read_headers(appended.buffer, walk(appended.buffer).positions)
+    batches = read_headers(appended.buffer, scan_batches(appended.buffer).positions)
     checked = check_append(log.producers, batches, appended.buffer, origin)
     if isinstance(checked, Duplicate):
         return checked

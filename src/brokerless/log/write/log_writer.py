@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from brokerless import clock
 from brokerless.errors import UnwritableError, UsageError
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign_batches, truncate_from_end, truncate_from_start
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 
 
 class Boundaries:

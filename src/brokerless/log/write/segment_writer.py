@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from brokerless import clock
 from brokerless.format import layouts
-from brokerless.format.read.batches import Batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
 from brokerless.log.index.writers import Placement, SegmentState, limits_of

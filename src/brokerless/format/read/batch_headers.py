@@ -1,17 +1,11 @@
-"""A buffer -> where its batches are -> the batch columns (shallow: headers only, nothing decompressed).
+"""Reads batch headers into columns; nothing is decompressed.
 
-A batch here is what Kafka's reader calls a ``RecordBatch``: a v2 batch, or a v0/v1 message, or a v0/v1 wrapper message.
-
-The chain of sizes is followed exactly as ``FileLogInputStream`` (3.9.1) does: an entry that is cut off by the end of
-the file ends it silently, a size below the smallest message breaks it.
+A batch is what Kafka's reader calls a ``RecordBatch``: a v2 batch, a v0/v1 message, or a v0/v1 wrapper message.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +16,6 @@ from brokerless.format import layouts
 from brokerless.format.crc import plain as plain_crc
 
 _HEADER_SIZE = layouts.BATCH_V2_SIZE
-_BEFORE_NUMBA = 1 << 19
-"""So many batches a process walks in plain Python, at about 1 µs each: by then, importing Numba would have paid off."""
-_BEFORE_KERNEL = 1 << 12
-"""The same where Numba is there already, for other kernels."""
-_walked_plainly = 0
-
 _LEGACY = np.dtype(
     {
         "names": ["offset", "size", "crc", "magic", "attributes", "timestamp"],
@@ -40,88 +28,6 @@ _LEGACY = np.dtype(
     }
 )
 """A v1 message header in the 61 bytes that are gathered of every batch, whatever its magic."""
-
-
-class Stop(IntEnum):
-    """Why a walk along the chain of sizes ended."""
-
-    LIMIT = 0
-    """As many batches as were asked for; there may be more."""
-    END = 1
-    """Fewer bytes are left than the next entry needs: the end, or a cut-off tail. Kafka's reader is silent."""
-    SIZE_TOO_SMALL = 2
-    """The next entry's size is below :data:`layouts.MESSAGE_V0_OVERHEAD`. Kafka's reader throws here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """Where the batches of a buffer start (int64, bytes from its beginning), and where and why the walk ended."""
-
-    positions: NDArray[np.int64]
-    stopped_at: int
-    stop: Stop
-
-
-def plain_walks_left() -> int:
-    """How many batches more are to be walked in plain Python before it is worth the time that kernels take to load."""
-    return max(0, (_BEFORE_KERNEL if "brokerless.format.kernel" in sys.modules else _BEFORE_NUMBA) - _walked_plainly)
-
-
-def count_plain_walk(batches: int) -> None:
-    global _walked_plainly
-    _walked_plainly += batches
-
-
-def walk(buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_bytes: int = 1 << 62) -> Walk:
-    """Follows the chain of sizes from ``start`` until it ends or breaks, or ``limit`` batches were found, or a batch
-    begins ``max_bytes`` or more after ``start``."""
-    few, until = min(limit, plain_walks_left()), start + max_bytes
-    first = _walk_few(buffer, start, few, until)
-    count_plain_walk(len(first.positions))
-    if first.stop != Stop.LIMIT or few == limit or first.stopped_at >= until:
-        return first
-    rest = _walk_many(buffer, first.stopped_at, limit - few, until)
-    return Walk(np.concatenate([first.positions, rest.positions]), rest.stopped_at, rest.stop)
-
-
-def _walk_few(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
-    view = buffer.data
-
-    def size_at(position: int) -> int:
-        return int.from_bytes(view[position + 8 : position + 12], "big", signed=True)
-
-    return walk_plainly(size_at, at, limit, until, len(view))
-
-
-def walk_plainly(size_at: Callable[[int], int | None], at: int, limit: int, until: int, end: int) -> Walk:
-    """The walk in plain Python, through what ends at ``end``. ``size_at`` gives the size that the entry at a position
-    says it has, or None where it cannot be read, as if nothing more was there."""
-    found: list[int] = []
-    stop = Stop.LIMIT
-    while len(found) < limit and at < until:
-        size = size_at(at) if at < end - layouts.HEADER_SIZE_UP_TO_MAGIC else None
-        if size is not None and size < layouts.MESSAGE_V0_OVERHEAD:
-            stop = Stop.SIZE_TOO_SMALL
-            break
-        if size is None or at > end - layouts.LOG_ENTRY_SIZE - size:
-            stop = Stop.END
-            break
-        found.append(at)
-        at += layouts.LOG_ENTRY_SIZE + size
-    return Walk(np.array(found, dtype=np.int64), at, stop)
-
-
-def _walk_many(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Walk:
-    from brokerless.format.read.batch_scan_kernels import walk_chain
-
-    pieces: list[NDArray[np.int64]] = []
-    stop = int(Stop.LIMIT)
-    while limit > 0 and stop == Stop.LIMIT and at < until:
-        positions = np.empty(min(limit, 1 << 20), dtype=np.int64)
-        count, at, stop = walk_chain(buffer, at, until, positions)
-        pieces.append(positions[:count])
-        limit -= count
-    return Walk(np.concatenate(pieces), at, Stop(stop))
 
 
 @dataclass(frozen=True)
@@ -311,7 +217,7 @@ def checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.b
 
 def compute_checksums(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.int64]:
     """The checksum of each batch's bytes as Kafka computes it; int64, -1 where it is too small to have one."""
-    if plain_crc.is_worth(int(batches.sizes.sum())):
+    if plain_crc.is_plain_cheaper(int(batches.sizes.sum())):
         crc32_ranges, crc32c_ranges = plain_crc.crc32_ranges, plain_crc.crc32c_ranges
     else:
         from brokerless.format.crc.kernels import crc32_ranges, crc32c_ranges

@@ -4,6 +4,7 @@ in another order, or not at all if the log still has it at the end."""
 # ruff: noqa: F811 - a fixture of another directory
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from tests.log.cleaner import EVERY, SIZE, clean, delete, left, write_log, write
 import brokerless
 from brokerless.errors import Finding
 from brokerless.jobs.audit.job import audit_partition
+from brokerless.jobs.merge import job as merge_job
+from brokerless.jobs.recovered import open_files
+from brokerless.jobs.salvage import job as salvage_job
 from brokerless.log import directory, live_segments
 from brokerless.log.directory import resolve
 from brokerless.log.storage import paths
@@ -78,6 +82,46 @@ def convert(path: Path) -> list[int]:
     return offsets
 
 
+def salvage(path: Path) -> list[int]:
+    to, found = path.parents[1] / "salvaged", list[Finding]()
+    note_cleaning(path)
+    tasks = salvage_job.plan([resolve(str(path))], to, salvage_job.Salvage())
+    (result,) = salvage_job.salvage(tasks, found.append)
+    assert (result.losses, result.damaged, found) == ((), 0, [])
+    return records(to / path.name)
+
+
+def salvage_of_many(path: Path) -> list[int]:
+    """Of which not all stay open."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_files, "_LASTING", 2)
+        patch.setattr(open_files, "_RECENT", 1)
+        return salvage(path)
+
+
+def tables(path: Path) -> list[int]:
+    to = path.parents[1] / "tables"
+    tasks = salvage_job.plan([resolve(str(path))], to, salvage_job.Salvage(parquet=True))
+    list(salvage_job.salvage(tasks, pytest.fail))
+    return [row["offset"] for row in table(to)]
+
+
+def merge(path: Path) -> list[int]:
+    to, found = path.parents[1] / "merged", list[Finding]()
+    note_cleaning(path)
+    other = path.parents[1] / "other" / path.name
+    shutil.copytree(path, other)
+    note_cleaning(other)
+    tasks = merge_job.plan([resolve(str(each)) for each in (path, other)], to, merge_job.Merge())
+    (result,) = merge_job.merge(tasks, found.append)
+    assert (result.losses, result.divergences, set(result.damaged)) == ((), (), {0})
+    return records(to / path.name)
+
+
+def note_cleaning(path: Path) -> None:
+    (path.parent / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 10\n")
+
+
 READERS: dict[str, Callable[[Path], list[int]]] = {
     "records": records,
     "committed": lambda path: records(path, isolation="read_committed"),
@@ -85,6 +129,10 @@ READERS: dict[str, Callable[[Path], list[int]]] = {
     "batches": batches,
     "export": export,
     "convert": convert,
+    "salvage": salvage,
+    "salvage of many": salvage_of_many,
+    "tables": tables,
+    "merge": merge,
 }
 
 

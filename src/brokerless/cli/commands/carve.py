@@ -39,9 +39,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.jobs.recovered.open_files import open_lone
     from brokerless.jobs.salvage.carve import Carved, Carving, carve, check
     from brokerless.log.commit.partition_writer import output_directory
-    from brokerless.log.storage.paths import open_file
     from brokerless.views.salvage import carved_lines, carved_row
 
     parquet = options.form == "parquet"
@@ -54,7 +54,7 @@ def run(options: Namespace) -> int:
     carvings = [Carving(path, to, config, limit, options.dry_run, parquet=parquet) for path in options.paths]
     total = 0
     for each in carvings:
-        with open_file(each.path) as file:
+        with open_lone(each.path) as file:
             total += file.size
     check(carvings)
     found: list[Carved] = []

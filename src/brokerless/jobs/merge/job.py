@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
@@ -30,8 +31,9 @@ from brokerless.jobs.merge.outcome import (
 from brokerless.jobs.merge.replicas import begin_of, end_of, read_copies, tell_batches
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
 from brokerless.jobs.recovered.quorum import newest_quorum_files
-from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log
+from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, list_files_again
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
@@ -220,9 +222,29 @@ def merge(
 
 def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
     """Merges one partition, under a name that readers pass over."""
+
+    def merge_current(copies: tuple[PartitionFiles, ...], opened: OpenFiles) -> MergeTaskResult:
+        return _merge(replace(task, copies=copies), opened, done)
+
+    return with_open_files(
+        task.copies,
+        lambda copies: [file for files in copies for file in files.files],
+        lambda copies: tuple(map(list_files_again, copies)),
+        merge_current,
+        task.storage_options,
+    )
+
+
+def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     report = FindingCollector()
     how = task.merge
-    founds = without_moved([find_log(files, how.limit, False, report, done) for files in task.copies])
+    firsts = accumulate((len(files.files) for files in task.copies), initial=0)
+    founds = without_moved(
+        [
+            find_log(files, opened, how.limit, False, report, done, first)
+            for files, first in zip(task.copies, firsts, strict=False)
+        ]
+    )
     paths = [file.path for files in task.copies for file in files.files]
     copies, noted = read_copies(founds, paths, report)
     order = rank(copies)
@@ -246,7 +268,7 @@ def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
     _tell(task, copies, agreements, filled, paths, report)
     unfinished = None
     if not how.dry_run and not task.is_unreadable:
-        filled, unfinished = _write(task, filled, paths, (begin, start, end), noted[order[0]], report, done)
+        filled, unfinished = _write(task, filled, opened, (begin, start, end), noted[order[0]], report, done)
     differ = [differing(copy, each.until, filled.batches) for copy, each in zip(copies, agreements, strict=True)]
     for copy, rows in zip(copies, differ, strict=True):
         text = "another copy, which was taken, has other contents at these offsets in the same leader epoch"
@@ -309,7 +331,7 @@ def _topic_ids(
 def _write(
     task: MergeTask,
     filled: MergedBatches,
-    paths: Sequence[str],
+    opened: OpenFiles,
     limits: tuple[int, int, int],
     noted: Epochs,
     report: Report,
@@ -318,7 +340,7 @@ def _write(
     """Writes the merged log; what it does not take is missing then."""
     begin, start, end = limits
     place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
-    contents = PartitionContents(filled.batches, paths, begin, start, end)
+    contents = PartitionContents(filled.batches, opened, begin, start, end)
     epochs = truncate_from_end(noted, end)
     limit, options = task.merge.limit, task.storage_options
     beside = newest_quorum_files([copy.paths[0] for copy in task.copies], options)

@@ -9,38 +9,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.jobs.directory_state import DirectoryState
+from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
+from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
 from brokerless.jobs.recovered.selection import BatchSelection, choose
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, truncate_from_end
 from brokerless.log.checkpoint.readers import load_leader_epochs
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
-from brokerless.log.segment import Report
-from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.live_segments import ReplacedError, list_again
+from brokerless.log.segment import Report, ignore
+from brokerless.log.storage.paths import StorageOptions
 
 Regions = list[Placed]
 """What is not sound; behind the last sound batch, it was before ``TO_THE_END``."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
-    """A log file of a partition; ``index``: the path of its offset index, if there is one."""
-
-    path: str
-    base_offset: int
-    size: int
-    index: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionFiles:
     """A partition's files. ``paths``: its directories, the live one first. ``files``: in the order of preference.
     ``noted_start`` and ``noted_end``: its first offset and its end by the log directory's checkpoints, if they say so;
-    ``high_watermark``: the same; ``is_compacted``: whether they say that it was compacted."""
+    ``high_watermark``: the same; ``is_compacted``: whether they say that it was compacted. ``include``: with
+    ``delete``, log files that wait for their deletion are among the files."""
 
     paths: tuple[PartitionPath, ...]
     files: tuple[LogFile, ...]
@@ -49,6 +42,7 @@ class PartitionFiles:
     high_watermark: int | None = None
     is_compacted: bool = False
     storage_options: StorageOptions | None = None
+    include: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -115,17 +109,36 @@ def describe_files(
         lines.get(names.HIGH_WATERMARK_CHECKPOINT),
         names.CLEANER_CHECKPOINT in lines,
         storage_options,
+        tuple(include),
     )
 
 
+def list_files_again(files: PartitionFiles) -> PartitionFiles:
+    """The same partition's files as they are now; directories that cannot be listed any more stay as they were."""
+    options = files.storage_options
+    paths = [list_again(each, ignore, options) or each for each in files.paths]
+    try:
+        state = load_directory_state(resolve(paths[0].path, storage_options=options), options)
+    except UnreadableError:
+        return files
+    return describe_files(paths, state, files.include, options)
+
+
 def find_log(
-    files: PartitionFiles, limit: int, partial: bool, report: Report, done: Callable[[int], object]
+    files: PartitionFiles,
+    opened: OpenFiles,
+    limit: int,
+    partial: bool,
+    report: Report,
+    done: Callable[[int], object],
+    first: int = 0,
 ) -> RecoveredLog:
-    """Reads all of the files. ``limit``: bytes that one batch may inflate to; ``partial``: of v2 batches that break off
-    inside, the records before. ``report`` gets what is left out though it is sound."""
+    """Reads all of the files, which are in ``opened`` from number ``first`` on. ``limit``: bytes that one batch may
+    inflate to; ``partial``: of v2 batches that break off inside, the records before. ``report`` gets what is left out
+    though it is sound. Raises :class:`ReplacedError` where a file is not the one that was listed."""
     for finding in files.unreadable:
         report(finding)
-    sound, regions = _read(files, limit, partial, report, done)
+    sound, regions = _read(files, opened, first, limit, partial, report, done)
     bases = np.array([file.base_offset for file in files.files], np.int64)
     choice = choose(sound, bases, files.noted_end)
     _tell(files, sound, choice, report)
@@ -154,18 +167,22 @@ def noted_epochs(files: PartitionFiles, end: int) -> Epochs:
 def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator[LogFile]:
     states = {"swap", "deleted"} if {"delete", "deleted"} & set(include) else {"swap"}
     for each in paths:
-        for segment in each.segments:
-            index = None if segment.offset_index is None else segment.offset_index.path
-            yield LogFile(segment.log.path, segment.base_offset, segment.size, index)
+        yield from sources_of(each)
     for each in paths:
         for entry in each.leftovers:
             named = names.parse_segment_file(entry.name)
             if named is not None and named.kind == "log" and named.state in states:
-                yield LogFile(entry.path, named.offset, entry.size or 0)
+                yield LogFile(entry.path, named.offset, entry.size or 0, None, entry)
 
 
 def _read(
-    files: PartitionFiles, limit: int, partial: bool, report: Report, done: Callable[[int], object]
+    files: PartitionFiles,
+    opened: OpenFiles,
+    first: int,
+    limit: int,
+    partial: bool,
+    report: Report,
+    done: Callable[[int], object],
 ) -> tuple[NDArray[np.void], BoundedList[Placed]]:
     """All sound batches, by file and position; and what else is in the files."""
     sound: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
@@ -175,17 +192,19 @@ def _read(
         waiting = bounded_regions()  # of which is not known yet before which offset they were
         following = next((base for base in bases if base > source.base_offset), TO_THE_END)
         try:
-            with open_file(source.path, files.storage_options) as file:
-                for found in find_sound(file, limit, partial):
-                    if isinstance(found, Region):
-                        waiting.add([_from(found, source.base_offset)])
-                        continue
-                    found["file"] = number
-                    before = int(found["first"][0])
-                    regions.add((region, before) for region, _ in waiting.items)
-                    waiting.clear()
-                    sound.append(found)
-                    done(int(found["size"].sum()))
+            for found in find_sound(opened.get(first + number), limit, partial):
+                if isinstance(found, Region):
+                    waiting.add([_from(found, source.base_offset)])
+                    continue
+                found["file"] = number
+                before = int(found["first"][0])
+                regions.add((region, before) for region, _ in waiting.items)
+                waiting.clear()
+                sound.append(found)
+                done(int(found["size"].sum()))
+            opened.release(first + number)
+        except ReplacedError:
+            raise
         except UnreadableError as error:
             reason = str(error).removeprefix(f"{source.path}: ")
             report(Finding("error", "unreadable-file", source.path, None, source.base_offset, reason))

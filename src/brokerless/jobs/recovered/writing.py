@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,17 +14,16 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.write.encoder import Encoder
 from brokerless.jobs.recovered.intact_batches import decode_batch
+from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.log.checkpoint.leader_epochs import Epochs
 from brokerless.log.commit.commit import Unfinished
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
-from brokerless.log.segment import Report
+from brokerless.log.segment import SHRUNK, Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import Entry, File, StorageOptions, open_file
+from brokerless.log.storage.paths import Entry, StorageOptions
 
 _PIECE = 8 << 20
-_OPEN = 16
-"""Files that are open at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +40,12 @@ class NewPartition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionContents:
-    """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``paths``. The first
+    """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``files``. The first
     segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where segments begin
     beside those that a config makes necessary."""
 
     batches: NDArray[np.void]
-    paths: Sequence[str]
+    files: OpenFiles
     begin: int
     start: int
     end: int
@@ -78,7 +76,7 @@ def write_unfinished(
         owner=place.owner,
         base_offsets=contents.base_offsets,
     ) as output:
-        taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
+        taken = write_batches(output, contents.batches, contents.files, report, done, limit)
         output.set_limits(contents.start, contents.end, epochs)
         for each in beside:
             output.copy_file(each, storage_options)
@@ -94,33 +92,38 @@ class BatchOutput(Protocol):
 def write_batches(
     output: BatchOutput,
     saved: NDArray[np.void],
-    paths: Sequence[str],
+    files: OpenFiles,
     report: Report,
     done: Callable[[int], object],
     limit: int,
-    storage_options: StorageOptions | None = None,
 ) -> NDArray[np.bool_]:
     """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``limit``: bytes
     that a batch may inflate to, as it was found."""
     taken = np.ones(len(saved), np.bool_)
-    with _OpenFiles(paths, limit, storage_options) as files:
-        for start, end in _pieces(saved):
-            piece = saved[start:end]
-            buffers = list(_copies(piece, files))
-            try:
-                output.append(buffers[0] if len(buffers) == 1 else np.concatenate(buffers))
-            except RefusedError:
-                for row in range(start, end):
-                    try:
-                        output.append(np.concatenate(list(_copies(saved[row : row + 1], files))))
-                    except RefusedError as error:
-                        taken[row] = False
-                        path, position = paths[int(saved["file"][row])], int(saved["position"][row])
-                        text = f"a log does not take this batch: {error}"
-                        report(Finding("error", "batch-refused", path, position, int(saved["first"][row]), text))
-            del buffers
-            done(int(piece["size"].sum()))
+    for start, end in _pieces(saved):
+        piece = saved[start:end]
+        try:
+            buffers = list(_copies(piece, files, limit))
+            output.append(buffers[0] if len(buffers) == 1 else np.concatenate(buffers))
+        except (RefusedError, _ShrunkError):
+            for row in range(start, end):
+                place = files.path(int(saved["file"][row])), int(saved["position"][row]), int(saved["first"][row])
+                try:
+                    output.append(np.concatenate(list(_copies(saved[row : row + 1], files, limit))))
+                except RefusedError as error:
+                    taken[row] = False
+                    report(Finding("error", "batch-refused", *place, f"a log does not take this batch: {error}"))
+                except _ShrunkError:
+                    taken[row] = False
+                    text = "the file became shorter after this batch was found; it was not read"
+                    report(Finding("error", SHRUNK, *place, text))
+        buffers = []
+        done(int(piece["size"].sum()))
     return taken
+
+
+class _ShrunkError(Exception):
+    """A file has not the bytes any more that were found in it."""
 
 
 def _pieces(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
@@ -133,7 +136,7 @@ def _pieces(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _copies(piece: NDArray[np.void], files: _OpenFiles) -> Iterator[NDArray[np.uint8]]:
+def _copies(piece: NDArray[np.void], files: OpenFiles, limit: int) -> Iterator[NDArray[np.uint8]]:
     """The bytes of batches, those that are side by side at once."""
     apart = (piece["file"][1:] != piece["file"][:-1]) | (
         piece["position"][1:] != piece["position"][:-1] + piece["size"][:-1]
@@ -145,6 +148,8 @@ def _copies(piece: NDArray[np.void], files: _OpenFiles) -> Iterator[NDArray[np.u
         size = int(piece["position"][end - 1] + piece["size"][end - 1]) - position
         file = files.get(int(piece["file"][start]))
         buffer = file.read(position, size)
+        if len(buffer) < size:
+            raise _ShrunkError
         changed = np.flatnonzero((piece["magic"][start:end] > layouts.MAGIC_V2) | piece["restamped"][start:end])
         if len(changed):
             # Kafka's reader takes every larger magic for 2, and so was the checksum right; a log has to say 2.
@@ -153,7 +158,7 @@ def _copies(piece: NDArray[np.void], files: _OpenFiles) -> Iterator[NDArray[np.u
                 at = int(piece["position"][row]) - position
                 header = buffer[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)
                 header["magic"], header["partition_leader_epoch"] = layouts.MAGIC_V2, piece["epoch"][row]
-        yield _part(buffer, int(piece["last"][start]), files.limit) if piece["partial"][start] else buffer
+        yield _part(buffer, int(piece["last"][start]), limit) if piece["partial"][start] else buffer
 
 
 def _part(buffer: NDArray[np.uint8], last: int, limit: int) -> NDArray[np.uint8]:
@@ -167,27 +172,3 @@ def _part(buffer: NDArray[np.uint8], last: int, limit: int) -> NDArray[np.uint8]
     if not batch.timestamp_type[0]:
         header["max_timestamp"] = columns.timestamp[: columns.rows].max()
     return Encoder().encode(columns, np.array([0, columns.rows], np.int64), header)
-
-
-class _OpenFiles:
-    """Files by number, of which a few are open."""
-
-    def __init__(self, paths: Sequence[str], limit: int, storage_options: StorageOptions | None) -> None:
-        self.limit = limit
-        self._paths, self._options = paths, storage_options
-        self._open: dict[int, File] = {}
-
-    def get(self, number: int) -> File:
-        if number not in self._open:
-            if len(self._open) == _OPEN:
-                self._open.pop(next(iter(self._open))).close()
-            self._open[number] = open_file(self._paths[number], self._options)
-        return self._open[number]
-
-    def __enter__(self) -> _OpenFiles:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with ExitStack() as stack:
-            for file in self._open.values():
-                stack.callback(file.close)

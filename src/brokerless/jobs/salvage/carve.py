@@ -16,9 +16,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
+from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
@@ -30,7 +32,7 @@ from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.storage.paths import StorageOptions
 
 TOPIC = "carved"
 
@@ -90,23 +92,36 @@ def carve(
         return
     how = carvings[0]
     with ExitStack() as stack:
-        output = _CarveOutput(how, report)
+        sources = [LogFile(each.path, 0, 0) for each in carvings]
+        files = stack.enter_context(OpenFiles(sources, how.storage_options)).open()
+        output = _CarveOutput(how, files, report)
         if not how.dry_run:
             stack.enter_context(output.open())
-        for each in carvings:
-            carved += _carve_file(each, len(carved), output, done)
+        for number, each in enumerate(carvings):
+            try:
+                carved += _carve_file(each, number, len(carved), files, output, done)
+            except UnreadableError as error:
+                reason = str(error).removeprefix(f"{each.path}: ")
+                report(Finding("error", "unreadable-file", each.path, None, None, reason))
         output.commit()
     yield from carved
 
 
-def _carve_file(carving: Carving, first: int, output: _CarveOutput, done: Callable[[int], object]) -> Iterator[Carved]:
+def _carve_file(
+    carving: Carving,
+    number: int,
+    first: int,
+    files: OpenFiles,
+    output: _CarveOutput,
+    done: Callable[[int], object],
+) -> Iterator[Carved]:
     found: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
-    with open_file(carving.path, carving.storage_options) as file:
-        for each in find_sound(file, carving.limit):
-            if not isinstance(each, Region):
-                found.append(each)
-            done(each.size if isinstance(each, Region) else int(each["size"].sum()))
+    for each in find_sound(files.get(number), carving.limit):
+        if not isinstance(each, Region):
+            found.append(each)
+        done(each.size if isinstance(each, Region) else int(each["size"].sum()))
     sound = np.concatenate(found)
+    sound["file"] = number
     groups, runs = group(sound)
     order = np.argsort(groups, kind="stable")
     borders = np.searchsorted(groups[order], np.arange(groups.max(initial=-1) + 2)).tolist()
@@ -114,11 +129,12 @@ def _carve_file(carving: Carving, first: int, output: _CarveOutput, done: Callab
     output.begin(range(first, first + len(borders) - 1))
     for start, end in pairwise(borders):
         rows = order[start:end]
-        taken, files = output.write(carving, partition, sound[rows])
+        taken, names_of_files = output.write(carving, partition, sound[rows])
         rows = rows[taken]
         if len(rows):
-            yield _described(carving, partition, sound[rows], runs[rows], files)
+            yield _described(carving, partition, sound[rows], runs[rows], names_of_files)
             partition += 1
+    files.release(number)
 
 
 def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -154,8 +170,8 @@ def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 class _CarveOutput:
     """Where carved partitions are written, if they are: logs, or tables."""
 
-    def __init__(self, how: Carving, report: Report) -> None:
-        self._how, self._report = how, report
+    def __init__(self, how: Carving, files: OpenFiles, report: Report) -> None:
+        self._how, self._files, self._report = how, files, report
         self._tables: Tables | None = None
         self._owner = self._topic_id = ""
         self._unfinished: list[Unfinished] = []
@@ -182,18 +198,18 @@ class _CarveOutput:
         if carving.dry_run:
             return np.ones(len(batches), np.bool_), ()
         first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
-        limit, options = carving.limit, carving.storage_options
+        limit = carving.limit
         if self._tables is not None:
-            contents = PartitionContents(batches, [carving.path], first, first, end)
+            contents = PartitionContents(batches, self._files, first, first, end)
             table = Table(carving.directory, TOPIC, partition)
-            how = carving.config, self._report, _ignore, limit, options
+            how = carving.config, self._report, _ignore, limit
             taken, written = write_table(table, contents, *how)
             return taken, self._tables.commit(table, written, end) if taken.any() else ()
         with PartitionOutput(
             carving.directory, TOPIC, partition, carving.config,
             start_offset=first, topic_id=self._topic_id, owner=self._owner,
         ) as output:  # fmt: skip
-            taken = write_batches(output, batches, [carving.path], self._report, _ignore, limit, options)
+            taken = write_batches(output, batches, self._files, self._report, _ignore, limit)
             if taken.any():
                 output.set_limits(first, end, ())
                 self._unfinished.append(output.finish())

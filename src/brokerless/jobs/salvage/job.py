@@ -21,8 +21,9 @@ from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
 from brokerless.jobs.recovered.quorum import quorum_files
-from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, noted_epochs
+from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, list_files_again, noted_epochs
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
@@ -225,15 +226,24 @@ def salvage(
 
 def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:
     """Saves one partition, under a name that readers pass over."""
+
+    def save(source: PartitionFiles, files: OpenFiles) -> SalvageTaskResult:
+        return _save(replace(task, source=source), files, done)
+
+    return with_open_files(
+        task.source, lambda source: source.files, list_files_again, save, task.source.storage_options
+    )
+
+
+def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
     how = task.salvage
     told = FindingCollector()
-    found = find_log(task.source, how.limit, how.partial, told, done)
+    found = find_log(task.source, files, how.limit, how.partial, told, done)
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run and not task.source.is_unreadable:
-        paths = [file.path for file in task.source.files]
         base_offsets = _base_offsets(task, saved, found.losses(saved, regions))
-        contents = PartitionContents(saved, paths, found.begin, found.start, found.end, base_offsets)
+        contents = PartitionContents(saved, files, found.begin, found.start, found.end, base_offsets)
         taken, unfinished = _write(task, contents, told, done)
         regions = found.with_unsaved(saved, taken)
         saved = saved[taken]
@@ -259,7 +269,7 @@ def _write(
 ) -> tuple[NDArray[np.bool_], Unfinished | tuple[ParquetFile, ...]]:
     how, options = task.salvage, task.source.storage_options
     if how.parquet:
-        return write_table(_table(task), contents, how.log_config, report, done, how.limit, options)
+        return write_table(_table(task), contents, how.log_config, report, done, how.limit)
     topic_id = task.topic_id or new_topic_id(task.topic)
     place = NewPartition(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
     epochs = noted_epochs(task.source, contents.end)

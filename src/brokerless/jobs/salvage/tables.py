@@ -27,7 +27,6 @@ from brokerless.log.producer.state import ProducerState
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import read_own
-from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.write.follower_append import check_next, whole_batches
 from brokerless.strict_json import MAX_INT32, WrongJsonError, as_integer, as_list, parse_object
 from brokerless.tables.record_batches import record_batches
@@ -81,14 +80,13 @@ def write_table(
     report: Report,
     done: Callable[[int], object],
     limit: int,
-    storage_options: StorageOptions | None = None,
 ) -> tuple[NDArray[np.bool_], tuple[ParquetFile, ...]]:
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which
     batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
     ``limit``: as a log has them. Raises :class:`UnwritableError`."""
     output = _TableOutput(table, contents, config, limit, report)
     try:
-        taken = write_batches(output, contents.batches, contents.paths, report, done, limit, storage_options)
+        taken = write_batches(output, contents.batches, contents.files, report, done, limit)
         return taken, output.finish()
     except BaseException:
         output.abandon()

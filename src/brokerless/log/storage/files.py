@@ -117,6 +117,11 @@ class LocalFile:
                 return self.size
         return self.size
 
+    def release(self) -> None:
+        """Gives back the memory of its windows; the next read takes some again."""
+        with self._lock:
+            self._rooms.clear()
+
     def close(self) -> None:
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor >= 0:

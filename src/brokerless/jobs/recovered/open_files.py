@@ -1,0 +1,155 @@
+"""Opens the log files of partitions that a running broker may be compacting or deleting.
+
+What is recovered of a partition is read twice: to find its batches, and to write them. Both times it has to be the same
+file, whatever has its name by then. So all files are opened right after they were listed, and stay open; where one has
+been replaced since, the partition is listed again. An open file does not change, whatever becomes of its name.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+from brokerless.errors import UnreadableError
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.live_segments import PAUSE_S, TRIES, ReplacedError, open_listed
+from brokerless.log.storage.files import LocalFile
+from brokerless.log.storage.paths import Entry, File, StorageOptions, is_remote, open_file
+
+_LASTING = 128
+"""Files that stay open, the first ones; those of a partition with more are opened when it is their turn."""
+_RECENT = 16
+"""Files whose windows stay in memory."""
+_DELETED = ".deleted"
+
+FilesT = TypeVar("FilesT")
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file. ``index``: the path of its offset index, if there is one. ``entry``: as it was listed; None for a
+    file that was given by itself. ``is_last``: the log ends in it, so that it may have grown."""
+
+    path: str
+    base_offset: int
+    size: int
+    index: str | None = None
+    entry: Entry | None = None
+    is_last: bool = False
+
+
+class OpenFiles:
+    """Log files by number, open until this is left as a context manager."""
+
+    def __init__(
+        self, sources: Sequence[LogFile], storage_options: StorageOptions | None = None, *, any_of_name: bool = False
+    ) -> None:
+        """``any_of_name``: a file that is another than the one listed is taken all the same."""
+        self._sources, self._options, self._any = tuple(sources), storage_options, any_of_name
+        self._lasting: dict[int, File] = {}
+        self._recent: dict[int, File] = {}
+
+    def open(self) -> Self:
+        """Opens those that stay open. Raises :class:`ReplacedError` where one is not the file that was listed; what
+        cannot be opened otherwise is left to :meth:`get`."""
+        for number, source in enumerate(self._sources[:_LASTING]):
+            if not is_remote(source.path):
+                try:
+                    self._lasting[number] = self._open(source)
+                except ReplacedError:
+                    raise
+                except UnreadableError:
+                    continue
+        return self
+
+    def path(self, number: int) -> str:
+        return self._sources[number].path
+
+    def get(self, number: int) -> File:
+        """Raises :class:`UnreadableError`, and :class:`ReplacedError` as :meth:`open`."""
+        if number not in self._recent:
+            if len(self._recent) == _RECENT:
+                self.release(next(iter(self._recent)))
+            file = self._lasting.get(number)
+            self._recent[number] = self._open(self._sources[number]) if file is None else file
+        return self._recent[number]
+
+    def release(self, number: int) -> None:
+        """Gives back what memory a file has."""
+        file = self._recent.pop(number, None)
+        if file is None:
+            return
+        if number not in self._lasting:
+            file.close()
+        elif isinstance(file, LocalFile):
+            file.release()
+
+    def _open(self, source: LogFile) -> File:
+        if source.entry is None or self._any:
+            return open_lone(source.path, self._options)
+        segment = SegmentPaths(source.base_offset, source.entry)
+        return open_listed(segment, source.is_last, self._options)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (*self._recent.values(), *self._lasting.values()):
+            file.close()
+        self._recent, self._lasting = {}, {}
+
+
+def open_lone(path: str, storage_options: StorageOptions | None = None) -> File:
+    """A file by its name, also where it waits for its deletion by now. Raises :class:`UnreadableError`."""
+    try:
+        return open_file(path, storage_options)
+    except UnreadableError as error:
+        if not isinstance(error.__cause__, FileNotFoundError) or not path.endswith(".log"):
+            raise
+        with suppress(UnreadableError):
+            file = open_file(path + _DELETED, storage_options)
+            file.path = path
+            return file
+        raise
+
+
+def with_open_files(
+    listed: FilesT,
+    sources: Callable[[FilesT], Sequence[LogFile]],
+    list_again: Callable[[FilesT], FilesT],
+    work: Callable[[FilesT, OpenFiles], ResultT],
+    storage_options: StorageOptions | None = None,
+) -> ResultT:
+    """What ``work`` makes of files that were listed and are open now; of files that were listed again, where they are
+    others by now. While nothing but that happens, the last try takes what has their names."""
+    for number in range(TRIES + 1):
+        is_last = number == TRIES
+        try:
+            with OpenFiles(sources(listed), storage_options, any_of_name=is_last) as files:
+                return work(listed, files.open())
+        except ReplacedError:
+            if is_last:
+                raise
+        if number:
+            time.sleep(PAUSE_S)
+        listed = list_again(listed)
+    raise AssertionError
+
+
+def sources_of(partition: PartitionPath) -> list[LogFile]:
+    """The live segments of a partition."""
+    return [
+        LogFile(
+            segment.log.path,
+            segment.base_offset,
+            segment.size,
+            None if segment.offset_index is None else segment.offset_index.path,
+            segment.log,
+            segment is partition.segments[-1],
+        )
+        for segment in partition.segments
+    ]

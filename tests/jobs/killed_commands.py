@@ -25,7 +25,17 @@ from brokerless.jobs.salvage.tables import RUN
 from brokerless.log import names
 
 JOURNAL = names.COMMIT_JOURNAL
-EVERY = {"load": 9, "convert": 9, "salvage": 5, "merge": 9, "carve": 9, "tables": 8, "carved-tables": 8}
+EVERY = {
+    "load": 9,
+    "convert": 9,
+    "salvage": 5,
+    "merge": 9,
+    "carve": 9,
+    "tables": 8,
+    "carved-tables": 8,
+    "export": 4,
+    "export-by-date": 7,
+}
 """Each so many changes there is a kill: what ends in the same way need not be tried in all commands at all of them."""
 
 
@@ -50,11 +60,14 @@ def commands(root: Path) -> dict[str, list[Any]]:
         "merge": ["merge", source, root / "copy", "--to", "TO"],
         "carve": ["carve", *logs, "--to", "TO"],
         "tables": ["salvage", source, "--as", "parquet", "--to", "TO"],
+        "export": ["export", source, "--to", "TO"],
+        "export-by-date": ["export", source, "--to", "TO", "--by-date"],
         "carved-tables": ["carve", *logs, "--as", "parquet", "--to", "TO"],
     }
 
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
+DAY = 86_400_000
 
 
 def run(arguments: list[Any], to: Path, kill_at: int | None = None) -> tuple[int, str]:
@@ -95,21 +108,30 @@ def contents(directory: Path) -> dict[str, Any]:
     return found
 
 
+def visible(to: Path, expected: dict[str, Any]) -> list[str]:
+    """What readers of tables see after a kill and should not: all else but whole files of the result."""
+    seen = {path: str(path.relative_to(to)) for path in to.rglob("*.parquet")}
+    names_seen = {path: name for path, name in seen.items() if "/_" not in name}
+    return [name for path, name in names_seen.items() if pq.read_table(path).to_pylist() != expected.get(name)]
+
+
 def try_all(name: str, arguments: list[Any], root: Path, seen: Counter[str]) -> None:
     whole = root / "whole"
     code, text = run(arguments, whole)
     if code > 1:
         print(f"{name} failed by itself: {text}")
     expected = contents(whole)
-    if "parquet" not in arguments and names.CLEAN_SHUTDOWN not in expected:
+    is_all_or_nothing = "parquet" not in arguments and "export" not in arguments
+    if is_all_or_nothing and names.CLEAN_SHUTDOWN not in expected:
         print(f"{name}: there is no mark of a clean stop")
-    is_all_or_nothing = "parquet" not in arguments
     partitions = {each for each in expected if "/" not in each and names.parse_partition_directory(each)}
     for number in itertools.count(0, EVERY[name]):
         to = root / f"{name}-{number}"
         killed, _ = run(arguments, to, number)
         if killed != -9:
             break
+        if "export" in arguments and (wrong := visible(to, expected)):
+            print(f"{name}, killed at {number}: readers see {wrong}")
         left = {path.name for path in to.iterdir()} if to.exists() else set[str]()
         if is_all_or_nothing and JOURNAL not in left and left & partitions not in (set(), partitions):
             print(f"{name}, killed at {number}: there is {sorted(left & partitions)}")
@@ -134,7 +156,7 @@ def try_all(name: str, arguments: list[Any], root: Path, seen: Counter[str]) -> 
 
 def run_all(root: Path) -> None:
     os.fsync = lambda _: None  # a kill loses nothing that was written
-    rows: Any = ({"key": f"k{n}", "value": "v" * 50, "timestamp": n} for n in range(200))
+    rows: Any = ({"key": f"k{n}", "value": "v" * 50, "timestamp": n // 70 * DAY + n} for n in range(200))
     (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for topic, partitions in (("a", 2), ("b", 1)):
         load = ["load", root / "rows.jsonl", "--to", "TO", "--topic", topic, "--partitions", partitions]

@@ -12,7 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", ["load", "convert", "salvage", "merge", "carve", "tables", "carved-tables"])
+NAMES = ["load", "convert", "salvage", "merge", "carve", "tables", "carved-tables", "export", "export-by-date"]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_killed_command_can_be_run_again(tmp_path: Path, name: str) -> None:
     command = [sys.executable, "-m", "tests.jobs.killed_commands", str(tmp_path), name]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=True)

@@ -108,6 +108,11 @@ def remove(directory: str, name: str, storage_options: StorageOptions | None) ->
                 os.unlink(own, dir_fd=descriptor)
 
 
+def has_unfinished(directory: str) -> bool:
+    """Whether a local topic's directory has files that were never whole, or had."""
+    return not paths.is_remote(directory) and paths.is_directory(paths.join(directory, UNFINISHED))
+
+
 def remove_unfinished(directory: str) -> None:
     """What was left of files that were never whole; object stores keep none of them where they are seen."""
     if not paths.is_remote(directory):

@@ -152,7 +152,7 @@ def test_carving_goes_on_where_files_are_replaced_and_deleted(
 ) -> None:
     logs = sorted(path.glob("*.log"))
     before("group", carving, lambda: change(path), monkeypatch)
-    done = run("salvage", "--carve", *logs, "--to", tmp_path / "carved")
+    done = run("carve", *logs, "--to", tmp_path / "carved")
     assert (done.exit_code, done.err) == (0, "")
     found = [each for partition in sorted((tmp_path / "carved").glob("carved-*")) for each in offsets(partition)]
     assert sorted(found) == list(EVERY)
@@ -164,7 +164,7 @@ def test_a_log_that_waits_for_its_deletion_is_carved_and_one_that_is_gone_is_a_f
     logs = sorted(path.glob("*.log"))
     delete(path, [0], is_forgotten=False)
     before("carve", carving, lambda: (path / logs[1].name).unlink(), monkeypatch)
-    done = run("salvage", "--carve", *logs, "--to", tmp_path / "carved")
+    done = run("carve", *logs, "--to", tmp_path / "carved")
     assert done.exit_code == 1
     assert str(logs[1]) in done.err
     assert len(done.err.splitlines()) == 1

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.interchange import export_directory
+from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.parquet_files import ParquetFiles
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
 from brokerless.jobs.export.plan import Export, ExportPlan, ExportTask, plan
@@ -39,19 +39,32 @@ def export(
     """
     for finding in plan.findings:
         report(finding)
-    if not plan.tasks:
+    left_over = _left_over(plan)
+    if not plan.tasks and not left_over:
         return
     work = job.run(run, plan.tasks, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
     if plan.export.dry_run:
         yield from _commit_each(ExportCommit(plan, report), work)
         return
     with export_directory.only_export(plan.directory):
+        for each in left_over:
+            export_directory.remove_unfinished(each)
         commit = ExportCommit(plan, report)
         commit.begin()
         try:
             yield from _commit_each(commit, work)
         finally:
             commit.end()
+
+
+def _left_over(plan: ExportPlan) -> list[str]:
+    """The directories of topics with nothing new in which a run was killed after it had committed all of them."""
+    if plan.export.dry_run:
+        return []
+    changed = {task.topic for task in plan.tasks}
+    topics = [topic for topic, state in plan.manifests.items() if state is not None and topic not in changed]
+    directories = [export_state.topic_directory(plan.directory, topic) for topic in topics]
+    return [each for each in directories if export_directory.has_unfinished(each)]
 
 
 def _commit_each(commit: ExportCommit, results: Generator[tuple[int, ExportTaskResult]]) -> Iterator[ExportedPartition]:

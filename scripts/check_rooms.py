@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ORDER = (
-    "text errors clock offset_spans strict_json arrow schemas record",
+    "text errors bounds kafka_names clock offset_spans strict_json arrow schemas record",
     "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
     "format.control_messages format.write format.control format.convert format.append",
     "log.names log.config log.storage log.segment log.segment_summary log.index log.checkpoint log.directory",

@@ -9,13 +9,14 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from brokerless.arrow import table_of
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
+from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
 from brokerless.log.storage.paths import StorageOptions
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.run.types import Spark
 
-Isolation = Literal["read_uncommitted", "read_committed"]
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
 Done = Callable[[int], object]
@@ -111,7 +111,7 @@ class Partition:
         from brokerless.log.seek import from_reported_start
         from brokerless.tables.record_batches import project, record_batches
 
-        if isolation not in ("read_uncommitted", "read_committed"):
+        if isolation not in ISOLATION_LEVELS:
             raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
         schema = project(RECORDS, columns)
         progress = ReadProgress(self.paths, done)

@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
-Item = TypeVar("Item")
+from brokerless.bounds import MAX_INT64
 
-MAX_INT32, MAX_INT64 = (1 << 31) - 1, (1 << 63) - 1
+Item = TypeVar("Item")
 
 
 class WrongJsonError(ValueError):

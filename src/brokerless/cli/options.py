@@ -6,11 +6,11 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from brokerless.cli.values import count, integer, size, size_or_0, states
+from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 if TYPE_CHECKING:
     from brokerless.log.config import LogConfig
 
-ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 FORMATS = ("v0", "v1", "v2")
 
 
@@ -68,12 +68,11 @@ def add_batch_settings(
     parser: ArgumentParser, *, codec: str | None, message_format: str | None, batch_size: str
 ) -> None:
     """How batches are written. The defaults, None for those of each source batch; ``batch_size`` is its help."""
-    from brokerless.format.layouts import CODECS
 
     add = parser.add_argument
     add("--format", choices=FORMATS, default=message_format, help=f"message format ({message_format or 'unchanged'})")
     help_of_codec = f"compression.type of the batches ({codec or 'unchanged; zstd becomes gzip in v0 and v1'})"
-    add("--codec", choices=CODECS, default=codec, help=help_of_codec)
+    add("--codec", choices=COMPRESSION_TYPES, default=codec, help=help_of_codec)
     help_of_level = "compression level, as compression.gzip.level and so on (Kafka's default)"
     add("--level", type=integer, metavar="N", help=help_of_level)
     add("--batch-size", type=size_or_0, metavar="SIZE", help=batch_size)

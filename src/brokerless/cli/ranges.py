@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import UsageError
 
 TIME_HELP = "as 2024-05-01T12:00:00Z (UTC if nothing else is said), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
@@ -45,7 +46,7 @@ def parse_offsets(text: str) -> tuple[int | None, int | None]:
             f"{text!r} is no offset; give the first one (42), a range (42:50, without 50), or an end (:50)"
         )
     start, end = (None if each is None else int(each) for each in (match[1], match[3]))
-    if max(start or 0, end or 0) >= 2**63:
+    if max(start or 0, end or 0) > MAX_INT64:
         raise UsageError(f"{text!r}: an offset is less than 2^63")
     if start is not None and end is not None and start > end:
         raise UsageError(f"{text!r}: the offset where it ends is before the start, so there is nothing between")

@@ -6,6 +6,7 @@ import re
 from argparse import ArgumentTypeError
 from typing import NoReturn
 
+from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.log.names import INCLUDE
 
 _SIZE = re.compile(r"([0-9]{1,15}) ?([KMGT]?|[KMGT]I?B|B)", re.IGNORECASE)
@@ -14,8 +15,6 @@ _UNITS = {"": 1, "B": 1} | {
     for power, letter in enumerate("KMGT", 1)
     for ending, base in (("", 1024), ("IB", 1024), ("B", 1000))
 }
-_MAX_INT32 = 2**31 - 1
-_MAX_INT64 = 2**63 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 
 
@@ -30,7 +29,7 @@ def count(text: str) -> int:
     """A whole number from 0 on; more than 2^63 - 1 counts as that."""
     if integer(text) < 0:
         raise ArgumentTypeError(f"{text} is negative; use 0 or more")
-    return min(integer(text), _MAX_INT64)
+    return min(integer(text), MAX_INT64)
 
 
 def size(text: str) -> int:
@@ -44,8 +43,8 @@ def size_or_0(text: str) -> int:
     if match is None:
         _refuse_size(text)
     number = int(match[1]) * _UNITS[match[2].upper()]
-    if number > _MAX_INT32:
-        raise ArgumentTypeError(f"{text!r} is more than Kafka's limit of {_MAX_INT32} bytes; use less")
+    if number > MAX_INT32:
+        raise ArgumentTypeError(f"{text!r} is more than Kafka's limit of {MAX_INT32} bytes; use less")
     return number
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from brokerless.kafka_names import COMPRESSION_TYPES
+
 MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
 
 LOG_ENTRY = np.dtype([("offset", ">i8"), ("size", ">i4")])
@@ -102,7 +104,7 @@ NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 NO_PARTITION_LEADER_EPOCH = -1
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+CODECS = COMPRESSION_TYPES
 """Codec names by the id in the attributes (org.apache.kafka.common.record.CompressionType); 5 to 7 are unknown."""
 
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1

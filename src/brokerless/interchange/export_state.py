@@ -11,16 +11,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.interchange import export_directory
+from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
 from brokerless.log.storage import paths
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.offset_spans import Span
 from brokerless.strict_json import (
-    MAX_INT32,
     WrongJsonError,
     as_flag,
     as_integer,
@@ -39,7 +40,6 @@ _LIMIT = 32 << 20
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 _FILE = re.compile(r"(?:date=[^/]+/)?partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})\.parquet")
 
-Isolation = Literal["read_uncommitted", "read_committed"]
 Offsets = tuple[int, int | None]
 """The first and the last of some offsets; None: all from the first one on."""
 
@@ -174,7 +174,7 @@ def clean(directory: str, manifest: ExportState, partitions: set[int], storage_o
 
 
 def _isolation(value: Any) -> Isolation:
-    if value not in ("read_uncommitted", "read_committed"):
+    if value not in ISOLATION_LEVELS:
         raise WrongJsonError("isolation is none that there is")
     return value
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless.arrow import Column, bits, column_of, column_of_flags, column_of_numbers, column_of_values
+from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.errors import UnreadableError
 from brokerless.interchange.jsonl_writer import BytesMode
 from brokerless.schemas import RECORDS
@@ -33,7 +34,6 @@ _MOST_OUTSIDE = 1 << 20
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A string, or what begins as one: always matches to its end, so that time grows with the line only."""
 _SHORTEST_HEADER = len('["",""]')
-_INT64 = (-(2**63), 2**63 - 1)
 _INTEGERS = ("partition", "offset", "timestamp")
 _STRINGS = ("topic", "timestampType")
 
@@ -252,7 +252,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _is_integer(value: Any) -> bool:
-    return value is None or (type(value) is int and _INT64[0] <= value <= _INT64[1])
+    return value is None or (type(value) is int and MIN_INT64 <= value <= MAX_INT64)
 
 
 def _bytes(name: str, value: Any, mode: BytesMode) -> bytes | None:

@@ -25,7 +25,6 @@ COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", 
 """Those of a record as Kafka's consumers know it. The topic is in the path: in the files as well, it would be there
 twice, in types of which some readers say that they do not fit."""
 SCHEMA = pa.schema([RECORDS.field(name) for name in COLUMNS])
-CODECS = ("none", "snappy", "gzip", "lz4", "zstd")
 FILE_BYTES = 256 << 20
 """About how large a file gets, unless the caller says otherwise."""
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"

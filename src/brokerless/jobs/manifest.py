@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log.segment import Chunk
 from brokerless.log.storage.atomic import sync_directory
@@ -29,7 +30,6 @@ from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import Entry, File, StorageOptions, full_path, is_remote, local, open_file
 from brokerless.log.write.log_writer import unwritable
 from brokerless.strict_json import (
-    MAX_INT64,
     WrongJsonError,
     as_integer,
     as_list,

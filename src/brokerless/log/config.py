@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.errors import UsageError
 
-_MAX_INT32 = 2**31 - 1
 _SMALLEST_INDEX = 24
 """Bytes: two entries of a time index, one of which Kafka keeps free for the last entry of a segment."""
 
@@ -33,10 +33,10 @@ class LogConfig:
     def __post_init__(self) -> None:
         for name, value, least, most in (
             # Below 14 there is no batch. Brokers from 4.0 on want 1 MiB or more; as a file, smaller is as good.
-            ("segment_bytes", self.segment_bytes, 14, _MAX_INT32),
+            ("segment_bytes", self.segment_bytes, 14, MAX_INT32),
             ("segment_ms", self.segment_ms, 1, None),
-            ("segment_index_bytes", self.segment_index_bytes, _SMALLEST_INDEX, _MAX_INT32),
-            ("index_interval_bytes", self.index_interval_bytes, 0, _MAX_INT32),
+            ("segment_index_bytes", self.segment_index_bytes, _SMALLEST_INDEX, MAX_INT32),
+            ("index_interval_bytes", self.index_interval_bytes, 0, MAX_INT32),
             ("retention_ms", self.retention_ms, -1, None),
             ("retention_bytes", self.retention_bytes, -1, None),
         ):
@@ -54,5 +54,5 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
 
-UNBOUNDED = LogConfig(segment_bytes=_MAX_INT32, segment_ms=(1 << 63) - 1)
+UNBOUNDED = LogConfig(segment_bytes=MAX_INT32, segment_ms=MAX_INT64)
 """For a log whose segments are to begin where those of another one do: they end nowhere else unless they have to."""

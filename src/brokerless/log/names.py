@@ -14,6 +14,8 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from brokerless.bounds import MAX_INT32, MAX_INT64
+
 PartitionState = Literal["live", "future", "delete", "stray"]
 """``live``; ``future`` (a replica that moves to this log directory), ``delete`` (waits for its deletion), ``stray``
 (left over from a replica that the cluster no longer has here)."""
@@ -113,7 +115,6 @@ _PARTITION_DIRECTORY = re.compile(
     r"(?:\.(?P<unique_id>[^\s/]+)-(?P<state>delete|future|stray))?"
 )
 _UNFINISHED_ID = re.compile(f"[0-9a-f]{{{32 - len(UNFINISHED)}}}{UNFINISHED}")
-_MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class SegmentFile:
 def parse_partition_directory(name: str) -> PartitionDirectory | None:
     """``orders-0`` -> topic ``orders``, partition 0; the last dash divides: topics may have dashes. None if foreign."""
     match = _PARTITION_DIRECTORY.fullmatch(name)
-    if match is None or match["topic"] in (".", "..") or int(match["partition"]) > _MAX_INT32:
+    if match is None or match["topic"] in (".", "..") or int(match["partition"]) > MAX_INT32:
         return None
     state = _PARTITION_STATES[match["state"] or ""]
     return PartitionDirectory(match["topic"], int(match["partition"]), state, match["unique_id"])
@@ -168,13 +169,13 @@ def partition_directory(topic: str, partition: int) -> str:
 def parse_segment_file(name: str) -> SegmentFile | None:
     """``00000000000000000042.timeindex.deleted`` -> offset 42, time index, deleted. None if foreign."""
     match = _SEGMENT_FILE.fullmatch(name)
-    if match is None or int(match["offset"]) > _MAX_INT64:
+    if match is None or int(match["offset"]) > MAX_INT64:
         return None
     kind, state = _SUFFIXES[match["kind"]], _STATES[match["state"] or ""]
     is_snapshot = kind == "kraft-snapshot"
     if is_snapshot != (match["epoch"] is not None) or (state == "partial") != (match["random"] is not None):
         return None
-    if is_snapshot and (state in ("cleaned", "swap") or int(match["epoch"]) > _MAX_INT32):
+    if is_snapshot and (state in ("cleaned", "swap") or int(match["epoch"]) > MAX_INT32):
         return None
     return SegmentFile(int(match["offset"]), kind, state, int(match["epoch"]) if is_snapshot else None)
 

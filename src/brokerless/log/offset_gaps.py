@@ -12,6 +12,7 @@ from bisect import bisect_right
 
 import numpy as np
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log import names
@@ -25,7 +26,7 @@ from brokerless.log.storage.paths import File, StorageOptions, directory_name
 
 MISSING = "missing-segment"
 """The kind of a finding about such a hole."""
-_MOST_OFFSETS = 2**31 - 1
+_MOST_OFFSETS = MAX_INT32
 """A batch whose offset is further from its segment's base has to begin another one (``LogSegment.shouldRoll``, 4.1.1):
 such a jump is of who wrote the log, as no lost segment would have so many offsets."""
 

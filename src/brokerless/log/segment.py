@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches, compute_checksums, read_headers
@@ -39,7 +40,7 @@ HEADERS_STEP = 32 << 20
 """Bytes of whole batches in one chunk where nothing but headers is read."""
 HEADERS_FROM = 1 << 20
 """Bytes of a local file for which it pays to read headers alone."""
-_MOST_OFFSETS = 2**31 - 1
+_MOST_OFFSETS = MAX_INT32
 """How far a segment's offsets are from the one that it is named after, at most."""
 _FARTHEST_OFFSET = 1 << 56
 """Where a name says no offset, one above this is rather something else, such as text."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import types
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import Finding, UsageError
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
 from brokerless.spark.options import Options
@@ -22,7 +23,7 @@ from brokerless.spark.options import Options
 _SCHEMAS = {"records": RECORDS, "batches": BATCHES, "segments": SEGMENTS, "transactions": TRANSACTIONS}
 _KAFKA_COLUMNS = 7
 """The first columns of the records are those of spark-sql-kafka; then come the headers, and what it does not have."""
-_LARGEST_MS = (2**63 - 1) // 1000
+_LARGEST_MS = MAX_INT64 // 1000
 """Spark counts microseconds in 64 bits."""
 
 

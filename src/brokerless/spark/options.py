@@ -16,6 +16,7 @@ from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.kafka_names import ISOLATION_LEVELS
 from brokerless.log.names import INCLUDE, is_internal
 from brokerless.log.storage.paths import full_path
 
@@ -187,8 +188,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
         headers=read.flag("includeHeaders", False),
         control=read.flag("includeControl", False),
         checksums=read.flag("checksums", True),
-        committed=read.choice(_ISOLATION, ("read_uncommitted", "read_committed"), "read_uncommitted")
-        == "read_committed",
+        committed=read.choice(_ISOLATION, ISOLATION_LEVELS, "read_uncommitted") == "read_committed",
         mode=cast(Mode, read.choice("mode", MODES, "FAILFAST")),
         corrupt_column=read.text("columnNameOfCorruptRecord") or "_corrupt_record",
         max_batch_bytes=read.positive("maxBatchBytes") or read.positive("maxInflatedBytes") or DEFAULT_LIMIT,

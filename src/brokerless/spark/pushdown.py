@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.sql import datasource as spark
 from pyspark.sql.datasource import Filter
 
+from brokerless.bounds import MAX_INT64, MIN_INT64
 from brokerless.log.ranges import Range
 from brokerless.spark.options import Options
 from brokerless.spark.plan import Pushed
@@ -92,4 +93,4 @@ def _is_aware(value: Any) -> bool:
 
 
 def _as_int64(value: int | None) -> int | None:
-    return None if value is None else max(-(2**63), min(value, 2**63 - 1))
+    return None if value is None else max(MIN_INT64, min(value, MAX_INT64))

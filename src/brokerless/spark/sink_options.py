@@ -18,13 +18,13 @@ from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.deflate import LEVELS
 from brokerless.jobs.load.routing import Routing
+from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions, full_path
 from brokerless.tables.batcher import BatchSettings
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _PLACES = ("topic", "partition", "partitions")
 _LOG = ("segment.bytes", "segment.ms", "segment.index.bytes", "index.interval.bytes")
 _LEVELS = tuple(f"compression.{codec}.level" for codec in LEVELS)
@@ -103,8 +103,8 @@ def _storage_options(text: str | None) -> StorageOptions | None:
 def _settings(options: Mapping[str, str], batch_size: int | None) -> BatchSettings:
     codec = options.get("compression.type", "none").lower()
     codec = "none" if codec == "uncompressed" else codec
-    if codec not in _CODECS:
-        raise UsageError(f"option compression.type: {codec!r} is none of {', '.join(_CODECS)}, uncompressed")
+    if codec not in COMPRESSION_TYPES:
+        raise UsageError(f"option compression.type: {codec!r} is none of {', '.join(COMPRESSION_TYPES)}, uncompressed")
     levels = {each: _number(name, options.get(name)) for each, name in zip(LEVELS, _LEVELS, strict=True)}
     for each, level in levels.items():
         BatchSettings(each, level).encoder()  # raises if there is no such level

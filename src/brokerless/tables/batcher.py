@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
+from brokerless.bounds import LAST_OFFSET, MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.columns import Columns
@@ -21,7 +22,7 @@ from brokerless.format.write.open_batch import OpenBatch
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.schemas import RECORDS, TIMESTAMP, TIMESTAMP_TYPES
 from brokerless.tables.record_batches import columns_of
-from brokerless.tables.rows import LAST_OFFSET, RowError
+from brokerless.tables.rows import RowError
 
 Int64s = NDArray[np.int64]
 
@@ -60,8 +61,8 @@ class BatchSettings:
             )
         if self.message_format == layouts.MAGIC_V0 and self.message_timestamp_type != types[0]:
             raise UsageError("message format v0 has no timestamps, so no LogAppendTime")
-        if not 0 <= self.batch_size < 1 << 31:
-            raise UsageError(f"a batch size is from 0 to {(1 << 31) - 1} bytes, not {self.batch_size}")
+        if not 0 <= self.batch_size <= MAX_INT32:
+            raise UsageError(f"a batch size is from 0 to {MAX_INT32} bytes, not {self.batch_size}")
         return Encoder(self.message_format, self.compression_type, self.compression_level)
 
     @property

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
+from brokerless.bounds import LAST_OFFSET, MAX_INT32
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log.names import parse_partition_directory
 from brokerless.schemas import HEADERS, RECORDS, TIMESTAMP, TIMESTAMP_TYPES
@@ -30,8 +31,6 @@ IGNORED = ("file", "batchPosition", "sequence")
 
 _IDS = {name: number for number, name in TIMESTAMP_TYPES.items()}
 _NAMES = {name.lower(): name for name in RECORDS.names}
-_MOST = 2**31 - 1
-LAST_OFFSET = 2**63 - 2
 """Behind it a log's end offset has to have a place."""
 
 
@@ -279,9 +278,9 @@ def _partition(column: Column, refuse: _Refuse) -> Column:
     try:
         column = column.cast(pa.int32())
     except pa.ArrowInvalid:
-        refuse.row(_first(column, lambda part: part.cast(pa.int32())), f"is not from 0 to {_MOST}")
+        refuse.row(_first(column, lambda part: part.cast(pa.int32())), f"is not from 0 to {MAX_INT32}")
     negative = (arrow.numbers(column, np.int32) < 0) & arrow.is_valid(column)
-    refuse.where(negative, lambda row: f"is {column[row].as_py()}, which is not from 0 to {_MOST}")
+    refuse.where(negative, lambda row: f"is {column[row].as_py()}, which is not from 0 to {MAX_INT32}")
     return column
 
 

@@ -8,6 +8,7 @@ from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.cli.values import size
+from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log import names
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
@@ -32,7 +33,6 @@ EXAMPLES = """\
   brokerless export /var/lib/kafka --to s3://bucket/exported --by-date --isolation read_committed
   brokerless export /backup/orders-0 --to exported --compression snappy --file-bytes 1GiB --dry-run
 """
-_COMPRESSIONS = ("none", "snappy", "gzip", "lz4", "zstd")
 _NAMES = ("partition", "offsets", "records", "files", "size")
 
 
@@ -41,7 +41,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_to(parser)
     add("--by-date", action="store_true", help="a directory for each date of the records' timestamps (UTC) as well")
     add_isolation(parser)
-    add("--compression", choices=_COMPRESSIONS, default="zstd", help="compression within the Parquet files (zstd)")
+    add("--compression", choices=COMPRESSION_TYPES, default="zstd", help="compression within the Parquet files (zstd)")
     add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
     help_of_removed = "files of earlier runs may be gone, as they were removed on purpose; without this, that is told"
     add("--allow-removed", action="store_true", help=help_of_removed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.append.produce_request import find_batches
@@ -21,7 +22,6 @@ from brokerless.format.read.batch_headers import Batches, checksums_match
 __all__ = ["AppendConfig", "AppendResult", "Refusal", "append"]
 
 _BASE_OFFSET, _NO_HEADER, _TOO_LARGE, _CORRUPT, _UNKNOWN_CODEC = 1, 2, 3, 4, 5
-_LARGEST = 2**31 - 1
 
 
 def append(
@@ -40,7 +40,7 @@ def append(
     times as many of memory); past it, it is refused with ``RecordTooLargeException``. Raises :class:`UsageError` for
     2 GiB or more, and for a level that the topic's codec does not have.
     """
-    if len(buffer) > _LARGEST:
+    if len(buffer) > MAX_INT32:
         raise UsageError(f"{len(buffer)} bytes at once: a produce request is smaller than 2 GiB")
     batches, broken = find_batches(buffer)
     wrong = check_batches(buffer, batches, config, origin)

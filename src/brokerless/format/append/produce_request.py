@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.append.types import Refusal, refuse
@@ -32,7 +33,6 @@ from brokerless.format.varint import MAX_VARINT_SIZE
 Int64s = NDArray[np.int64]
 
 _ZSTD = layouts.CODECS.index("zstd")
-_LARGEST = 2**31 - 1
 _MOST_INFLATED = 1 << 30
 """Bytes of one batch; what is in columns counts in 32 bits."""
 
@@ -73,7 +73,7 @@ def find_batches(buffer: NDArray[np.uint8]) -> tuple[Batches, Refusal | None]:
         magic = int(buffer[at + layouts.MAGIC_POSITION].astype(np.int8))
         if not layouts.MAGIC_V0 <= magic <= layouts.MAGIC_V2:
             return batches, Refusal("CorruptRecordException", f"a batch of magic {magic}", at)
-        if size > _LARGEST - layouts.LOG_ENTRY_SIZE:
+        if size > MAX_INT32 - layouts.LOG_ENTRY_SIZE:
             return batches, Refusal("IllegalArgumentException", f"a batch's size is {size}", at)
     return batches, None
 

@@ -8,6 +8,7 @@ from typing import Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 
@@ -30,7 +31,7 @@ class AppendConfig:
     codec: str = "producer"
     level: int | None = None
     timestamp_type: TimestampType = "CreateTime"
-    timestamp_before_max_ms: int = 2**63 - 1
+    timestamp_before_max_ms: int = MAX_INT64
     timestamp_after_max_ms: int = 3_600_000
     compacted: bool = False
     max_message_bytes: int = 1_048_588

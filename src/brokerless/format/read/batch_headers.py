@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.crc import plain as plain_crc
 
@@ -189,7 +190,7 @@ class Batches:
 
 def increment_sequence(sequence: NDArray[np.int32], increment: NDArray[np.int32]) -> NDArray[np.int32]:
     """``DefaultRecordBatch.incrementSequence``: past 2^31 - 1 comes 0 (in 32-bit arithmetic, as Java's)."""
-    largest = np.int32(2**31 - 1)
+    largest = np.int32(MAX_INT32)
     with np.errstate(over="ignore"):
         wraps = sequence > largest - increment
         return np.where(wraps, increment - (largest - sequence) - np.int32(1), sequence + increment).astype(np.int32)

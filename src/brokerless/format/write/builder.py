@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.deflate import make_compressor
@@ -24,7 +25,6 @@ DEFAULT_BATCH_SIZE = 16384
 """Bytes: the producer's ``batch.size``."""
 RATE_FACTOR = np.float32(1.05)
 """``COMPRESSION_RATE_ESTIMATION_FACTOR``: compressing may turn out a bit worse than was thought."""
-_LARGEST_DELTA = 2**31 - 1
 _NO_KEY_AND_VALUE = layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4
 
 Header = tuple[str, bytes | None]
@@ -120,7 +120,7 @@ class BatchBuilder:
         offset = self._last_offset + 1 if offset is None else offset
         if offset <= self._last_offset:
             raise UsageError(f"offset {offset} behind offset {self._last_offset}: they must grow")
-        if offset - self.attributes.base_offset > _LARGEST_DELTA:
+        if offset - self.attributes.base_offset > MAX_INT32:
             raise UsageError(f"offset {offset} is too far from the batch's base offset {self.attributes.base_offset}")
         if timestamp < layouts.NO_TIMESTAMP:
             raise UsageError(f"timestamp {timestamp}: only -1 may be negative, for none")

@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format.columns import Columns, allocate_array
 
 Bytes = tuple[NDArray[np.int32], NDArray[np.uint8]]
 
-MOST_BYTES = 2**31 - 1
+MOST_BYTES = MAX_INT32
 """Of keys, of values, ... in one ``Columns``, whose ends are int32."""
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.deflate import make_compressor
@@ -28,7 +29,7 @@ SLACK = 64
 """Bytes behind what is written, as the kernels need them."""
 _GROUP = 1 << 18
 """Bytes of records that are written at once before they are compressed: few enough to stay in the cache."""
-LARGEST = 2**31 - 1
+LARGEST = MAX_INT32
 _RECORD_OVERHEAD, _HEADER_OVERHEAD = 36, 10
 """Bytes of varints and attributes that a v2 record, and a header of it, have at most."""
 

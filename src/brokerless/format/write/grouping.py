@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.columns import Columns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
@@ -21,8 +22,6 @@ from brokerless.format.write.column_slices import concat_columns, filter_rows, s
 from brokerless.format.write.encoder import build_headers
 
 Int64s = NDArray[np.int64]
-
-_LARGEST_DELTA = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ class BatchGroup:
         offset = self.columns.offset[: self.columns.rows]
         first, last = offset[self.firsts], offset[self.firsts + self.given - 1]
         least = np.where(self.batches.is_legacy, np.maximum(first, 0), self.batches.entry_offset)
-        wrong = (first < least) | (last - least > _LARGEST_DELTA)
+        wrong = (first < least) | (last - least > MAX_INT32)
         falls = offset[1:] <= offset[:-1]
         falls[self.firsts[1:] - 1] = False
         wrong[self.source_of(np.flatnonzero(falls) + 1)] = True
@@ -157,7 +156,7 @@ class BatchGroup:
         ends = self.firsts[last] + self.given[last] == starts[1:]
         bases = np.where(begins, self._ranges[0][first], offset[starts[:-1]])
         lasts = np.where(ends, self._ranges[1][last], offset[starts[1:] - 1])
-        fits = lasts - bases <= _LARGEST_DELTA
+        fits = lasts - bases <= MAX_INT32
         headers["base_offset"] = np.where(fits, bases, offset[starts[:-1]])
         headers["last_offset_delta"] = np.where(fits, lasts - bases, headers["last_offset_delta"])
         flags = np.where(batches.is_transactional[first], layouts.TRANSACTIONAL_BIT, 0)

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format.columns import CONTENTS_SIGNATURE
 from brokerless.format.intrinsics import copy_value, store_u32_be, store_u64_be
 from brokerless.format.kernel import inlined, kernel
 from brokerless.format.layouts import LOG_APPEND_TIME
 from brokerless.format.varint import size_of_varint, size_of_varlong, write_varint, write_varlong
 
-LARGEST_DELTA = 2**31 - 1
+LARGEST_DELTA = MAX_INT32
 _BATCH_HEADER, _MESSAGE_OVERHEAD_V0, _MESSAGE_OVERHEAD_V1 = 61, 26, 34
 
 

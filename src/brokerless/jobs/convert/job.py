@@ -17,10 +17,11 @@ from brokerless.errors import DamageError, Finding, RefusedError, UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
-from brokerless.jobs.convert.reading import ConvertReader, Isolation, files_that_are_read, is_damage
+from brokerless.jobs.convert.reading import ConvertReader, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,7 @@ from brokerless.format.convert import ConversionTotals, Converter
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.run.types import Done
+from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_following, check_head
@@ -22,8 +22,6 @@ from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Report, check_checksums, scan
 from brokerless.log.storage.paths import Entry, StorageOptions
 from brokerless.log.transactions import Transactions
-
-Isolation = Literal["read_uncommitted", "read_committed"]
 
 
 def files_that_are_read(source: PartitionPath) -> list[Entry]:

@@ -12,9 +12,10 @@ from pathlib import Path
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.interchange import export_directory, export_state
-from brokerless.interchange.export_state import Exported, ExportState, Isolation
-from brokerless.interchange.parquet_files import CODECS, FILE_BYTES, ParquetLayout
+from brokerless.interchange.export_state import Exported, ExportState
+from brokerless.interchange.parquet_files import FILE_BYTES, ParquetLayout
 from brokerless.jobs.export.missing import present
+from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.partition_writer import output_directory
@@ -164,9 +165,9 @@ def _removed(
 
 
 def _check(export: Export) -> None:
-    if export.codec not in CODECS:
-        raise UsageError(f"codec: there is no {export.codec!r} in Parquet; there are {', '.join(CODECS)}")
-    if export.isolation not in ("read_uncommitted", "read_committed"):
+    if export.codec not in COMPRESSION_TYPES:
+        raise UsageError(f"codec: there is no {export.codec!r} in Parquet; there are {', '.join(COMPRESSION_TYPES)}")
+    if export.isolation not in ISOLATION_LEVELS:
         text = f"isolation: {export.isolation!r} is neither 'read_uncommitted' nor 'read_committed'"
         raise UsageError(text)
     if export.file_bytes < 1:

@@ -10,10 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless import arrow
+from brokerless.bounds import LAST_OFFSET, MAX_INT32, MAX_INT64
 from brokerless.errors import UsageError
 from brokerless.log.checkpoint.topic_ids import is_topic_id
 from brokerless.log.names import CLUSTER_METADATA
-from brokerless.tables.rows import LAST_OFFSET, RowError, is_topic
+from brokerless.tables.rows import RowError, is_topic
 
 Int64s = NDArray[np.int64]
 
@@ -48,10 +49,10 @@ class Routing:
         if self.topic is not None and not is_topic(self.topic):
             raise UsageError(f"{self.topic!r} is no name that Kafka would give a topic")
         for name, value, least, most in (
-            ("partition", self.partition, 0, 2**31 - 1),
-            ("partitions", self.partitions, 1, 2**31 - 1),
+            ("partition", self.partition, 0, MAX_INT32),
+            ("partitions", self.partitions, 1, MAX_INT32),
             ("start_offset", self.start_offset, 0, LAST_OFFSET),
-            ("timestamp", self.timestamp, -1, 2**63 - 1),
+            ("timestamp", self.timestamp, -1, MAX_INT64),
         ):
             if value is not None and not least <= value <= most:
                 raise UsageError(f"{name}: {value} is not from {least} to {most}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.jobs.merge.agreement import Agreement, Replica
 from brokerless.jobs.merge.leader_epochs import has_epoch, is_same
 from brokerless.jobs.recovered.losses import TO_THE_END
@@ -99,7 +100,7 @@ def _fit(batches: NDArray[np.void], between: NDArray[np.void]) -> NDArray[np.boo
     if not len(stamped):
         return np.ones(len(batches), np.bool_)
     highest = np.append(-1, np.maximum.accumulate(stamped["epoch"]))
-    lowest = np.append(np.minimum.accumulate(stamped["epoch"][::-1])[::-1], np.iinfo(np.int32).max)
+    lowest = np.append(np.minimum.accumulate(stamped["epoch"][::-1])[::-1], MAX_INT32)
     at = np.searchsorted(stamped["first"], batches["first"])
     return ~has_epoch(batches) | ((highest[at] <= batches["epoch"]) & (batches["epoch"] <= lowest[at]))
 

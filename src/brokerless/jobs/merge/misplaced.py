@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT64
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.losses import TO_THE_END, are_side_by_side
 from brokerless.jobs.recovered.reading import RecoveredLog
@@ -33,7 +34,7 @@ def _are_moved(found: RecoveredLog, others: Sequence[RecoveredLog]) -> NDArray[n
     beside[1:] &= batches["first"][1:] == batches["last"][:-1] + 1
     is_alone = ~(beside | np.append(beside[1:], False))
     base = np.array([each.base_offset for each in found.files.files], np.int64)
-    bases = np.unique([*(each.base_offset for each in found.files.paths[0].segments), np.iinfo(np.int64).max])
+    bases = np.unique([*(each.base_offset for each in found.files.paths[0].segments), MAX_INT64])
     from_ = base[batches["file"]]
     is_outside = (batches["first"] < from_) | (batches["first"] >= bases[np.searchsorted(bases, from_, side="right")])
     moved = is_alone & is_outside

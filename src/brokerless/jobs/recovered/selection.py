@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32, MAX_INT64
+
 Rows = NDArray[np.int64]
 
 _NONE = -1
-_LONGEST = 2**31 - 1
-"""How far an offset can be from its segment's base offset: indexes have no more bits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def _misplaced(sound: NDArray[np.void], base_offsets: NDArray[np.int64], noted_e
     judged = (before | begins_file) & behind & (end <= following)
     outside = (first < end) | (last >= following)
     wrong = judged & outside & (last - first < following - end)
-    wrong |= last - base > _LONGEST
+    wrong |= last - base > MAX_INT32  # indexes have no more bits for an offset in its segment
     if noted_end is not None:
         # With no batch behind it, nothing speaks for a leap to where the log has never been.
         wrong |= before & ~behind & (first > end) & (first >= noted_end)
@@ -96,7 +96,7 @@ def _take_each_offset_once(sound: NDArray[np.void], rows: Rows, supported: NDArr
     order = np.lexsort((rows, ~supported[rows]))
     for at in order.tolist():
         first, last = int(sound["first"][rows[at]]), int(sound["last"][rows[at]])
-        place = bisect_right(spans, (last, _LONGEST << 32))
+        place = bisect_right(spans, (last, MAX_INT64))
         if not place or spans[place - 1][1] < first:
             insort(spans, (first, last))
             taken[at] = True

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.internals.records import decode_record
 from brokerless.jobs.restart.partition_files import check_file_names
@@ -146,7 +147,7 @@ def _parse(name: str) -> tuple[str, int, names.PartitionState] | None:
             state, name = suffix, name[: name.rindex(".")]
             break
     topic, dash, number = name.rpartition("-")
-    if not dash or not topic or _NUMBER.fullmatch(number) is None or int(number) > 2**31 - 1:
+    if not dash or not topic or _NUMBER.fullmatch(number) is None or int(number) > MAX_INT32:
         return None
     return topic, int(number), state
 

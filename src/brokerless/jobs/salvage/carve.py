@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.jobs.recovered.damaged_regions import Region
@@ -147,7 +148,7 @@ def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]
         sound["follows"][1:]
         & (sound["first"][1:] > sound["last"][:-1])
         & (sound["epoch"][1:] >= sound["epoch"][:-1])
-        & (sound["last"][1:] - sound["first"][:-1] < 1 << 31)
+        & (sound["last"][1:] - sound["first"][:-1] <= MAX_INT32)
     )
     runs = np.cumsum(~goes_on) - 1
     begins = np.flatnonzero(~goes_on)

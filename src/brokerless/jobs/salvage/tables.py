@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.interchange import export_directory, export_state
@@ -28,7 +29,7 @@ from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.write.follower_append import check_next, whole_batches
-from brokerless.strict_json import MAX_INT32, WrongJsonError, as_integer, as_list, parse_object
+from brokerless.strict_json import WrongJsonError, as_integer, as_list, parse_object
 from brokerless.tables.record_batches import record_batches
 
 CODEC = "zstd"

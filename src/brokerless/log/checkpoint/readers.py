@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.log import names
@@ -40,7 +41,6 @@ SNAPSHOT_LIMIT = 256 << 20
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _UUID = re.compile(r"[A-Za-z0-9_-]{22}(==)?")
 _NO_UUID = "A" * 22
-_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class ProducerSnapshot:
     def first_sequences(self) -> Int64s:
         """Of the producer's last batch; sequences go on at 0 behind 2^31 - 1."""
         first = self.last_sequences - self.offset_deltas
-        return np.where(first < 0, first + _MAX_INT32 + 1, first)
+        return np.where(first < 0, first + MAX_INT32 + 1, first)
 
     @property
     def first_offsets(self) -> Int64s:

@@ -17,13 +17,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import open_own, read_own
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.strict_json import (
-    MAX_INT32,
     WrongJsonError,
     as_flag,
     as_integer,

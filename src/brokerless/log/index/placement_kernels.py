@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format.kernel import kernel
 from brokerless.log.index.numbers import (
     AGE,
@@ -34,8 +35,6 @@ from brokerless.log.index.numbers import (
 )
 
 Int64s = NDArray[np.int64]
-
-_MAX_INT32 = 2**31 - 1
 
 
 @kernel(
@@ -72,7 +71,7 @@ def place_batches(
             or state[OFFSET_ENTRIES] >= limits[MOST_OFFSET_ENTRIES]
             or state[TIME_ENTRIES] >= limits[MOST_TIME_ENTRIES] - 1
             or relative < 0
-            or relative > _MAX_INT32
+            or relative > MAX_INT32
         ):
             break
         if state[SIZE] == 0:

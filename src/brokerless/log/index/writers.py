@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.config import LogConfig
@@ -21,7 +22,6 @@ from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionInde
 
 Int64s = NDArray[np.int64]
 
-_MAX_INT32 = 2**31 - 1
 _UNBOUNDED = np.iinfo(np.int64).max
 
 
@@ -132,7 +132,7 @@ def roll_offset(batches: Batches, row: int) -> int:
     """Where a segment begins that a batch makes necessary (``UnifiedLog.maybeRoll``). What the first offset of a v0 or
     v1 message is, Kafka does not look for: it goes so far back that the segment can hold it in any case."""
     if batches.is_legacy[row]:
-        return int(batches.last_offset[row]) - _MAX_INT32
+        return int(batches.last_offset[row]) - MAX_INT32
     return int(batches.entry_offset[row])
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.producer.markers import Marker, NoMarker
@@ -29,8 +30,6 @@ from brokerless.log.producer.state import (
 Origin = Literal["client", "coordinator"]
 """Who appends: a producer, whose sequences must follow each other; or a transaction or group coordinator, which has no
 sequences and writes markers."""
-
-_MAX_INT32 = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +125,10 @@ def _check_sequence(append: _Append, epoch: int, sequence: int, row: int, offset
     else:
         last = layouts.NO_SEQUENCE
     # Of a producer that is not known, as all its records may have been deleted, any sequence is taken.
-    if before.epoch == layouts.NO_PRODUCER_EPOCH or sequence == last + 1 or (sequence == 0 and last == _MAX_INT32):
+    if before.epoch == layouts.NO_PRODUCER_EPOCH or sequence == last + 1 or (sequence == 0 and last == MAX_INT32):
         return None
     message = "the sequence does not follow the producer's last one"
-    expected = str(0 if last == _MAX_INT32 else last + 1)
+    expected = str(0 if last == MAX_INT32 else last + 1)
     return Refusal("OutOfOrderSequenceException", row, offset, message, expected, str(sequence))
 
 

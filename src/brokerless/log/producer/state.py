@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.readers import ProducerSnapshot
@@ -29,7 +30,6 @@ KEPT_BATCHES = 5
 """How many of its last batches are known of a producer, for as many it may have in flight."""
 EXPIRATION_MS = 24 * 60 * 60 * 1000
 """The default of a broker's ``producer.id.expiration.ms``."""
-_MAX_INT32 = 2**31 - 1
 
 
 class BatchMetadata(NamedTuple):
@@ -47,7 +47,7 @@ class BatchMetadata(NamedTuple):
     @property
     def first_sequence(self) -> int:
         first = self.last_sequence - self.offset_delta
-        return first if first >= 0 else first + _MAX_INT32 + 1
+        return first if first >= 0 else first + MAX_INT32 + 1
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.log.checkpoint.leader_epochs import Epochs, recover_batches
@@ -20,7 +21,6 @@ from brokerless.log.producer.state import ProducerState, aborted_entry
 from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.storage.paths import File
 
-_MAX_INT32 = 2**31 - 1
 _OUT_OF_ORDER = "offset-not-increasing"
 
 
@@ -108,7 +108,7 @@ def _sound(chunk: Chunk, base_offset: int, path: str, stops: list[Finding]) -> C
     stops += found[:1]
     sound = Chunk(chunk.buffer, chunk.base, chunk.batches.take(slice(0, count)))
     relative = sound.batches.last_offset - base_offset
-    far = np.flatnonzero((relative < 0) | (relative > _MAX_INT32))
+    far = np.flatnonzero((relative < 0) | (relative > MAX_INT32))
     if len(far):
         row = int(far[0])
         offset = int(sound.batches.last_offset[row])
@@ -124,7 +124,7 @@ def _sound(chunk: Chunk, base_offset: int, path: str, stops: list[Finding]) -> C
                     int(sound.positions[row]),
                     offset,
                     text,
-                    f"{base_offset} to {base_offset + _MAX_INT32}",
+                    f"{base_offset} to {base_offset + MAX_INT32}",
                     str(offset),
                 )
             )

@@ -1,9 +1,9 @@
-"""What the documentation says is true: tables of layouts, examples byte by byte, commands with their output, names.
+"""The documentation is true: tables of layouts, examples byte by byte, commands with their output, names.
 
 In README.md and docs/, a ```console block is commands (lines that begin with ``$ ``), run by a shell as if in the
-repository root, each followed by its exact output; a lone ``...`` stands for any lines left out. A command that fails
+repository root, each followed by its exact output; a lone ``...`` stands for any omitted lines. A command that fails
 has to be followed by one that shows ``$?``. The ```python blocks of one file are one script; a ```text block directly
-behind one is its exact output. Blocks with commands that are not in ``RUN``, and of other languages, are only shown.
+after one is its exact output. Blocks with commands that are not in ``RUN``, and of other languages, are only shown.
 Those of docs/runbook.md are run by ``tests.kafka.test_runbook``, on a broker's disk.
 """
 
@@ -80,9 +80,9 @@ def layout_tables() -> list[tuple[str, int, str]]:
 
 @pytest.mark.parametrize(("name", "size", "table"), layout_tables())
 def test_a_layouts_table_is_its_dtype(name: str, size: int, table: str) -> None:
-    told = [(field.strip("`"), TYPES[type_], int(width), int(at)) for field, type_, width, at, *_ in rows(table)]
+    documented = [(field.strip("`"), TYPES[type_], int(width), int(at)) for field, type_, width, at, *_ in rows(table)]
     fields = getattr(layouts, name).fields
-    assert told == [(field, type_.str.lstrip("|"), type_.itemsize, at) for field, (type_, at) in fields.items()]
+    assert documented == [(field, type_.str.lstrip("|"), type_.itemsize, at) for field, (type_, at) in fields.items()]
     assert size == getattr(layouts, name).itemsize
 
 
@@ -129,6 +129,12 @@ def test_the_tests_that_are_named_exist() -> None:
     named = re.findall(r"`(test_\w+)`", "".join(path.read_text() for path in DOCS))
     tests = "".join(path.read_text() for path in Path(__file__).parent.rglob("*.py"))
     assert set(named) <= set(re.findall(r"^def (test_\w+)", tests, flags=re.MULTILINE))
+
+
+@of_files([*DOCS, ROOT / "DEVELOPERS.md"])
+def test_the_modules_that_are_named_exist(path: Path) -> None:
+    for name in re.findall(r"`([\w/]+/\w+\.py)`", path.read_text()):
+        assert (ROOT / "src" / "brokerless" / name).exists() or (ROOT / name).exists(), name
 
 
 @of_files(DOCS)

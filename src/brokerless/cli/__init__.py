@@ -11,34 +11,18 @@ import signal
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from threading import current_thread, main_thread
-from typing import TextIO, cast
+from typing import TextIO
 
+from brokerless.cli.commands import COMMANDS
 from brokerless.cli.output import CLEAN, INTERRUPTED, TERMINATED, UNUSABLE, abandon_stdout, complain
-from brokerless.cli.parser import Command, parse
+from brokerless.cli.parser import load_command, parse
 from brokerless.cli.progress import shown
 from brokerless.cli.suggestions import did_you_mean, new_spelling
 from brokerless.errors import BrokerlessError
 
-COMMANDS = {
-    "ls": "list partitions: records, bytes, offsets, times, formats, codecs",
-    "cat": "print records: as text, by a template, or as JSON Lines",
-    "batches": "print batch headers",
-    "verify": "check every batch and index: checksums, structure, offsets",
-    "audit": "report all that the files show: damage, gaps, producers, transactions, checkpoints; with advice",
-    "restart": "report what a broker's next start would cut, delete, refuse or rebuild",
-    "salvage": "copy all intact batches of damaged partitions to new ones, and report what is lost",
-    "carve": "extract batches from files of any content, such as the image of a disk",
-    "merge": "combine replicas from several brokers' disks into one log per partition",
-    "convert": "rewrite partitions in another message format, codec or batch size",
-    "export": "write new records to Parquet files, by topic (and date)",
-    "load": "write records from Parquet or JSON Lines into new partitions",
-    "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",
-}
-
-_LIST = "\n".join(f"  {name:10}{text}" for name, text in COMMANDS.items())
+_LIST = "\n".join(f"  {name:12}{text}" for name, text in COMMANDS.items())
 HELP = f"""\
 usage: brokerless COMMAND [OPTIONS] PATH...
 
@@ -131,7 +115,7 @@ def _run(arguments: list[str]) -> int:
     if renamed is not None:
         complain(f"brokerless {name}: this is spelled differently now; use: {renamed}")
         return UNUSABLE
-    command = cast("Command", import_module(f"brokerless.cli.commands.{name}"))
+    command = load_command(name)
     try:
         options = parse(name, command, arguments[1:])
     except SystemExit as exit:  # argparse

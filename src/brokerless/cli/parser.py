@@ -6,7 +6,8 @@ import re
 import sys
 from argparse import Action, ArgumentError, ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, Protocol
+from importlib import import_module
+from typing import Any, NoReturn, Protocol, cast
 
 from brokerless.cli.options import add_paths
 from brokerless.cli.output import UNUSABLE, complain
@@ -68,6 +69,11 @@ class Parser(ArgumentParser):
                 hint = f"write a path that begins with a dash as ./{name}"
             self.error(f"there is no option {name}" + (f"; {hint}" if hint else ""))
 
+    @property
+    def actions(self) -> list[Action]:
+        """All options and paths."""
+        return self._actions
+
     def _check_value(self, action: Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
@@ -88,6 +94,11 @@ class Parser(ArgumentParser):
     def print_help(self, file: Any = None) -> None:
         """argparse would ignore errors in writing the help."""
         (file or sys.stdout).write(self.format_help())
+
+
+def load_command(name: str) -> Command:
+    """The module of a command, imported only now."""
+    return cast("Command", import_module(f"brokerless.cli.commands.{name}"))
 
 
 def parse(name: str, command: Command, arguments: Sequence[str]) -> Namespace:

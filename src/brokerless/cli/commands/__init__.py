@@ -1,1 +1,19 @@
 """One module for each command: its options, the call of the library, its output."""
+
+COMMANDS = {
+    "ls": "list partitions: records, bytes, offsets, times, formats, codecs",
+    "cat": "print records: as text, by a template, or as JSON Lines",
+    "batches": "print batch headers",
+    "verify": "check every batch and index: checksums, structure, offsets",
+    "audit": "report all that the files show: damage, gaps, producers, transactions, checkpoints; with advice",
+    "restart": "report what a broker's next start would cut, delete, refuse or rebuild",
+    "salvage": "copy all intact batches of damaged partitions to new ones, and report what is lost",
+    "carve": "extract batches from files of any content, such as the image of a disk",
+    "merge": "combine replicas from several brokers' disks into one log per partition",
+    "convert": "rewrite partitions in another message format, codec or batch size",
+    "export": "write new records to Parquet files, by topic (and date)",
+    "load": "write records from Parquet or JSON Lines into new partitions",
+    "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",
+    "completion": "print a script that completes commands, options and paths in bash, zsh or fish",
+}
+"""Their names and what they do, in the order of the help."""

@@ -1,27 +1,80 @@
-"""brokerless reads Apache Kafka's log files without a broker.
+"""Reads, verifies, repairs and writes Apache Kafka's log files without a broker.
 
 >>> import brokerless
 >>> log = brokerless.open("/var/lib/kafka")
 >>> for batch in log.partition("orders", 0).records(["offset", "timestamp", "value"]):
 ...     print(batch.num_rows)
+
+This module is the public interface for reading and for :func:`load`; :mod:`brokerless.writing` is the one for programs
+that write logs. All else may change without notice.
 """
 
 from __future__ import annotations
 
-from brokerless.errors import BrokerlessError, DamageError, Finding, UnreadableError, UsageError
-from brokerless.logs import Log, Partition, open
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from brokerless import schemas
+from brokerless.errors import (
+    BrokerlessError,
+    DamageError,
+    Finding,
+    JobError,
+    RefusedError,
+    UnreadableError,
+    UnwritableError,
+    UsageError,
+)
+from brokerless.logs import Log, LogAudit, LogRestart, Partition, open
 from brokerless.record import Record, record_views
 
+if TYPE_CHECKING:
+    from brokerless.jobs.load.loader import load
+    from brokerless.jobs.load.routing import Routing
+    from brokerless.log.config import LogConfig
+    from brokerless.tables.batcher import BatchSettings
+    from brokerless.tables.rows import RowError
+
 __all__ = [
+    "BatchSettings",
     "BrokerlessError",
     "DamageError",
     "Finding",
+    "JobError",
     "Log",
+    "LogAudit",
+    "LogConfig",
+    "LogRestart",
     "Partition",
     "Record",
+    "RefusedError",
+    "Routing",
+    "RowError",
     "UnreadableError",
+    "UnwritableError",
     "UsageError",
+    "load",
     "open",
     "record_views",
+    "schemas",
 ]
 __version__ = "0.1.0"
+
+_LATE = {
+    "BatchSettings": "brokerless.tables.batcher",
+    "LogConfig": "brokerless.log.config",
+    "Routing": "brokerless.jobs.load.routing",
+    "RowError": "brokerless.tables.rows",
+    "load": "brokerless.jobs.load.loader",
+}
+"""Imported when they are used: with Numba's kernels, ``import brokerless`` would take a second."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

@@ -18,7 +18,7 @@ from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.log import names
 from brokerless.log.storage.paths import Entry as File
-from brokerless.logs import OnDamage, Partition, open
+from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
 
 Row = dict[str, Any]
 
@@ -59,7 +59,7 @@ class Cluster:
 
 
 def read_cluster(
-    partition: Partition, on_damage: OnDamage, end_offset: int | None = None, max_batch_bytes: int | None = None
+    partition: PartitionReader, on_damage: OnDamage, end_offset: int | None = None, max_batch_bytes: int | None = None
 ) -> Cluster:
     """The state that a partition's snapshots and log add up to; of a lone file, what it holds. ``end_offset``: where
     the log is to end, if records after that do not count. ``max_batch_bytes``: what one batch may inflate to."""
@@ -77,20 +77,20 @@ def read_cluster(
 
 
 def _newest_snapshot(
-    partition: Partition, on_damage: OnDamage, max_batch_bytes: int | None
-) -> tuple[Partition | None, int | None]:
+    partition: PartitionReader, on_damage: OnDamage, max_batch_bytes: int | None
+) -> tuple[PartitionReader | None, int | None]:
     """The newest snapshot that is whole, and the first offset that is not in it."""
     for file in reversed(partition.paths.snapshots):
         name = names.parse_segment_file(file.name)
         assert name is not None
-        (snapshot,) = open(file.path, storage_options=partition.storage_options).partitions
+        (snapshot,) = open_partitions(file.path, storage_options=partition.storage_options)
         if is_whole_snapshot(snapshot, max_batch_bytes):
             return snapshot, name.offset
         on_damage(_not_whole(file))
     return None, None
 
 
-def is_whole_snapshot(snapshot: Partition, max_batch_bytes: int | None = None) -> bool:
+def is_whole_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None = None) -> bool:
     """Whether a snapshot ends with its footer, and all before it can be read."""
     damage: list[Finding] = []
     last: tuple[bytes | None, bytes | None] | None = None
@@ -109,7 +109,7 @@ def _not_whole(file: File) -> Finding:
 
 def _replay(
     cluster: Cluster,
-    partition: Partition,
+    partition: PartitionReader,
     start_offset: int | None,
     on_damage: OnDamage,
     end_offset: int | None,

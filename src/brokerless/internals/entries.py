@@ -18,7 +18,7 @@ from brokerless.log import names
 from brokerless.log.partition import transactions_of
 from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.log.transactions import State
-from brokerless.logs import OnDamage, Partition
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 _COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]
 
@@ -37,7 +37,7 @@ class Entry:
     position: int
 
 
-def internal_topic(partition: Partition) -> str | None:
+def internal_topic(partition: PartitionReader) -> str | None:
     """Which internal topic's partition this is, None for any other. A lone file is what its directory's name says, and
     a KRaft snapshot is of ``__cluster_metadata``."""
     topic = partition.topic
@@ -52,7 +52,7 @@ def internal_topic(partition: Partition) -> str | None:
 
 
 def read_entries(
-    partition: Partition,
+    partition: PartitionReader,
     topic: str,
     on_damage: OnDamage,
     start_offset: int | None = None,
@@ -89,7 +89,7 @@ def decode_entry(entry: Entry, topic: str, on_damage: OnDamage) -> InternalRecor
 
 
 def last_by_key(
-    partition: Partition, topic: str, on_damage: OnDamage, max_batch_bytes: int | None = None
+    partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None = None
 ) -> list[Entry]:
     """For each key the last record that counts, in the order of the log; keys whose last one is a tombstone are left
     out."""
@@ -103,7 +103,7 @@ def last_by_key(
     return list(last.values())
 
 
-def _transaction_states(partition: Partition) -> dict[str, dict[int, State]]:
+def _transaction_states(partition: PartitionReader) -> dict[str, dict[int, State]]:
     """What became of the transaction of each transactional batch, by file and position."""
     spans: dict[int, list[tuple[int, int, State]]] = {}
     for each in transactions_of(partition.paths, partition.storage_options).all:

@@ -10,7 +10,7 @@ from brokerless.internals.cluster import read_cluster
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.paths import StorageOptions
-from brokerless.logs import open
+from brokerless.tables.partition_reader import open_partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def known_topics(log_directory: str, storage_options: StorageOptions | None = No
     if not paths.is_directory(path, storage_options):
         return None
     try:
-        (partition,) = open(path, storage_options=storage_options).partitions
+        (partition,) = open_partitions(path, storage_options=storage_options)
         cluster = read_cluster(partition, lambda _: None)
     except UnreadableError:
         return None

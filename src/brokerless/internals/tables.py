@@ -23,7 +23,7 @@ from brokerless.internals.groups import group_rows
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE, InternalRecord
 from brokerless.internals.schemas import HISTORY, STATE
 from brokerless.internals.transactional_ids import transactional_id_rows
-from brokerless.logs import OnDamage, Partition
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 Row = dict[str, Any]
 
@@ -41,7 +41,7 @@ _SORTED = {
 
 
 def state(
-    partitions: Iterable[Partition],
+    partitions: Iterable[PartitionReader],
     tables: Collection[str] = tuple(STATE),
     *,
     max_batch_bytes: int | None = None,
@@ -63,7 +63,7 @@ def state(
 
 
 def history(
-    partitions: Iterable[Partition], *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None
+    partitions: Iterable[PartitionReader], *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Each record of the internal topics among some partitions, in the order of their logs, decoded (schema
     :data:`schemas.HISTORY`). Control records, and what is only in a KRaft snapshot, are left out.
@@ -76,7 +76,10 @@ def history(
 
 
 def state_rows(
-    partitions: Iterable[Partition], tables: Collection[str], on_damage: OnDamage, max_batch_bytes: int | None = None
+    partitions: Iterable[PartitionReader],
+    tables: Collection[str],
+    on_damage: OnDamage,
+    max_batch_bytes: int | None = None,
 ) -> dict[str, list[Row]]:
     """The rows of :func:`state`, timestamps in ms. Topics that no table is made of are not read."""
     rows: dict[str, list[Row]] = {name: [] for name in STATE if name in tables}
@@ -90,7 +93,7 @@ def state_rows(
 
 
 def _partition_rows(
-    partition: Partition, tables: Collection[str], on_damage: OnDamage, max_batch_bytes: int | None
+    partition: PartitionReader, tables: Collection[str], on_damage: OnDamage, max_batch_bytes: int | None
 ) -> dict[str, list[Row]]:
     topic = internal_topic(partition)
     if topic == CONSUMER_OFFSETS and not {"offsets", "groups", "members"}.isdisjoint(tables):
@@ -104,14 +107,14 @@ def _partition_rows(
 
 
 def _last_records(
-    partition: Partition, topic: str, on_damage: OnDamage, max_batch_bytes: int | None
+    partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None
 ) -> Iterator[tuple[Entry, InternalRecord]]:
     for entry in last_by_key(partition, topic, on_damage, max_batch_bytes):
         yield entry, decode_entry(entry, topic, on_damage)
 
 
 def history_rows(
-    partitions: Iterable[Partition], on_damage: OnDamage, max_batch_bytes: int | None = None
+    partitions: Iterable[PartitionReader], on_damage: OnDamage, max_batch_bytes: int | None = None
 ) -> Iterator[Row]:
     """The rows of :func:`history`, timestamps in ms; ``key`` and ``payload`` are what was decoded, or else bytes."""
     for partition in partitions:

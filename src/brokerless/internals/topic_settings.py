@@ -8,7 +8,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.log import names
 from brokerless.log.storage.paths import StorageOptions, exists, join, parent_directory
-from brokerless.logs import open
+from brokerless.tables.partition_reader import open_partitions
 
 _TOPIC, _BROKER = 2, 4
 """``ConfigResource.Type``."""
@@ -26,7 +26,7 @@ def topic_setting(
     try:
         if not exists(path, storage_options):
             return None
-        (partition,) = open(path, storage_options=storage_options).partitions
+        (partition,) = open_partitions(path, storage_options=storage_options)
         files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segment_paths)
         cluster = _clusters(path, files) if storage_options is None else read_cluster(partition, lambda _: None)
     except (BrokerlessError, ValueError):
@@ -39,5 +39,5 @@ def topic_setting(
 
 @lru_cache(maxsize=4)
 def _clusters(path: str, files: tuple[object, ...]) -> Cluster:
-    (partition,) = open(path).partitions
+    (partition,) = open_partitions(path)
     return read_cluster(partition, lambda _: None)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from brokerless.log.directory import deleted_segments
-from brokerless.logs import Done, OnDamage, OnUnreadable, Partition, ignore
+from brokerless.log.read_progress import Done, ignore
+from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
 from brokerless.text import show_name
 from brokerless.views.table import NOTHING, format_bytes, format_number, table
 from brokerless.views.text import format_times
@@ -27,7 +28,7 @@ _RIGHT = ("partitions", "segments", "batches", "records", "size")
 
 
 def rows(
-    partitions: Iterable[Partition],
+    partitions: Iterable[PartitionReader],
     by: By,
     on_damage: OnDamage,
     on_unreadable: OnUnreadable,
@@ -39,17 +40,17 @@ def rows(
     """A row for each segment, partition or topic. ``done`` is called with the bytes of each segment when it is read.
     ``deleted``: also of segments that wait for their deletion, apart."""
 
-    def segment_rows(partition: Partition) -> Iterator[Row]:
+    def segment_rows(partition: PartitionReader) -> Iterator[Row]:
         for row in partition.segment_rows(
             max_batch_bytes=max_batch_bytes, on_damage=on_damage, on_unreadable=on_unreadable
         ):
             done(row["sizeInBytes"])
             yield row
 
-    by_partition: list[tuple[Partition, str, list[Row]]] = []
+    by_partition: list[tuple[PartitionReader, str, list[Row]]] = []
     for each in partitions:
         by_partition.append((each, each.paths.state, list(segment_rows(each))))
-        waiting = Partition(deleted_segments(each.paths), each.storage_options)
+        waiting = PartitionReader(deleted_segments(each.paths), each.storage_options)
         if deleted and waiting.segment_paths:
             by_partition.append((waiting, _DELETED, list(segment_rows(waiting))))
     if by == "segment":
@@ -96,7 +97,7 @@ def _times(rows: Sequence[Row]) -> tuple[list[str], list[str]]:
     return starts, ends
 
 
-def _partition(partition: Partition, state: str, segments: Sequence[Row]) -> Row:
+def _partition(partition: PartitionReader, state: str, segments: Sequence[Row]) -> Row:
     """A partition's row from those of its segments."""
     named = {"topic": partition.topic, "partition": partition.partition, "path": partition.path}
     return named | {"state": state, "segments": len(segments)} | _sums(segments) | _offsets(segments)

@@ -25,7 +25,7 @@ from brokerless.log.commit.journal import Growing, Journal, write_journal
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.names import COMMIT_JOURNAL
 from brokerless.spark.source import BrokerlessSource
-from brokerless.spark.stream import EverythingReader
+from brokerless.spark.stream.reader import EverythingReader
 
 DATA = broker_data("clean")
 Rows = list[tuple[str, int, int]]

@@ -47,7 +47,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
 from brokerless.log.segment_summary import Summary, add_chunk
 from brokerless.log.storage.paths import StorageOptions, open_file
-from brokerless.logs import Partition
+from brokerless.tables.partition_reader import PartitionReader
 
 MOST_OF_A_KIND = 1000
 """Findings of one kind that are kept of one partition; the rest is counted."""
@@ -196,7 +196,7 @@ def _internal_topics(
 ) -> Iterator[Finding]:
     if directory.kind != "log-directory":
         return
-    own = [Partition(each, storage_options) for each in directory.partitions if each.topic in TOPICS]
+    own = [PartitionReader(each, storage_options) for each in directory.partitions if each.topic in TOPICS]
     if not own:
         return
     tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is told of its partition

@@ -341,7 +341,7 @@ def _skipped(piece: PartitionPath, start: int, storage_options: StorageOptions |
 
 def _end_offset(source: PartitionPath, storage_options: StorageOptions | None) -> int:
     """The offset after the last one, by headers; the last segment may be empty."""
-    from brokerless.logs import Partition
+    from brokerless.tables.partition_reader import PartitionReader
 
-    end = Partition(source, storage_options).end_offset
+    end = PartitionReader(source, storage_options).end_offset
     return max(source.segments[-1].base_offset, 0 if end is None else end)

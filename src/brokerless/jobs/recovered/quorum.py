@@ -10,7 +10,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.readers import load_quorum_state
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import Entry, StorageOptions
-from brokerless.logs import open
+from brokerless.tables.partition_reader import open_partitions
 
 
 def newest_quorum_files(
@@ -37,7 +37,7 @@ def quorum_files(partition: PartitionPath, storage_options: StorageOptions | Non
 
 def _is_whole(snapshot: Entry, storage_options: StorageOptions | None) -> bool:
     try:
-        (partition,) = open(snapshot.path, storage_options=storage_options).partitions
+        (partition,) = open_partitions(snapshot.path, storage_options=storage_options)
         return is_whole_snapshot(partition)
     except UnreadableError:
         return False

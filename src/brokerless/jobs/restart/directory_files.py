@@ -22,7 +22,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.readers import MetaProperties, load_meta_properties, load_offset_checkpoint
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.paths import Entry, list_directory
-from brokerless.logs import open
+from brokerless.tables.partition_reader import open_partitions
 
 _REMOTE_INDEXES = "remote-log-index-cache"
 """The one directory that a broker passes over, as tiered storage keeps it."""
@@ -87,7 +87,7 @@ def is_reserved(directory_id: str) -> bool:
 def _check_bootstrap(entry: Entry) -> Iterator[Finding]:
     """The records of a new cluster; a broker reads them at each start."""
     with suppress(UnreadableError):
-        (snapshot,) = open(entry.path).partitions
+        (snapshot,) = open_partitions(entry.path)
         for batch in snapshot.records(["value"], on_damage=lambda _: None):
             for value in batch.column("value").to_pylist():
                 record = decode_record(names.CLUSTER_METADATA, None, value)

@@ -31,7 +31,7 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.storage.paths import File, is_remote, open_file
-from brokerless.logs import Partition
+from brokerless.tables.partition_reader import PartitionReader
 
 Place = tuple[str, int]
 
@@ -162,7 +162,7 @@ def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = N
         unserved = {path: finding for path, finding in found if finding is not None} if readable else {}
     served = {(each.topic or "", each.partition or 0): each for each in partitions}
     served = {place: each for place, each in served.items() if each.path not in stray and each.path not in unserved}
-    completed = tuple(completions(map(Partition, served.values()), set(served), now_ms))
+    completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms))
     return [
         DirectoryRestart(
             each.path,
@@ -183,7 +183,7 @@ def _cluster_state(partitions: Sequence[PartitionPath], now_ms: int) -> replicas
     for each in partitions:
         if each.topic == names.CLUSTER_METADATA and each.segments:
             restart = plan_restart(each, {}, now_ms, clean=False)
-            return replicas.read_state(Partition(each), None if restart.refused else restart.log_end_offset)
+            return replicas.read_state(PartitionReader(each), None if restart.refused else restart.log_end_offset)
     return None
 
 

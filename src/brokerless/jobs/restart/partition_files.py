@@ -20,7 +20,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata, load_quorum_state
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import Entry
-from brokerless.logs import Partition, open
+from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 _NUMBERED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
 """Of files that end so, Kafka takes what is before the first dot for an offset."""
@@ -60,7 +60,7 @@ def _unloadable_quorum(partition: PartitionPath) -> Iterator[Finding]:
     if partition.snapshots:
         newest = partition.snapshots[-1]
         try:
-            (snapshot,) = open(newest.path).partitions
+            (snapshot,) = open_partitions(newest.path)
             is_whole = is_whole_snapshot(snapshot)
         except UnreadableError:
             is_whole = False
@@ -74,7 +74,7 @@ def _unloadable_quorum(partition: PartitionPath) -> Iterator[Finding]:
         text = "the cluster's metadata before this offset is missing: there is no snapshot of it"
         first = partition.segments[0]
         yield Finding("error", "metadata-gap", first.log.path, None, first.base_offset, text, "offset 0")
-    yield from _foreign_batches(Partition(partition), _snapshot_offset(partition))
+    yield from _foreign_batches(PartitionReader(partition), _snapshot_offset(partition))
 
 
 def _snapshot_offset(partition: PartitionPath) -> int | None:
@@ -83,7 +83,7 @@ def _snapshot_offset(partition: PartitionPath) -> int | None:
     return None if file is None else file.offset
 
 
-def _foreign_batches(partition: Partition, start_offset: int | None) -> Iterator[Finding]:
+def _foreign_batches(partition: PartitionReader, start_offset: int | None) -> Iterator[Finding]:
     """The first batch that KRaft would not have written: all of its batches are of format v2, and all records of a
     batch have one timestamp, offsets without gaps, a value, and neither a key nor headers."""
     columns = ["file", "batchPosition", "offset", "timestamp", "key", "value", "headers"]

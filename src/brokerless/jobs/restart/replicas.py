@@ -17,7 +17,7 @@ from brokerless.internals.cluster import cluster_rows, read_cluster
 from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
 from brokerless.log import names
 from brokerless.log.checkpoint.readers import MetaProperties, load_partition_metadata
-from brokerless.logs import Partition
+from brokerless.tables.partition_reader import PartitionReader
 
 Place = tuple[str, int]
 Row = Mapping[str, Any]
@@ -40,7 +40,7 @@ class BrokerNode:
     directory_ids: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
 
 
-def read_state(partition: Partition, end_offset: int | None) -> ClusterState | None:
+def read_state(partition: PartitionReader, end_offset: int | None) -> ClusterState | None:
     """The metadata up to ``end_offset``, where KRaft's own log ends after its recovery; None if it says nothing."""
     rows = cluster_rows(read_cluster(partition, lambda _: None, end_offset))
     if not rows["topics"] and not rows["brokers"]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.internals.tables import state_rows
-from brokerless.logs import Partition
+from brokerless.tables.partition_reader import PartitionReader
 
 Place = tuple[str, int]
 
@@ -29,7 +29,7 @@ class Completion:
     partitions: tuple[Place, ...]
 
 
-def completions(partitions: Iterable[Partition], there: set[Place], now_ms: int) -> Iterator[Completion]:
+def completions(partitions: Iterable[PartitionReader], there: set[Place], now_ms: int) -> Iterator[Completion]:
     """``partitions``: those of ``__transaction_state`` that a broker loads; ``there``: what it serves of the others."""
     own = [each for each in partitions if each.topic == TRANSACTION_STATE]
     if not own:

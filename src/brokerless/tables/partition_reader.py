@@ -1,0 +1,346 @@
+"""Reads the tables of one partition: records, batches, segments and transactions, and its offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.arrow import table_of
+from brokerless.clock import Time, milliseconds
+from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
+from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
+from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
+from brokerless.log.names import Include
+from brokerless.log.read_progress import Done, ignore
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+
+OnDamage = Callable[[Finding], None]
+OnUnreadable = Callable[[UnreadableError], None]
+
+
+def open_partitions(
+    path: str, include: Collection[Include] | Include = (), storage_options: StorageOptions | None = None
+) -> list[PartitionReader]:
+    """Readers of all partitions in a path, as :func:`brokerless.open` finds them."""
+    return [PartitionReader(each, storage_options) for each in resolve(path, include, storage_options).partitions]
+
+
+@dataclass(frozen=True)
+class PartitionReader:
+    """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
+
+    paths: PartitionPath
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+
+    @property
+    def topic(self) -> str | None:
+        return self.paths.topic
+
+    @property
+    def partition(self) -> int | None:
+        return self.paths.partition
+
+    @property
+    def path(self) -> str:
+        return self.paths.path
+
+    @property
+    def segment_paths(self) -> tuple[SegmentPaths, ...]:
+        return self.paths.segments
+
+    def records(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        limit: int | None = None,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        done: Done = ignore,
+    ) -> pa.RecordBatchReader:
+        """The records, in offset order, as Arrow record batches of about 8 MiB (schema :data:`schemas.RECORDS`).
+
+        ``columns``: those to read, in that order; all by default. ``start_offset <= offset < end_offset`` and
+        ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
+        returns what such a consumer gets: no aborted transactions, nothing from the first open one on, and no control
+        records. Otherwise everything from the log start offset on is returned, with ``control`` control records as
+        well. ``limit``: at most so many records; reading ends there. ``max_batch_bytes``: what one batch may inflate
+        to (128 MiB).
+
+        ``on_damage`` is called with each :class:`Finding` after the records that could be read before it, and reading
+        goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
+        that were read, or passed over, since the last call.
+
+        One file at a time is open, until the reader is exhausted, raises or is released. Raises :class:`UsageError` for
+        an unknown column or isolation level; while reading, :class:`DamageError` and :class:`UnreadableError`.
+        """
+        wanted = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
+        return read_records([self], columns, wanted, isolation, control, limit, max_batch_bytes, on_damage, done)
+
+    def batches(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        done: Done = ignore,
+    ) -> pa.RecordBatchReader:
+        """The batches (v0 and v1: messages and wrapper messages) of all segments, in file order (schema
+        :data:`schemas.BATCHES`); also those before the log start offset, as they are in the files.
+
+        Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested. A
+        batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
+        for it; without ``on_damage``, only a batch scan that breaks off, and a wrapper message that inflates past
+        ``max_batch_bytes``, is raised as :class:`DamageError`. ``max_batch_bytes`` and ``done`` as in :meth:`records`,
+        and so are the reader and what is raised.
+        """
+        return read_batches([self], columns, max_batch_bytes, on_damage, done)
+
+    def _records(
+        self,
+        schema: pa.Schema,
+        wanted: tuple[int | None, int | None, int | None, int | None],
+        isolation: Isolation,
+        control: bool,
+        max_batch_bytes: int | None,
+        report: OnDamage,
+        done: Done,
+    ) -> Iterator[pa.RecordBatch]:
+        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+        from brokerless.log.partition import Reading, read_partition, transactions_of
+        from brokerless.log.ranges import Range
+        from brokerless.log.read_progress import ReadProgress
+        from brokerless.log.seek import from_reported_start
+        from brokerless.tables.record_batches import record_batches
+
+        progress = ReadProgress(self.paths, done)
+        committed = isolation == "read_committed"
+        pending: dict[tuple[str, int | None], Finding] = {}
+        requested = Range(*wanted).narrow(from_reported_start(self.paths, report, self.storage_options))
+        transactions = None
+        if committed:
+            transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
+        reading = Reading(
+            range=requested,
+            keys="key" in schema.names,
+            values="value" in schema.names,
+            headers="headers" in schema.names,
+            control=control and not committed,
+            transactions=transactions,
+            limit=max_batch_bytes or DEFAULT_LIMIT,
+            watch=lambda file, chunk, _: progress.reach(file, chunk.base),
+        )
+
+        def report_once(finding: Finding) -> None:
+            pending.pop((finding.file, finding.position), None)
+            report(finding)
+
+        selected = read_partition(self.paths, reading, report_once, self.storage_options)
+        yield from record_batches(selected, self.topic, self.partition, schema)
+        # Damage that made a transaction look open lies where a committed reader does not come.
+        for finding in pending.values():
+            report(finding)
+        progress.finish()
+
+    def _batches(
+        self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: OnDamage | None, done: Done
+    ) -> Iterator[pa.RecordBatch]:
+        from brokerless.log.live_segments import open_segments
+        from brokerless.log.offset_gaps import check_following, check_head
+        from brokerless.log.read_progress import ReadProgress
+        from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
+        from brokerless.tables.record_batches import Source, chunk_batches
+
+        check = "isValid" in schema.names
+        progress = ReadProgress(self.paths, done)
+        report = on_damage or raise_errors
+        check_head(self.paths, report, self.storage_options)
+        for each in open_segments(self.paths, report, storage_options=self.storage_options):
+            source = Source(each.file.path, self.topic, self.partition)
+            graded = report if each.is_last else within_log(report)
+            for chunk in (scan if check else scan_headers)(each.file, graded, each.start):
+                wrong: list[Finding] = []
+                valid = check_checksums(chunk, each.file.path, wrong.append) if check else None
+                yield from chunk_batches(chunk, source, schema, valid, report, max_batch_bytes)
+                if on_damage is not None:
+                    for finding in wrong:
+                        on_damage(finding)
+                progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
+            check_following(each.partition, each.segment, each.file, report, self.storage_options)
+        progress.finish()
+
+    def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
+        """One row for each segment, from its batch headers (schema :data:`schemas.SEGMENTS`). Records are counted from
+        the log start offset on, without control records: as many as :meth:`records` gives; offsets and timestamps are
+        of what is from there on, too. ``max_batch_bytes``: what a wrapper message may inflate to (128 MiB); its records
+        are counted by looking into it."""
+        return table_of(list(self.segment_rows(max_batch_bytes=max_batch_bytes, on_damage=on_damage)), SEGMENTS)
+
+    def segment_rows(
+        self,
+        *,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        on_unreadable: OnUnreadable | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of :meth:`segments`, each as a dict, timestamps in ms.
+
+        ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it, that is
+        raised.
+        """
+        from brokerless.log.live_segments import open_segments
+        from brokerless.log.offset_gaps import check_following, check_head, is_followed
+        from brokerless.log.seek import from_reported_start
+        from brokerless.log.segment_summary import summarize
+        from brokerless.tables.record_batches import Source, segment_row
+
+        report = on_damage or raise_errors
+
+        def unreadable(error: UnreadableError) -> None:
+            if on_unreadable is None:
+                raise error
+            on_unreadable(error)
+
+        def report_readable(finding: Finding) -> None:
+            if finding.kind == "unreadable-file":
+                unreadable(UnreadableError(str(finding)))
+            else:
+                report(finding)
+
+        start = from_reported_start(self.paths, report, self.storage_options).start_offset or 0
+        check_head(self.paths, report, self.storage_options)
+        try:
+            for each in open_segments(
+                replace(self.paths, findings=()), report_readable, storage_options=self.storage_options
+            ):
+                source = Source(each.file.path, self.topic, self.partition)
+                try:
+                    summary = summarize(each.file, report, start, max_batch_bytes)
+                    row = segment_row(each.segment, source, summary)
+                    if not is_followed(each.partition, each.segment, summary.last_offset):
+                        check_following(each.partition, each.segment, each.file, report, self.storage_options)
+                except UnreadableError as error:
+                    unreadable(error)
+                    continue
+                if not each.start:  # else its records were in segments that have had their rows
+                    yield row
+        except UnreadableError as error:
+            unreadable(error)
+
+    def transactions(self) -> pa.Table:
+        """One row for each transaction that did not end before the log start offset, in the order in which they ended
+        (schema :data:`schemas.TRANSACTIONS`)."""
+        from brokerless.log.partition import transactions_of
+        from brokerless.tables.record_batches import Source, transactions_table
+
+        source = Source(self.path, self.topic, self.partition)
+        found = transactions_of(self.paths, self.storage_options).since(self.start_offset or 0)
+        return transactions_table(found, source)
+
+    def offset_for_timestamp(
+        self, timestamp: Time, *, isolation: Isolation = "read_uncommitted", max_batch_bytes: int | None = None
+    ) -> int | None:
+        """The offset of the first record whose timestamp is at least this; None if there is none.
+
+        As ``KafkaConsumer.offsetsForTimes``: from the log start offset on, and with read_committed only before the
+        last stable offset (``Partition.fetchOffsetForTimestamp``, 4.1.1). ``max_batch_bytes`` as in :meth:`records`."""
+        from brokerless.log.seek import offset_for_timestamp
+
+        at = milliseconds(timestamp)
+        assert at is not None
+        found = offset_for_timestamp(self.paths, at, self.storage_options, max_batch_bytes)
+        if found is None or isolation == "read_uncommitted":
+            return None if found is None else found[0]
+        from brokerless.log.partition import transactions_of
+
+        stable = transactions_of(self.paths, self.storage_options).last_stable_offset
+        return found[0] if stable is None or found[0] < stable else None
+
+    @property
+    def start_offset(self) -> int | None:
+        """The log start offset: the first segment's base offset, or a later one after records were deleted; None
+        without a segment."""
+        return self.paths.start_offset
+
+    @cached_property
+    def end_offset(self) -> int | None:
+        """The offset after the last one in the log, by the last segment's headers; None without a segment."""
+        from brokerless.log.live_segments import open_listed, with_current_listing
+        from brokerless.log.seek import last_offset
+
+        def end_of(paths: PartitionPath) -> int | None:
+            for segment in reversed(paths.segments):
+                with open_listed(segment, segment is paths.segments[-1], self.storage_options) as file:
+                    last = last_offset(file, segment, self.storage_options)
+                if last is not None:
+                    return last + 1
+                if segment.base_offset:
+                    return segment.base_offset
+            return self.start_offset
+
+        return with_current_listing(self.paths, end_of, self.storage_options)
+
+
+def read_records(
+    partitions: Iterable[PartitionReader],
+    columns: Sequence[str] | None,
+    wanted: tuple[int | None, int | None, int | None, int | None],
+    isolation: Isolation,
+    control: bool,
+    limit: int | None,
+    max_batch_bytes: int | None,
+    on_damage: OnDamage | None,
+    done: Done,
+) -> pa.RecordBatchReader:
+    """The records of several partitions, one partition after the other; see :meth:`PartitionReader.records`.
+    ``wanted``: start and end offset, start and end timestamp, which apply to each of them."""
+    from brokerless.tables.record_batches import project
+
+    if isolation not in ISOLATION_LEVELS:
+        raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
+    if limit is not None and limit < 0:
+        raise UsageError(f"limit: {limit} is not a number of records")
+    schema, report = project(RECORDS, columns), on_damage or raise_errors
+    of_each = (
+        each._records(schema, wanted, isolation, control, max_batch_bytes, report, done)  # pyright: ignore[reportPrivateUsage]
+        for each in partitions
+    )
+    batches = (batch for of_partition in of_each for batch in of_partition)
+    return pa.RecordBatchReader.from_batches(schema, batches if limit is None else _first(batches, limit))
+
+
+def read_batches(
+    partitions: Iterable[PartitionReader],
+    columns: Sequence[str] | None,
+    max_batch_bytes: int | None,
+    on_damage: OnDamage | None,
+    done: Done,
+) -> pa.RecordBatchReader:
+    """The batches of several partitions, one partition after the other; see :meth:`PartitionReader.batches`."""
+    from brokerless.tables.record_batches import project
+
+    schema = project(BATCHES, columns)
+    of_each = (each._batches(schema, max_batch_bytes, on_damage, done) for each in partitions)  # pyright: ignore[reportPrivateUsage]
+    return pa.RecordBatchReader.from_batches(schema, (batch for of_partition in of_each for batch in of_partition))
+
+
+def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.RecordBatch]:
+    """At most so many rows; nothing more is read then."""
+    left = limit
+    while left > 0 and (batch := next(batches, None)) is not None:
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+
+
+def _put(pending: dict[tuple[str, int | None], Finding], finding: Finding) -> None:
+    pending[finding.file, finding.position] = finding

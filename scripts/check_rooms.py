@@ -44,7 +44,7 @@ KNOWN = """
     arrow brokerless.log.checkpoint.log_start -> brokerless.log.directory
     arrow brokerless.log.checkpoint.readers -> brokerless.log.directory
     arrow brokerless.log.checkpoint.topic_ids -> brokerless.log.directory
-    arrow brokerless.log.directory -> brokerless.log.commit.journal
+    arrow brokerless.log.directory -> brokerless.log.checkpoint.commit_journal
     arrow brokerless.log.live_segments -> brokerless.log.seek
     arrow brokerless.log.offset_gaps -> brokerless.internals.topic_settings
     arrow brokerless.log.producer.loading -> brokerless.log.write.segment_files

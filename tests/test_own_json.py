@@ -18,7 +18,7 @@ from brokerless.interchange import export_state as exports
 from brokerless.jobs import manifest
 from brokerless.jobs.salvage import tables
 from brokerless.log import names
-from brokerless.log.commit import journal
+from brokerless.log.checkpoint import commit_journal
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.destination import Destination
 
@@ -34,14 +34,14 @@ GROWING = {"topic": "orders", "partition": 0, "base_offset": 0, "end_offset": 0,
 
 
 def load_journal(at: Path) -> None:
-    found = journal.load_journal(str(at / names.COMMIT_JOURNAL))
+    found = commit_journal.load_journal(str(at / names.COMMIT_JOURNAL))
     for name in [*found.hidden, *(name for pair in found.new for name in pair)]:
         assert names.parse_partition_directory(name) is not None
         assert "/" not in name
 
 
 def load_queries(at: Path) -> None:
-    journal.last_batch(at, "query")
+    commit_journal.last_batch(at, "query")
 
 
 def load_export(at: Path) -> None:

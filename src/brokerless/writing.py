@@ -17,11 +17,11 @@ from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
 from brokerless.jobs.load.loader import load
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 from brokerless.log.producer.checks import Duplicate
 from brokerless.log.write.leader_append import append_as_leader
-from brokerless.log.write.loader import open_log
 from brokerless.log.write.log_writer import LogWriter
 from brokerless.tables.record_batches import columns_of
 

@@ -20,9 +20,9 @@ from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.interchange import export_state as exports
 from brokerless.log import names
 from brokerless.log.commit.commit import settle
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.directory_lock import is_locked, lock_directory
-from brokerless.log.write.loader import open_log
 
 LOG = f"{0:020}.log"
 STAGED = unfinished_name("orders", 0)

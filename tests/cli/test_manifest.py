@@ -20,7 +20,8 @@ from tests.golden import broker_data
 from brokerless.errors import UnwritableError
 from brokerless.jobs.convert import job as convert_job
 from brokerless.jobs.manifest import Manifest
-from brokerless.log.commit.commit import Unfinished, commit
+from brokerless.log.commit.commit import commit
+from brokerless.log.commit.types import StagedPartition
 
 NAMES = ("codec-gzip-0", "edges-0", "segments-0", "txn-0")
 
@@ -56,7 +57,7 @@ def stop_after(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a job fail as a full disk would, when so many partitions have their names."""
     left = [partitions]
 
-    def fail(directory: str, unfinished: list[Unfinished]) -> None:
+    def fail(directory: str, unfinished: list[StagedPartition]) -> None:
         if not left[0]:
             raise UnwritableError(f"{directory}: No space left on device")
         left[0] -= 1

@@ -15,7 +15,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from brokerless.log.checkpoint.writers import meta_properties, random_id
+from brokerless.log.checkpoint.meta_properties import meta_properties
+from brokerless.log.checkpoint.topic_ids import random_id
 from tests.kafka.broker import READY_WITHIN, KafkaBroker, free_ports
 from tests.kafka.jars import check, command, run
 

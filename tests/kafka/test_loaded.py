@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import brokerless
 from brokerless.cli import main
-from brokerless.log.checkpoint.readers import load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
 from tests.kafka.producers import Consumed, Record, consume, produce_confluent, produce_java

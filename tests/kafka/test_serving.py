@@ -16,10 +16,10 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
 import brokerless
-from brokerless.log.checkpoint.readers import load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
-from brokerless.log.write.loader import open_log
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.jars import check, run
 from tests.kafka.oracle import dump_everything

@@ -20,12 +20,13 @@ from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.log import names
-from brokerless.log.commit.commit import Unfinished, commit_held, settle
-from brokerless.log.commit.journal import committing, last_batch
+from brokerless.log.checkpoint.commit_journal import committing, last_batch
+from brokerless.log.commit.commit import commit_held, settle
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.directory_lock import lock_directory
-from brokerless.log.write.loader import open_log
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)
 QUERY = ("a-query", 7)
@@ -39,7 +40,7 @@ AFTER = {
 CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
 
 
-def write(directory: Path, partition: str, first: int, count: int, *, has_offsets: bool = True) -> Unfinished:
+def write(directory: Path, partition: str, first: int, count: int, *, has_offsets: bool = True) -> StagedPartition:
     topic, _, number = partition.partition("-")
     with PartitionOutput(
         directory, topic, int(number), CONFIG, start_offset=first, has_offsets=has_offsets, as_piece=True
@@ -48,7 +49,7 @@ def write(directory: Path, partition: str, first: int, count: int, *, has_offset
         return output.finish()
 
 
-Pieces = tuple[list[Unfinished], dict[tuple[str, int], list[Unfinished]]]
+Pieces = tuple[list[StagedPartition], dict[tuple[str, int], list[StagedPartition]]]
 
 
 def prepare(directory: Path) -> Pieces:

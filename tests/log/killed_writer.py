@@ -21,8 +21,8 @@ from tests.log.whole_batches import batch, batches, marker
 import brokerless
 from brokerless.errors import Finding
 from brokerless.format import layouts
+from brokerless.log.commit.loader import open_log
 from brokerless.log.config import LogConfig
-from brokerless.log.write.loader import open_log
 
 CONFIG = LogConfig(segment_bytes=8000, index_interval_bytes=300)
 PRODUCER, TRANSACTIONAL_PRODUCER = 5, 6

@@ -14,9 +14,9 @@ from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.errors import Finding
+from brokerless.log.commit.loader import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.offset_gaps import MISSING
-from brokerless.log.write.loader import open_log
 from brokerless.log.write.log_writer import LogWriter
 
 FRACTIONS = st.floats(0, 1)

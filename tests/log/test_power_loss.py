@@ -16,9 +16,9 @@ from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.errors import UnreadableError
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
-from brokerless.log.write.loader import open_log
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100)
 

@@ -14,7 +14,8 @@ from tests.golden import BROKERS, broker_data, case
 import brokerless
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.partition import ignore
-from brokerless.log.seek import is_batch_up_to, last_indexed, last_offset, position_of_offset, split
+from brokerless.log.positions import is_batch_up_to, last_indexed, position_of_offset
+from brokerless.log.seek import last_offset, split
 from brokerless.log.segment import scan
 from brokerless.log.storage.paths import open_file
 

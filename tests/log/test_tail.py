@@ -11,7 +11,7 @@ import pytest
 from tests.golden import broker_data, broker_expected, json_lines, of_type
 
 from brokerless.log.directory import PartitionPath, resolve
-from brokerless.log.seek import end_position, first_position
+from brokerless.log.positions import end_position, first_position
 from brokerless.log.storage.paths import open_file
 from brokerless.log.tail import Tail, look, look_committed
 

@@ -23,7 +23,7 @@ from tests.kafka.oracle import read_logs
 import brokerless
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.spark import row_order
 from brokerless.spark.sink import Writer, commit_written

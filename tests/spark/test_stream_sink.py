@@ -12,7 +12,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import brokerless
 from brokerless.log import names
-from brokerless.log.commit.journal import last_batch
+from brokerless.log.checkpoint.commit_journal import last_batch
 from brokerless.log.commit.partition_writer import PartitionOutput
 
 

@@ -8,7 +8,6 @@ in it may be anybody's.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -20,9 +19,10 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import write_in
-from brokerless.log.storage.destination import writing
+from brokerless.log.storage.file_lock import file_lock
 from brokerless.log.storage.own_files import create, open_directory, remove_tree
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.write_errors import storage_errors
 
 UNFINISHED = "_unfinished"
 """A directory beside the files; readers of Parquet pass over names that begin with ``_``."""
@@ -40,7 +40,7 @@ class NewFile:
         self.is_remote = paths.is_remote(directory)
         self.unfinished = name
         self._directory = directory
-        with writing(self.path):
+        with storage_errors(self.path):
             if self.is_remote:
                 fs, inner = paths.file_system(self.path, storage_options)
                 self.sink: Any = fs.open(inner, "wb", autocommit=False, block_size=_BLOCK)
@@ -53,7 +53,7 @@ class NewFile:
 
     def finish(self) -> None:
         """All is written: locally, synced."""
-        with writing(self.path):
+        with storage_errors(self.path):
             if self.is_remote:
                 self.sink.close()
                 self.sink.commit()
@@ -75,7 +75,7 @@ def publish(directory: str, unfinished: str, name: str) -> None:
     """Gives a finished file its name in a topic's directory, in place of one that has it."""
     if unfinished == name:
         return
-    with writing(paths.join(directory, name)):
+    with storage_errors(paths.join(directory, name)):
         *above, source = unfinished.split("/")
         *dates, target = name.split("/")
         with _open_directory(directory, *above) as old, _open_directory(directory, *dates, make=True) as new:
@@ -86,7 +86,7 @@ def publish(directory: str, unfinished: str, name: str) -> None:
 def write(directory: str, name: str, data: bytes, storage_options: StorageOptions | None) -> None:
     """Makes ``data`` the whole content of a small file in a topic's directory, at once."""
     path = paths.join(directory, name)
-    with writing(path):
+    with storage_errors(path):
         if paths.is_remote(path):
             fs, inner = paths.file_system(path, storage_options)
             fs.pipe_file(inner, data)
@@ -98,7 +98,7 @@ def write(directory: str, name: str, data: bytes, storage_options: StorageOption
 def remove(directory: str, name: str, storage_options: StorageOptions | None) -> None:
     """Removes a file in a topic's directory, or below, that may have gone already."""
     path = paths.join(directory, name)
-    with writing(path), suppress(FileNotFoundError):
+    with storage_errors(path), suppress(FileNotFoundError):
         if paths.is_remote(path):
             fs, inner = paths.file_system(path, storage_options)
             fs.rm_file(inner)
@@ -116,7 +116,7 @@ def has_unfinished(directory: str) -> bool:
 def remove_unfinished(directory: str) -> None:
     """What was left of files that were never whole; object stores keep none of them where they are seen."""
     if not paths.is_remote(directory):
-        with writing(directory), suppress(FileNotFoundError):
+        with storage_errors(directory), suppress(FileNotFoundError):
             with _open_directory(directory, UNFINISHED):
                 pass  # is no link
             with _open_directory(directory) as descriptor:
@@ -139,7 +139,7 @@ def exists(directory: str, name: str, storage_options: StorageOptions | None) ->
 def refuse_link(directory: str) -> None:
     """Raises :class:`UnwritableError` for a topic's directory that is a link."""
     if not paths.is_remote(directory):
-        with writing(directory), suppress(FileNotFoundError), _open_directory(directory):
+        with storage_errors(directory), suppress(FileNotFoundError), _open_directory(directory):
             pass
 
 
@@ -161,7 +161,7 @@ def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
         root = Path(paths.local(directory))
         found = ((Path(path), name) for path, _, files in os.walk(root) for name in files)
         return sorted(str((path / name).relative_to(root)) for path, name in found)
-    with writing(directory):
+    with storage_errors(directory):
         fs, inner = paths.file_system(directory, storage_options)
         fs.invalidate_cache()
         prefix = f"{str(inner).rstrip('/')}/"
@@ -182,18 +182,8 @@ def only_export(path: str) -> Generator[None]:
     if paths.is_remote(path):
         yield
         return
-    import fcntl
-
-    with writing(path):
+    with storage_errors(path):
         Path(paths.local(path)).mkdir(parents=True, exist_ok=True)
         descriptor = os.open(paths.local(path), os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                raise UsageError(f"{path}: another export writes here; wait until it is done") from error
-            # A file system without locks: as with a URL, its user sees to it.
+    with file_lock(descriptor, busy=f"{path}: another export writes here; wait until it is done"):
         yield
-    finally:
-        os.close(descriptor)

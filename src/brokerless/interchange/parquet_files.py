@@ -17,8 +17,8 @@ from brokerless.arrow import column_of_numbers, numbers
 from brokerless.interchange import export_directory
 from brokerless.interchange.export_state import file_name
 from brokerless.interchange.input_splits import TOPIC, TOPIC_ID
-from brokerless.log.storage.destination import writing
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.write_errors import storage_errors
 from brokerless.schemas import RECORDS
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -161,7 +161,7 @@ class _OpenParquetFile:
         schema = SCHEMA
         if layout.topic is not None and layout.topic_id is not None:
             schema = SCHEMA.with_metadata({TOPIC: layout.topic, TOPIC_ID: layout.topic_id})
-        with writing(self._path):
+        with storage_errors(self._path):
             self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.codec)
 
     @property
@@ -170,13 +170,13 @@ class _OpenParquetFile:
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
         table = pa.Table.from_batches(batches, SCHEMA)
-        with writing(self._path):
+        with storage_errors(self._path):
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._records += table.num_rows
         self._last_offset = int(numbers(batches[-1].column("offset"), np.int64)[-1])
 
     def finish(self) -> ParquetFile:
-        with writing(self._path):
+        with storage_errors(self._path):
             self._writer.close()
         size = self.size
         if self._file is not None:

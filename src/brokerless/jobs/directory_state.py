@@ -12,7 +12,8 @@ from pathlib import Path
 
 from brokerless.errors import Finding, Severity, UnreadableError
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_meta_properties, load_offset_checkpoint
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
+from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, list_directory, local

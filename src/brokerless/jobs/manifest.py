@@ -28,7 +28,7 @@ from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import Entry, File, StorageOptions, full_path, is_remote, local, open_file
-from brokerless.log.write.log_writer import unwritable
+from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import (
     WrongJsonError,
     as_integer,

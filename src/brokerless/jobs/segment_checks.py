@@ -17,7 +17,9 @@ from brokerless.errors import Finding
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.resync import find_next_batch as find_in_file
-from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata, load_producer_snapshot
+from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index
 from brokerless.log.index.readers import load_offset_index, load_time_index

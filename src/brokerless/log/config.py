@@ -54,5 +54,7 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
 
+DEFAULTS = LogConfig()
+
 UNBOUNDED = LogConfig(segment_bytes=MAX_INT32, segment_ms=MAX_INT64)
 """For a log whose segments are to begin where those of another one do: they end nowhere else unless they have to."""

@@ -13,7 +13,8 @@ from typing import Literal
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.log_start import LogStarts
+from brokerless.log.checkpoint.commit_journal import hidden_segments
+from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
 from brokerless.log.storage.paths import (
     Entry,
@@ -22,7 +23,6 @@ from brokerless.log.storage.paths import (
     exists,
     is_directory,
     is_remote,
-    join,
     list_directory,
     open_file,
     parent_directory,
@@ -158,20 +158,21 @@ def _resolve_directory(
         own = describe_partition(path, _settled(path, entries, storage_options))
         if own.segments or own.snapshots or own.leftovers:
             above = parent_directory(path)
-            hidden = {} if above is None else _uncommitted(above, (), storage_options)
-            log_starts = LogStarts("deleted" in include, {}, storage_options)
-            return LogDirectory(path, "partition", (log_starts.set(_hide(own, hidden or {})),))
+            hidden = {} if above is None else hidden_segments(above, storage_options, is_listed=False)
+            log_starts = LogStartOffsets("deleted" in include, {}, storage_options)
+            return LogDirectory(path, "partition", (_from_log_start(_hide(own, hidden or {}), log_starts),))
     found = {entry.name: _subdirectory(entry, storage_options) for entry in subdirectories}
     kafka = {name: partition for name, partition in found.items() if not _is_foreign(partition)}
     if files or kafka:  # a partition whose disk is not there, say
         kafka |= {each.name: _subdirectory(each, storage_options) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
         raise UnreadableError(f"{path}: {_nothing(entries)}; {WHAT_TO_GIVE}")
-    hidden = _uncommitted(path, entries, storage_options)
+    is_listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
+    hidden = hidden_segments(path, storage_options, is_listed=is_listed)
     if hidden is None:
         return None
-    log_starts = LogStarts("deleted" in include, files, storage_options)
-    partitions = sorted((log_starts.set(_hide(each, hidden)) for each in kafka.values()), key=_order)
+    log_starts = LogStartOffsets("deleted" in include, files, storage_options)
+    partitions = sorted((_from_log_start(_hide(each, hidden), log_starts) for each in kafka.values()), key=_order)
     asked = {"live", *include}
     new = {name for name, base_offset in hidden.items() if base_offset < 0}
     to_read: list[PartitionPath] = []
@@ -326,29 +327,6 @@ def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPa
     return PartitionPath(None, None, path, segments=(SegmentPaths(base_offset, Entry(name, path, False, size)),))
 
 
-def _uncommitted(
-    directory: str, entries: Sequence[Entry], storage_options: StorageOptions | None
-) -> Mapping[str, int] | None:
-    """From which segment on partitions are not to be read, by their directories' names; -1 for a new one. ``entries``:
-    what was listed of the log directory, before its partitions were. None if there was a commit and it has ended."""
-    listed = any(entry.name == names.COMMIT_JOURNAL for entry in entries)
-    path = join(directory, names.COMMIT_JOURNAL)
-    if not listed:
-        try:
-            if not exists(path, storage_options):
-                return {}
-        except UnreadableError:  # of a URL, it may be that only a part may be read
-            return {}
-    from brokerless.log.commit.journal import load_journal
-
-    try:
-        return load_journal(path, storage_options).hidden
-    except UnreadableError:
-        if exists(path, storage_options):
-            raise
-        return None
-
-
 def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
     name = directory_name(partition.path)
     if name not in hidden:
@@ -360,6 +338,16 @@ def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
     )
     finding = Finding("info", "uncommitted", partition.path, None, None if hidden[name] < 0 else hidden[name], text)
     return replace(partition, segments=kept, findings=(*partition.findings, finding))
+
+
+def _from_log_start(partition: PartitionPath, log_starts: LogStartOffsets) -> PartitionPath:
+    """The partition with its log start offset. Lone files, deleted and stray partitions have none recorded."""
+    if partition.topic is None or partition.state not in ("live", "future"):
+        return partition
+    offset, findings = log_starts.find(partition.path, partition.topic, partition.partition or 0)
+    if not offset and not findings:
+        return partition
+    return replace(partition, log_start_offset=offset, findings=(*partition.findings, *findings))
 
 
 def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> PartitionPath:

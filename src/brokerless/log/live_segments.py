@@ -172,7 +172,7 @@ def with_current_listing(
 def _start(file: File, segment: SegmentPaths, next_offset: int, storage_options: StorageOptions | None) -> int:
     if next_offset <= segment.base_offset:
         return 0
-    from brokerless.log.seek import first_position
+    from brokerless.log.positions import first_position
 
     return first_position(file, segment, next_offset, storage_options)
 

@@ -70,7 +70,7 @@ OFFSET_CHECKPOINTS = (
 COMMIT_JOURNAL = ".brokerless-commit"
 COMMIT_LOCK = ".brokerless-lock"
 COMMITTED_QUERIES = ".brokerless-queries"
-"""Our own files in a log directory (``log/commit/journal.py``): Kafka passes over files that it does not know."""
+"""Our own files in a log directory (``checkpoint/commit_journal.py``): Kafka ignores files that it does not know."""
 LOG_DIRECTORY_FILES = frozenset(
     {
         META_PROPERTIES,

@@ -16,11 +16,12 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.read.batch_headers import Batches, checksums_match
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_leader_epochs, noted_offset
+from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
+from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths, deleted_segments
 from brokerless.log.live_segments import ReplacedError, open_listed
+from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.seek import last_indexed
 from brokerless.log.segment import Report, ignore, scan, scan_headers
 from brokerless.log.storage.paths import File, StorageOptions, directory_name
 
@@ -178,7 +179,8 @@ def _is_valid(file: File, position: int) -> bool:
 def _is_compacted(
     partition: PartitionPath, segments: tuple[SegmentPaths, ...], storage_options: StorageOptions | None
 ) -> bool:
-    if noted_offset(partition, names.CLEANER_CHECKPOINT, storage_options) is not None:
+    topic, number = partition.topic, partition.partition
+    if recorded_offset(partition.path, topic, number, names.CLEANER_CHECKPOINT, storage_options) is not None:
         return True
     if "compact" in (_setting(partition, "cleanup.policy", storage_options) or ""):
         return True

@@ -20,11 +20,11 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_checks import all_misplaced
 from brokerless.log.offset_gaps import check_following, check_head
+from brokerless.log.positions import position_of_offset
+from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span
-from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.paths import File, StorageOptions
-from brokerless.log.transactions import Transactions, find_transactions
 
 
 @dataclass(frozen=True, slots=True)

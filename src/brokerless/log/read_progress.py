@@ -1,4 +1,4 @@
-"""How far a partition is read, in bytes of its segments' logs."""
+"""Reports the progress of reading a partition, in bytes of its segments' logs."""
 
 from __future__ import annotations
 

@@ -20,11 +20,11 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_listed
+from brokerless.log.positions import first_position, last_indexed
+from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import Range
-from brokerless.log.seek import first_position, last_indexed
 from brokerless.log.segment import Chunk, Report, ignore, scan_headers
 from brokerless.log.storage.paths import File, StorageOptions
-from brokerless.log.transactions import Transactions, follow
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.splits import ReadTask, Split, cut, split_bytes, task_rounds
 
 if TYPE_CHECKING:
-    from brokerless.log.transactions import Transactions
+    from brokerless.log.producer.transactions import Transactions
 
 _OPEN_COST = 4 << 20
 """What opening a file counts as, in bytes, when small files share a task; as Spark's own readers have it."""

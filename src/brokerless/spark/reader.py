@@ -81,7 +81,7 @@ def _table(split: Split, options: Options, columns: Columns, report: Report) -> 
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
     from brokerless.log.partition import Reading, read_file, read_partition
-    from brokerless.log.seek import position_of_offset
+    from brokerless.log.positions import position_of_offset
 
     assert split.segment is not None
     storage = options.storage or None

@@ -23,7 +23,7 @@ from brokerless.errors import BrokerlessError, RefusedError, UsageError
 from brokerless.jobs.load.loader import Loader
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log import names
-from brokerless.log.commit.commit import Unfinished, check_continued
+from brokerless.log.commit.commit import check_continued
 from brokerless.log.commit.job_commit import (
     commit_pieces,
     owner_of,
@@ -33,8 +33,9 @@ from brokerless.log.commit.job_commit import (
     remove_unused,
 )
 from brokerless.log.commit.partition_writer import allow_many_files
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.storage.paths import directory_name
-from brokerless.log.write.log_writer import unwritable
+from brokerless.log.storage.write_errors import unwritable
 from brokerless.spark.columns import arrow_schema
 from brokerless.spark.sink_options import SinkOptions
 from brokerless.tables.rows import RowError, bounded, column_name, normalize
@@ -57,7 +58,7 @@ _REMEMBERED = 16 << 20
 class Written(WriterCommitMessage):
     """What a task wrote. ``query``: the ID of its streaming query."""
 
-    pieces: tuple[Unfinished, ...]
+    pieces: tuple[StagedPartition, ...]
     query: str | None = None
 
 
@@ -156,7 +157,7 @@ def commit_written(
         remove_leftovers(directory, owner_of(job))
 
 
-def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str) -> tuple[Unfinished, ...]:
+def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str) -> tuple[StagedPartition, ...]:
     """A task: writes its rows beside, and hands over what it wrote. Raises :class:`RowError` for a row that cannot
     become a record, and what :class:`PartitionOutput` raises; then nothing is left."""
     context = TaskContext.get()

@@ -21,7 +21,7 @@ from brokerless.log.segment import Chunk, ignore, scan_headers
 from brokerless.log.storage.paths import File, StorageOptions
 
 if TYPE_CHECKING:
-    from brokerless.log.transactions import Transactions
+    from brokerless.log.producer.transactions import Transactions
     from brokerless.spark.options import Options
 
 _MOST_PIECES = 1024
@@ -88,7 +88,7 @@ def task_rounds(options: Options, total: int) -> int:
 
 def cut(whole: Split, size: int, max_records: int | None, storage: StorageOptions | None) -> Iterator[Split]:
     """Cuts a split of one segment into splits of about ``size`` bytes, and of at most ``max_records`` offsets."""
-    from brokerless.log.seek import position_of_offset
+    from brokerless.log.positions import position_of_offset
 
     assert whole.segment is not None
     with open_listed(whole.segment, not whole.is_followed, storage) as file:
@@ -142,7 +142,8 @@ def _byte_ranges(
     """Ranges that start where a batch does: by the offset index where it is right, else by the chain of batches."""
     if end - start <= size:
         return [(start, end)] if start < end else []
-    from brokerless.log.seek import is_batch_up_to, split
+    from brokerless.log.positions import is_batch_up_to
+    from brokerless.log.seek import split
 
     if segment.offset_index is not None:
         index = load_offset_index(segment.offset_index.path, segment.base_offset, storage)

@@ -43,7 +43,7 @@ from brokerless.text import java_text, readable
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
     from brokerless.format.read.decoder import DecodedRecords, WrapperContents
     from brokerless.log.partition import Piece
-    from brokerless.log.transactions import Transactions
+    from brokerless.log.producer.transactions import Transactions
 
 _BINARY = pa.binary()
 _HEADER: pa.StructType = HEADERS.value_type

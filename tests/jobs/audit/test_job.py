@@ -25,8 +25,8 @@ from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_par
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.verify.partition import verify_partition
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_offset_checkpoint
-from brokerless.log.checkpoint.writers import offset_checkpoint, producer_snapshot
+from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
+from brokerless.log.checkpoint.producer_snapshot import producer_snapshot
 from brokerless.log.directory import resolve
 
 NOW = 1_795_300_000_000

@@ -18,8 +18,9 @@ import brokerless
 from brokerless.errors import DamageError, Finding, UsageError
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, ConvertResult, ConvertTask, convert, plan
+from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import read_checkpoints
-from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
 

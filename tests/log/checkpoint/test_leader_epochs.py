@@ -17,12 +17,12 @@ from brokerless.log.checkpoint.leader_epochs import (
     assign_batches,
     end_offset_for,
     epochs_of,
+    load_leader_epochs,
     recover_batches,
     truncate_from_end,
     truncate_from_start,
     truncation_offset,
 )
-from brokerless.log.checkpoint.readers import load_leader_epochs
 
 
 def batches_of(path: Path) -> Batches:

@@ -10,15 +10,12 @@ import numpy as np
 import pytest
 from tests.golden import BROKERS, broker_data, broker_expected
 
-from brokerless.log.checkpoint.readers import (
-    ProducerSnapshot,
-    load_leader_epochs,
-    load_meta_properties,
-    load_offset_checkpoint,
-    load_partition_metadata,
-    load_producer_snapshot,
-    load_quorum_state,
-)
+from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
+from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_producer_snapshot
+from brokerless.log.checkpoint.quorum_state import load_quorum_state
 
 TXN_SNAPSHOT = broker_data("clean") / "_.dots-and_under.scores-0-0" / "00000000000000000005.snapshot"
 

@@ -17,7 +17,7 @@ from brokerless.jobs.merge.job import Merge
 from brokerless.jobs.merge.job import plan as plan_merge
 from brokerless.jobs.salvage.job import Salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
-from brokerless.log.checkpoint.readers import load_partition_metadata
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import topic_ids_there
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import resolve

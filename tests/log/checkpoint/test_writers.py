@@ -14,21 +14,12 @@ from tests.golden import BROKERS, broker_data
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.log.checkpoint.readers import (
-    load_leader_epochs,
-    load_meta_properties,
-    load_offset_checkpoint,
-    load_partition_metadata,
-    load_producer_snapshot,
-)
-from brokerless.log.checkpoint.writers import (
-    leader_epoch_checkpoint,
-    meta_properties,
-    offset_checkpoint,
-    partition_metadata,
-    producer_snapshot,
-    random_id,
-)
+from brokerless.log.checkpoint.leader_epochs import leader_epoch_checkpoint, load_leader_epochs
+from brokerless.log.checkpoint.meta_properties import load_meta_properties, meta_properties
+from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint, offset_checkpoint
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata, partition_metadata
+from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot, producer_snapshot
+from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.storage.atomic import write_file
 
 CHECKPOINTS = ["recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint"]

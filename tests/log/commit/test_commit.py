@@ -16,11 +16,18 @@ from tests.log.whole_batches import batch
 import brokerless
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
+from brokerless.log.checkpoint.commit_journal import (
+    Growing,
+    Journal,
+    committing,
+    last_batch,
+    load_journal,
+    write_journal,
+)
 from brokerless.log.commit.commit import commit, commit_held, discard, settle
-from brokerless.log.commit.journal import Growing, Journal, committing, last_batch, load_journal, write_journal
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput, unfinished_name
 from brokerless.log.storage.directory_lock import lock_directory
-from brokerless.log.write.loader import open_log
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

@@ -12,14 +12,14 @@ from tests.log.whole_batches import batch, batches
 import brokerless
 from brokerless.errors import RefusedError, UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints
-from brokerless.log.checkpoint.readers import load_offset_checkpoint, load_partition_metadata
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, load_offset_checkpoint, read_checkpoints
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit.commit import commit, discard
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory, unfinished_name
 from brokerless.log.config import LogConfig
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.directory_lock import is_locked
-from brokerless.log.write.loader import open_log
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

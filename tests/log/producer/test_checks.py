@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from tests.log.producer_batches import ABORT, COMMIT, batch, marker, parse
 
-from brokerless.log.checkpoint.readers import load_producer_snapshot
+from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.producer.checks import Duplicate, check_append
 from brokerless.log.producer.state import EXPIRATION_MS, ProducerState, Refusal, load_state
 

@@ -17,9 +17,9 @@ from brokerless.errors import UnreadableError
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.commit.loader import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
-from brokerless.log.write.loader import open_log
 
 pytestmark = pytest.mark.usefixtures("no_sync")
 

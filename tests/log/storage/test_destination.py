@@ -16,10 +16,11 @@ from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError,
 from brokerless.jobs.load.loader import load
 from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
-from brokerless.log.commit.commit import Unfinished, discard, settle
+from brokerless.log.checkpoint.commit_journal import last_batch
+from brokerless.log.commit.commit import discard, settle
 from brokerless.log.commit.job_commit import commit_pieces, prepare
-from brokerless.log.commit.journal import last_batch
 from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
 
@@ -128,7 +129,7 @@ SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
 QUERY = ("a-query", 7)
 
 
-def piece(partition: str, first: int, count: int, *, has_offsets: bool = False) -> Unfinished:
+def piece(partition: str, first: int, count: int, *, has_offsets: bool = False) -> StagedPartition:
     topic, _, number = partition.partition("-")
     with PartitionOutput(
         URL, topic, int(number), SMALL, start_offset=first, topic_id=TOPIC_ID, has_offsets=has_offsets, as_piece=True

@@ -11,9 +11,9 @@ import pytest
 
 from brokerless.errors import UsageError
 from brokerless.log import names
+from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.storage.directory_lock import NO_BROKER, lock_directory
-from brokerless.log.write.loader import open_log
 
 HOLD = """
 import fcntl, sys

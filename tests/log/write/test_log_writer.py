@@ -17,11 +17,12 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints
-from brokerless.log.checkpoint.readers import load_leader_epochs, load_producer_snapshot
+from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.commit.loader import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import load_time_index, load_transaction_index
-from brokerless.log.write.loader import open_log
 from brokerless.log.write.log_writer import Appended, LogWriter
 
 pytestmark = pytest.mark.usefixtures("no_sync")

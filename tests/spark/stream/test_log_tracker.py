@@ -21,7 +21,7 @@ from tests.spark.limits import HAS_LIMITS, needs_limits
 from tests.spark.test_plan import kafkas
 
 from brokerless.errors import DamageError, UnreadableError, UsageError
-from brokerless.log.commit.journal import Growing, Journal, write_journal
+from brokerless.log.checkpoint.commit_journal import Growing, Journal, write_journal
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.names import COMMIT_JOURNAL
 from brokerless.spark.source import BrokerlessSource

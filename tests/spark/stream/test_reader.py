@@ -26,9 +26,9 @@ from tests.spark.stream.test_log_tracker import Query
 from brokerless.errors import UnreadableError
 from brokerless.jobs.load.loader import load
 from brokerless.jobs.load.routing import Routing
+from brokerless.log.checkpoint.commit_journal import Journal, write_journal
 from brokerless.log.commit import commit as committing
 from brokerless.log.commit.job_commit import commit_pieces
-from brokerless.log.commit.journal import Journal, write_journal
 from brokerless.log.names import COMMIT_JOURNAL
 from brokerless.log.storage.destination import Destination
 from brokerless.spark.sink import write_rows

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from brokerless.interchange.input_files import InputFiles
     from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition
-    from brokerless.log.commit.commit import Unfinished
+    from brokerless.log.commit.types import StagedPartition
 
 DESCRIPTION = """\
 Records from Parquet or JSON Lines become new partitions of a log directory, which a broker can serve.
@@ -187,7 +187,7 @@ def _noted(options: Namespace, inputs: InputFiles, how: tuple[Any, ...]) -> Gene
     settings = LoadSettings(full_path(options.to), options.bytes, *how)
     with Manifest.open(options.manifest, "load", settings, dry_run=options.dry_run) as manifest:
 
-        def before_commit(loaded: Loaded, partitions: Sequence[Unfinished]) -> None:
+        def before_commit(loaded: Loaded, partitions: Sequence[StagedPartition]) -> None:
             written = [file for each in partitions for file in describe_directory(to, each.directory, each.name)]
             result = {"partitions": [_as_dict(each) for each in loaded.partitions]}
             manifest.add(ManifestTask(_TASK, tuple(map(describe_file, entries)), tuple(written), result))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.errors import Finding
-from brokerless.log.checkpoint.readers import LeaderEpochs
+from brokerless.log.checkpoint.leader_epochs import LeaderEpochs
 from brokerless.log.segment import Chunk
 
 

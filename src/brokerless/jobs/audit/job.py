@@ -37,8 +37,9 @@ from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
 from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.log_start import UNKNOWN
-from brokerless.log.checkpoint.readers import load_leader_epochs, load_meta_properties
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths, check_names
 from brokerless.log.live_segments import open_segments
@@ -104,7 +105,7 @@ def audit_partition(
         if counts[finding.kind] <= MOST_OF_A_KIND:
             kept.append(finding)
     metadata = partition.partition_metadata
-    topic_id = topic_id_of(partition, storage_options)
+    topic_id = topic_id_of(partition.partition_metadata, storage_options)
     return PartitionAudit(
         partition.topic,
         partition.partition,

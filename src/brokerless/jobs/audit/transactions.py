@@ -15,7 +15,7 @@ from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import ProducerSnapshot, load_producer_snapshot
+from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_producer_snapshot
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.index.checks import check_transaction_index
 from brokerless.log.index.readers import load_transaction_index

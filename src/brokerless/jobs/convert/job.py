@@ -23,20 +23,21 @@ from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
-from brokerless.log.checkpoint.readers import load_leader_epochs, noted_offset, was_clean
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, recorded_offset
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
-from brokerless.log.commit.commit import Unfinished, commit, refuse_existing, settle
+from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, whole_directories
 from brokerless.log.commit.partition_copy import copy_partition, files_of
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.directory_lock import was_clean_shutdown
 from brokerless.log.storage.paths import Entry, StorageOptions, full_path
 from brokerless.log.write.follower_append import check_sizes, whole_batches
 
@@ -153,7 +154,7 @@ class ConvertTaskResult:
     end_offset: int
     damages: tuple[Finding, ...]
     findings: tuple[Finding, ...]
-    unfinished: Unfinished | None
+    unfinished: StagedPartition | None
     inputs: tuple[ManifestFile, ...]
     outputs: tuple[ManifestFile, ...]
 
@@ -199,7 +200,7 @@ def plan(
             raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")
         found[name] = each
     refuse_existing(to, found, completed)
-    own = [(each.topic or "", topic_id_of(each, storage_options), each.path) for each in partitions]
+    own = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in partitions]
     logs = [resolve(each, (), storage_options) for each in sources]
     whole = whole_directories(logs, {each.path for each in partitions}, to)
     return [
@@ -237,7 +238,7 @@ def convert(
         return
     dry_run = tasks[0].conversion.dry_run
 
-    waiting: list[Unfinished] = []
+    waiting: list[StagedPartition] = []
 
     def take(index: int, value: ConvertTaskResult) -> ConvertResult:
         for finding in value.findings:
@@ -329,10 +330,10 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or task.conversion.dry_run:
         return ConvertTaskResult(totals, start, end, tuple(damages), tuple(findings), None, (), ())
-    noted = (noted_offset(source, each, options) for each in _CHECKPOINTS)
+    noted = (recorded_offset(source.path, source.topic, source.partition, each, options) for each in _CHECKPOINTS)
     unfinished = copy_partition(
         source, task.directory, task.topic_id, Checkpoints(*noted), end,
-        clean=was_clean(source, options), owner=task.owner, storage_options=options,
+        clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,
     )  # fmt: skip
     inputs = tuple(describe_file(each, options) for each in files_of(source, options)) if task.notes else ()
     outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.notes else ()

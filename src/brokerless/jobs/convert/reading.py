@@ -17,11 +17,11 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_gaps import check_following, check_head
 from brokerless.log.partition import damage_finding, transactions_of
+from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Report, check_checksums, scan
 from brokerless.log.storage.paths import Entry, StorageOptions
-from brokerless.log.transactions import Transactions
 
 
 def files_that_are_read(source: PartitionPath) -> list[Entry]:

@@ -22,8 +22,9 @@ from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
+from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
-from brokerless.log.seek import log_start_after_end, position_of_offset
+from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import ignore
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
@@ -118,7 +119,7 @@ def plan(
         named[name] = each
         if each.topic not in manifests:
             manifests[each.topic] = export_state.load(to, each.topic, to_storage_options)
-        known = topic_id_of(each, storage_options)
+        known = topic_id_of(each.partition_metadata, storage_options)
         _check_same(to, each, known or topic_ids.get(each.topic), topic_ids.get(each.topic), manifests, export)
         topic_ids[each.topic] = known or topic_ids.get(each.topic)
     tasks: list[ExportTask] = []

@@ -20,11 +20,11 @@ from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_checks import misplaced, not_above
 from brokerless.log.offset_gaps import MISSING, missing_offsets, missing_segment
 from brokerless.log.partition import Piece, Reading, read_partition
+from brokerless.log.positions import position_of_offset
+from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
-from brokerless.log.seek import position_of_offset
 from brokerless.log.segment import SHRUNK, Chunk, ignore, scan, scan_headers
 from brokerless.log.storage.paths import StorageOptions, open_file
-from brokerless.log.transactions import Transactions, follow
 from brokerless.offset_spans import Span
 from brokerless.tables.record_batches import record_batches
 

@@ -21,9 +21,9 @@ from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, L
 from brokerless.jobs.load.routing import Router, Routing
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Place, Say, Spark, ignore
-from brokerless.log.commit.commit import Unfinished
 from brokerless.log.commit.job_commit import cleared_of, commit_pieces, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions
@@ -58,7 +58,7 @@ class LoadTaskResult:
     ``columns``: those of all rows, if there are any; ``begins``: the place of the first one."""
 
     loaded: Loaded
-    pieces: tuple[Unfinished, ...]
+    pieces: tuple[StagedPartition, ...]
     places: tuple[str, ...]
     columns: tuple[str, ...] | None
     begins: str

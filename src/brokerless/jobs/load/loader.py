@@ -27,17 +27,18 @@ from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.jobs.load.routing import Router, Routing
 from brokerless.jobs.run.encoders import AT_ONCE, Encoders
 from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import check_topic_ids, topic_ids_there
-from brokerless.log.checkpoint.writers import random_id
-from brokerless.log.commit.commit import Unfinished, commit, discard
+from brokerless.log.checkpoint.topic_ids import check_topic_ids, random_id, topic_ids_there
+from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.job_commit import id_of, owner_of_command, partitions_of, prepare, remove_unused
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.follower_append import check_sizes
-from brokerless.log.write.loader import checked_name
-from brokerless.log.write.log_writer import Appended, unwritable
+from brokerless.log.write.log_writer import Appended
+from brokerless.log.write.new_partition import checked_name
 from brokerless.tables.batcher import Batcher, BatchSettings, Cut, Encoded, observe
 from brokerless.tables.rows import RowError, bounded, normalize
 
@@ -52,7 +53,7 @@ _SMALL = 1 << 20
 """Bytes that are written without another thread: two with much to do in Python mostly wait for its lock."""
 Check = Callable[[Destination, str, int], object]
 """Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
-BeforeCommit = Callable[["Loaded", Sequence[Unfinished]], object]
+BeforeCommit = Callable[["Loaded", Sequence[StagedPartition]], object]
 _ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 
 
@@ -227,7 +228,7 @@ class Loader:
         if group.size >= _GROUP + _GROUP_OF_EACH * len(self._open):
             self._write_group()
 
-    def finish(self) -> list[Unfinished]:
+    def finish(self) -> list[StagedPartition]:
         """Writes what is left, and hands over all partitions, synced, for
         :func:`brokerless.log.commit.commit.commit`."""
         self._write_group()
@@ -236,7 +237,7 @@ class Loader:
         while self._waiting:
             self._write_oldest()
         self._wait_for_writes(0)
-        partitions: list[Unfinished] = []
+        partitions: list[StagedPartition] = []
         try:
             for each in self._open.values():
                 if each.output is not None:

@@ -39,12 +39,13 @@ from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, truncate_from_end
-from brokerless.log.checkpoint.readers import load_meta_properties
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
-from brokerless.log.commit.commit import Unfinished, commit, refuse_existing, settle
+from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, whole_directories
 from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
@@ -178,7 +179,7 @@ class MergeTaskResult:
 
     result: MergeResult
     findings: tuple[Finding, ...]
-    unfinished: Unfinished | None
+    unfinished: StagedPartition | None
 
 
 def merge(
@@ -313,7 +314,7 @@ def _topic_ids(
     what = "they are of two topics; leave one out, or choose others with -t and -p"
     for each, notes in copies:
         topic = each.topic or ""
-        topic_id = topic_id_of(each, storage_options)
+        topic_id = topic_id_of(each.partition_metadata, storage_options)
         if topic_id is not None:
             first, path = known.setdefault(topic, (topic_id, each.path))
             if first != topic_id:
@@ -336,7 +337,7 @@ def _write(
     noted: Epochs,
     report: Report,
     done: Done,
-) -> tuple[MergedBatches, Unfinished]:
+) -> tuple[MergedBatches, StagedPartition]:
     """Writes the merged log; what it does not take is missing then."""
     begin, start, end = limits
     place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)

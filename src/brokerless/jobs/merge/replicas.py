@@ -12,8 +12,7 @@ from brokerless.jobs.merge.gap_filling import MergedBatches
 from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.recovered.reading import PartitionFiles, RecoveredLog
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of
-from brokerless.log.checkpoint.readers import load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
 from brokerless.log.segment import Report
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from brokerless.errors import UnreadableError
 from brokerless.internals.cluster import is_whole_snapshot
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_quorum_state
+from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import Entry, StorageOptions
 from brokerless.tables.partition_reader import open_partitions

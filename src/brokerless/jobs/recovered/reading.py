@@ -16,8 +16,7 @@ from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side,
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
 from brokerless.jobs.recovered.selection import BatchSelection, choose
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, truncate_from_end
-from brokerless.log.checkpoint.readers import load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs, truncate_from_end
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, list_again

@@ -16,8 +16,8 @@ from brokerless.format.write.encoder import Encoder
 from brokerless.jobs.recovered.intact_batches import decode_batch
 from brokerless.jobs.recovered.open_files import OpenFiles
 from brokerless.log.checkpoint.leader_epochs import Epochs
-from brokerless.log.commit.commit import Unfinished
 from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import SHRUNK, Report
 from brokerless.log.storage.destination import Destination
@@ -61,7 +61,7 @@ def write_unfinished(
     limit: int,
     storage_options: StorageOptions | None = None,
     beside: Iterable[Entry] = (),
-) -> tuple[NDArray[np.bool_], Unfinished]:
+) -> tuple[NDArray[np.bool_], StagedPartition]:
     """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
     result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. ``beside``: files
     that are put beside the segments. Raises what :class:`PartitionOutput` does."""

@@ -19,7 +19,8 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.internals.records import decode_record
 from brokerless.jobs.restart.partition_files import check_file_names
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import MetaProperties, load_meta_properties, load_offset_checkpoint
+from brokerless.log.checkpoint.meta_properties import MetaProperties, load_meta_properties
+from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.directory import LogDirectory
 from brokerless.log.storage.paths import Entry, list_directory
 from brokerless.tables.partition_reader import open_partitions

@@ -17,7 +17,9 @@ from brokerless.arrow import ends, is_valid, numbers
 from brokerless.errors import Finding, UnreadableError
 from brokerless.internals.cluster import is_whole_snapshot
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_leader_epochs, load_partition_metadata, load_quorum_state
+from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import Entry
 from brokerless.tables.partition_reader import PartitionReader, open_partitions

@@ -16,7 +16,8 @@ from brokerless.errors import Finding
 from brokerless.internals.cluster import cluster_rows, read_cluster
 from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import MetaProperties, load_partition_metadata
+from brokerless.log.checkpoint.meta_properties import MetaProperties
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.tables.partition_reader import PartitionReader
 
 Place = tuple[str, int]

@@ -25,11 +25,11 @@ from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import topic_ids_there
-from brokerless.log.checkpoint.writers import random_id
-from brokerless.log.commit.commit import Unfinished, commit, refuse_existing, settle
+from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
+from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
@@ -175,7 +175,7 @@ class _CarveOutput:
         self._how, self._files, self._report = how, files, report
         self._tables: Tables | None = None
         self._owner = self._topic_id = ""
-        self._unfinished: list[Unfinished] = []
+        self._unfinished: list[StagedPartition] = []
 
     @contextmanager
     def open(self) -> Generator[None]:

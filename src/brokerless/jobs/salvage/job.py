@@ -30,10 +30,11 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, new_topic_id, topic_id_of
-from brokerless.log.commit.commit import Unfinished, commit, refuse_existing, settle
+from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
 from brokerless.log.commit.node_files import complete, whole_directories
 from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
@@ -131,7 +132,7 @@ class SalvageTaskResult:
 
     result: SalvageResult
     findings: tuple[Finding, ...]
-    unfinished: Unfinished | tuple[ParquetFile, ...] | None
+    unfinished: StagedPartition | tuple[ParquetFile, ...] | None
 
 
 def plan(
@@ -159,7 +160,7 @@ def plan(
             other = next((each for each in tasks if (each.topic, each.partition) == (topic, partition)), None)
             if other is not None:
                 raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
-            known = filter(None, (topic_id_of(each, storage_options) for each in paths))
+            known = filter(None, (topic_id_of(each.partition_metadata, storage_options) for each in paths))
             own.append((topic, next(known, None), first.path))
             source = describe_files(paths, notes, include, storage_options)
             task = SalvageTask(source, topic, partition, to, None, salvage)
@@ -204,7 +205,7 @@ def salvage(
         def take(_: int, value: SalvageTaskResult) -> SalvageTaskResult:
             for finding in value.findings:
                 report(finding)
-            if isinstance(value.unfinished, Unfinished):
+            if isinstance(value.unfinished, StagedPartition):
                 return replace(value, result=replace(value.result, base_offsets=value.unfinished.base_offsets))
             if tables is None or value.unfinished is None:
                 return value
@@ -216,7 +217,7 @@ def salvage(
         )
         with closing(taken):
             values = list(taken)
-        unfinished = [each.unfinished for each in values if isinstance(each.unfinished, Unfinished)]
+        unfinished = [each.unfinished for each in values if isinstance(each.unfinished, StagedPartition)]
         if unfinished:
             commit(tasks[0].directory, unfinished)
         if not how.dry_run:
@@ -266,7 +267,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
 
 def _write(
     task: SalvageTask, contents: PartitionContents, report: Report, done: Done
-) -> tuple[NDArray[np.bool_], Unfinished | tuple[ParquetFile, ...]]:
+) -> tuple[NDArray[np.bool_], StagedPartition | tuple[ParquetFile, ...]]:
     how, options = task.salvage, task.source.storage_options
     if how.parquet:
         return write_table(_table(task), contents, how.log_config, report, done, how.limit)

@@ -21,11 +21,11 @@ from brokerless.log.index.readers import load_transaction_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_head, missing_segment
 from brokerless.log.partition import transactions_of
+from brokerless.log.producer.transactions import Transaction
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import SHRUNK
 from brokerless.log.storage.paths import StorageOptions
-from brokerless.log.transactions import Transaction
 
 
 def verify_partition(

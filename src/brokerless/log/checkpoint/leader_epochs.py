@@ -1,22 +1,68 @@
-"""Which leader epoch begins at which offset of a log, and how appending and cutting change that (KIP-101).
+"""``leader-epoch-checkpoint`` (KIP-101): the first offset of each leader epoch, read, written and updated.
 
-Pure functions over a tuple of (epoch, first offset), both growing. What is given back is the same object if nothing
-changed, so that ``is not`` tells whether the checkpoint must be written anew.
+The functions on :data:`Epochs` are pure. They return the same object if nothing changed, so that ``is not`` decides
+whether the checkpoint has to be rewritten.
 
-Sources: ``LeaderEpochFileCache``, ``UnifiedLog.append``, ``LogSegment.recover`` and ``AbstractFetcherThread`` (4.1.1).
+Sources: ``LeaderEpochCheckpointFile`` (3.9.1, 4.1.1), ``LeaderEpochFileCache``, ``UnifiedLog.append``,
+``LogSegment.recover`` and ``AbstractFetcherThread`` (4.1.1).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
+from brokerless.errors import Finding
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.checkpoint.readers import LeaderEpochs
+from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
+from brokerless.log.storage.paths import StorageOptions
 
+Int64s = NDArray[np.int64]
 Epochs = tuple[tuple[int, int], ...]
 
 _LEGACY, _NONE_BEFORE = -(2**30), -(2**30) - 1
 """Stand for an epoch where there is none; v2 batches may be stamped with -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderEpochs:
+    """``leader-epoch-checkpoint`` (KIP-101): the first offset of each leader epoch; int64 arrays of one length."""
+
+    file: str
+    epochs: Int64s
+    start_offsets: Int64s
+    findings: Findings = ()
+
+
+def load_leader_epochs(path: str, storage_options: StorageOptions | None = None) -> LeaderEpochs:
+    """Reads a ``leader-epoch-checkpoint``."""
+    rows, findings = read_lines(path, storage_options, _parse, [], "checkpoint-corrupt")
+    columns = np.array(rows, np.int64).reshape(-1, 2)
+    epochs, start_offsets = columns[:, 0].copy(), columns[:, 1].copy()
+    falls = np.flatnonzero((epochs[1:] <= epochs[:-1]) | (start_offsets[1:] <= start_offsets[:-1])) + 1
+    if len(falls):
+        at = int(falls[0])
+        text = (
+            "leader epochs and their start offsets must grow; a broker drops what does not fit when it reads this file"
+        )
+        expected = f"more than epoch {epochs[at - 1]} from offset {start_offsets[at - 1]}"
+        found = f"epoch {epochs[at]} from offset {start_offsets[at]}"
+        offset = int(start_offsets[at])
+        findings = Finding("warning", "checkpoint-not-sorted", path, None, offset, text, expected, found), *findings
+    return LeaderEpochs(path, epochs, start_offsets, findings)
+
+
+def _parse(lines: list[str]) -> list[tuple[int, int]]:
+    entries = parse_entries(lines, 2)
+    return [(parse_integer(epoch, epoch), parse_integer(offset, offset, 64)) for epoch, offset in entries]
+
+
+def leader_epoch_checkpoint(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """``leader-epoch-checkpoint`` (KIP-101): pairs of an epoch and its first offset, both growing."""
+    return format_checkpoint(f"{epoch} {offset}" for epoch, offset in epochs)
 
 
 def epochs_of(checkpoint: LeaderEpochs) -> Epochs:

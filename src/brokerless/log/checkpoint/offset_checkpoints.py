@@ -1,26 +1,37 @@
-"""One partition's lines in the checkpoints of its log directory: recovery point, log start offset, high watermark.
+"""The ``*-offset-checkpoint`` files of a log directory: recovery points, log start offsets, high watermarks, cleaner.
 
-The files are shared by all partitions of a log directory, so a change is read, merged and renamed under a lock that all
-processes that write here take (``flock`` on the directory itself: a broker's lock is another one, ``lock.py``).
+All partitions of a log directory share them, so a change is read, merged and renamed under a lock that all brokerless
+processes take (``flock`` on the directory; the lock that brokers take is another one: ``directory_lock.py``).
 
-Sources: ``OffsetCheckpointFile``, ``LogManager.checkpointRecoveryOffsetsInDir`` and ``checkpointLogStartOffsetsInDir``,
-``ReplicaManager.checkpointHighWatermarks`` (4.1.1).
+Sources: ``OffsetCheckpointFile`` (3.9.1, 4.1.1), ``LogManager.checkpointRecoveryOffsetsInDir`` and
+``checkpointLogStartOffsetsInDir``, ``ReplicaManager.checkpointHighWatermarks`` (4.1.1).
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_offset_checkpoint
-from brokerless.log.checkpoint.writers import offset_checkpoint
+from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.file_lock import file_lock
+from brokerless.log.storage.paths import StorageOptions, containing_directory, exists, join
+
+_FILES = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCheckpoint:
+    """A ``*-offset-checkpoint``: an offset for each (topic, partition) of a log directory."""
+
+    file: str
+    offsets: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    findings: Findings = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +43,48 @@ class Checkpoints:
     high_watermark: int | None = None
 
 
+def load_offset_checkpoint(path: str, storage_options: StorageOptions | None = None) -> OffsetCheckpoint:
+    """Reads a recovery point, high watermark (``replication-``), log start or cleaner ``-offset-checkpoint``."""
+    offsets, findings = read_lines(path, storage_options, _parse, {}, "checkpoint-corrupt")
+    return OffsetCheckpoint(path, offsets, findings)
+
+
+def _parse(lines: list[str]) -> dict[tuple[str, int], int]:
+    return {
+        (topic, parse_integer(partition, " ".join((topic, partition, offset)))): parse_integer(offset, offset, 64)
+        for topic, partition, offset in parse_entries(lines, 3)
+    }
+
+
+def offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
+    """A ``*-offset-checkpoint``: an offset for each (topic, partition); lines come in the mapping's order."""
+    return format_checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+
+
 def read_checkpoints(log_directory: Path | Destination, topic: str, partition: int) -> Checkpoints:
     """The lines of one partition. A file that Kafka could not read either counts as one without lines."""
     at = Destination.of(log_directory)
     return Checkpoints(*(_load(at, name).get((topic, partition)) for name in _FILES))
+
+
+def recorded_offset(
+    partition_directory: str,
+    topic: str | None,
+    partition: int | None,
+    checkpoint: str,
+    storage_options: StorageOptions | None = None,
+) -> int | None:
+    """The offset of a partition in a checkpoint (a file name) of the log directory that it is in, if there is one.
+
+    Raises :class:`UnreadableError` if the checkpoint cannot be read.
+    """
+    log_directory = containing_directory(partition_directory)
+    if topic is None or log_directory is None:
+        return None
+    path = join(log_directory, checkpoint)
+    if not exists(path, storage_options):
+        return None
+    return load_offset_checkpoint(path, storage_options).offsets.get((topic, partition or 0))
 
 
 def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], Checkpoints]) -> None:
@@ -56,15 +105,8 @@ def _only_merging(log_directory: Destination) -> Generator[None]:
     if log_directory.is_remote:
         yield
         return
-    descriptor = os.open(log_directory.local, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with file_lock(os.open(log_directory.local, os.O_RDONLY | os.O_DIRECTORY)):
         yield
-    finally:
-        os.close(descriptor)
-
-
-_FILES = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT)
 
 
 def _load(at: Destination, name: str) -> dict[tuple[str, int], int]:

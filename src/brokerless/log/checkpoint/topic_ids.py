@@ -4,18 +4,18 @@ takes those with another for strays, renames them, and begins them anew, empty (
 
 from __future__ import annotations
 
+import base64
 import re
+import uuid
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_partition_metadata
-from brokerless.log.checkpoint.writers import random_id
-from brokerless.log.directory import PartitionPath
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.paths import Entry, StorageOptions
 
 _ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
 """``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
@@ -26,11 +26,9 @@ def is_topic_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def topic_id_of(source: PartitionPath, storage_options: StorageOptions | None) -> str | None:
-    """By the partition's own note, if it has one that can be read."""
-    if source.partition_metadata is None:
-        return None
-    return load_partition_metadata(source.partition_metadata.path, storage_options).topic_id
+def topic_id_of(metadata: Entry | None, storage_options: StorageOptions | None) -> str | None:
+    """The topic ID in a ``partition.metadata``; None if there is no such file, or it cannot be read."""
+    return None if metadata is None else load_partition_metadata(metadata.path, storage_options).topic_id
 
 
 def topic_ids_there(directory: Path | Destination, topics: Collection[str]) -> dict[str, str]:
@@ -40,7 +38,7 @@ def topic_ids_there(directory: Path | Destination, topics: Collection[str]) -> d
     for each in at.entries() if topics else ():
         found = names.parse_partition_directory(each.name)
         if found is not None and found.state == "live" and found.topic in topics and found.topic not in known:
-            topic_id = _noted(at, each.name)
+            topic_id = _topic_id_in(at, each.name)
             if topic_id is not None:
                 known[found.topic] = topic_id
     return known
@@ -76,15 +74,23 @@ def check_topic_ids(directory: Destination, unnamed: Iterable[tuple[str, str]]) 
     ``unnamed``: the topic of each, and its directory, which has no name yet; those of one topic have one ID."""
     new = dict(unnamed)
     for topic, there in topic_ids_there(directory, new).items():
-        if _noted(directory, new[topic]) not in (None, there):
+        if _topic_id_in(directory, new[topic]) not in (None, there):
             raise UsageError(
                 f"{directory}: meanwhile somebody else has written partitions of {topic}, with the ID {there}, and a "
                 "broker serves partitions of one ID only; nothing was added, so run this again"
             )
 
 
-def _noted(directory: Destination, name: str) -> str | None:
+def _topic_id_in(directory: Destination, name: str) -> str | None:
     path = directory.join(name, names.PARTITION_METADATA)
     with suppress(UnreadableError):
         return load_partition_metadata(path, directory.storage_options).topic_id
     return None
+
+
+def random_id() -> str:
+    """A new topic or directory ID (``Uuid.randomUuid``): base64 for URLs, never beginning with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

@@ -1,79 +1,42 @@
-"""Partitions that are written and synced under other names, and how they get theirs: all of them, or none.
+"""Commits partitions that were written under temporary names: all of them become visible, or none.
 
 Who writes (:class:`brokerless.log.commit.partition_writer.PartitionOutput`) may be another process than who commits:
-between the two goes an :class:`Unfinished`, plain values of a few hundred bytes. One new partition is committed by one
-renaming; for more than that a journal (``log/commit/journal.py``) is there meanwhile.
+between the two goes a :class:`StagedPartition`. One new partition is committed by one
+renaming; for more than that a journal (``log/checkpoint/commit_journal.py``) is there meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, write_checkpoints
-from brokerless.log.commit.journal import (
+from brokerless.log.checkpoint.commit_journal import (
     Growing,
     Journal,
     committing,
     load_journal,
-    note_query,
+    record_query,
     remove_journal,
     write_journal,
 )
+from brokerless.log.checkpoint.offset_checkpoints import write_checkpoints
 from brokerless.log.commit.remote_append import grow_remote, undo_remote
 from brokerless.log.commit.staged_append import append_piece, check_behind
-from brokerless.log.config import LogConfig
+from brokerless.log.commit.types import Place, StagedPartition
+from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.directory import resolve
+from brokerless.log.recovery.loader import load_log
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER, Held, mark_taken_away
 from brokerless.log.storage.own_files import is_own_directory, refuse_links
+from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tail import look
-from brokerless.log.write.loader import DEFAULTS, reopen_log
-from brokerless.log.write.log_writer import unwritable
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A partition that lacks nothing but its name: everything of it is synced, and nobody writes to it any more.
-
-    ``directory`` is its name for now within the log directory. ``files``: names and sizes (bytes) of what is in it.
-    ``has_offsets``: its records were given their offsets; otherwise they may move up to where a log ends.
-    """
-
-    directory: str
-    topic: str
-    partition: int
-    log_start_offset: int
-    log_end_offset: int
-    checkpoints: Checkpoints
-    files: tuple[tuple[str, int], ...]
-    has_offsets: bool = True
-
-    @property
-    def name(self) -> str:
-        """What its directory will be called."""
-        return names.partition_directory(self.topic, self.partition)
-
-    @property
-    def base_offsets(self) -> tuple[int, ...]:
-        """Of its segments."""
-        found = (names.parse_segment_file(name) for name, _ in self.files)
-        return tuple(sorted(file.offset for file in found if file is not None and file.kind == "log"))
-
-    @property
-    def size(self) -> int:
-        """Bytes of its logs."""
-        return sum(size for name, size in self.files if name.endswith(".log"))
-
-
-def commit(log_directory: str | Path | Destination, partitions: Sequence[Unfinished]) -> None:
+def commit(log_directory: str | Path | Destination, partitions: Sequence[StagedPartition]) -> None:
     """Gives new partitions their names, all of them or none: from then on they are as after a broker's clean stop, and
     one that starts on the log directory has nothing to recover.
 
@@ -93,8 +56,8 @@ def commit(log_directory: str | Path | Destination, partitions: Sequence[Unfinis
 def commit_held(
     directory: Path | Destination,
     held: Held,
-    new: Sequence[Unfinished],
-    growing: Mapping[Place, Sequence[Unfinished]] | None = None,
+    new: Sequence[StagedPartition],
+    growing: Mapping[Place, Sequence[StagedPartition]] | None = None,
     config: LogConfig = DEFAULTS,
     query: tuple[str, int] | None = None,
 ) -> None:
@@ -180,7 +143,7 @@ def refuse_existing(directory: Destination, names_of_new: Iterable[str], complet
             raise UsageError(f"{directory.join(name)}: {text}")
 
 
-def discard(log_directory: str | Path | Destination, partitions: Iterable[Unfinished]) -> None:
+def discard(log_directory: str | Path | Destination, partitions: Iterable[StagedPartition]) -> None:
     """Takes away what was written of partitions that will not be committed, as far as it is still there."""
     remove_unfinished(Destination.of(log_directory), [each.directory for each in partitions])
 
@@ -203,13 +166,13 @@ def remove_unfinished(log_directory: Destination, directories: Iterable[str]) ->
 def _grow_all(
     directory: Path,
     journal: Journal,
-    growing: Mapping[Place, Sequence[Unfinished]],
+    growing: Mapping[Place, Sequence[StagedPartition]],
     config: LogConfig,
     was_clean: bool,
 ) -> Journal:
     try:
         for (topic, partition), pieces in growing.items():
-            with reopen_log(directory, topic, partition, config, was_clean=was_clean) as log:
+            with load_log(directory, topic, partition, config, was_clean=was_clean) as log:
                 epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
                 log.roll()
                 journal = journal.grow(Growing(topic, partition, log.segments[-1], log.log_end_offset, epoch))
@@ -225,7 +188,7 @@ def _grow_all(
 
 def _undo(directory: Path, journal: Journal, was_clean: bool) -> None:
     for each in journal.growing:
-        with reopen_log(directory, each.topic, each.partition, DEFAULTS, was_clean=was_clean) as log:
+        with load_log(directory, each.topic, each.partition, DEFAULTS, was_clean=was_clean) as log:
             if log.leader_epochs and log.leader_epochs[-1][0] > each.leader_epoch >= 0:
                 name = names.partition_directory(each.topic, each.partition)
                 raise UsageError(
@@ -243,14 +206,14 @@ def _complete(directory: Destination, journal: Journal) -> None:
     gone = [target for name, target in journal.new if not directory.move(name, target)]
     directory.sync()
     if journal.query is not None:
-        note_query(directory, journal.query)
+        record_query(directory, journal.query)
     remove_journal(directory)
     if gone:
         text = f"a stop cut a commit short, and what {', '.join(gone)} should become was deleted since, by a broker"
         raise UsageError(f"{directory}: {text} that was started on it? The commit's other partitions are there")
 
 
-def _needs_journal(directory: Destination, new: Sequence[Unfinished]) -> bool:
+def _needs_journal(directory: Destination, new: Sequence[StagedPartition]) -> bool:
     """Whether new partitions take more than one step: each is one where a directory can be renamed."""
     return len(new) > (0 if directory.is_remote else 1)
 
@@ -263,7 +226,7 @@ def _partitions(directory: Destination) -> set[str]:
     return {name for name, parsed in found if parsed is not None and parsed.state in ("live", "future")}
 
 
-def _check_new(directory: Destination, partition: Unfinished) -> None:
+def _check_new(directory: Destination, partition: StagedPartition) -> None:
     if directory.exists(partition.name):
         text = "this partition exists already; it is not written to"
         raise UsageError(f"{directory.join(partition.name)}: {text}")
@@ -280,7 +243,7 @@ def check_continued(directory: Destination, topic: str, partition: int) -> None:
         raise UsageError(f"{directory.join(name)}: {text}")
 
 
-def _check_files(directory: Destination, partition: Unfinished) -> None:
+def _check_files(directory: Destination, partition: StagedPartition) -> None:
     path = directory.join(partition.directory)
     if not directory.is_remote and is_own_directory(directory.local / partition.directory):
         refuse_links(directory.local / partition.directory)

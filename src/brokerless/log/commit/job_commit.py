@@ -12,17 +12,17 @@ from pathlib import Path
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_partition_metadata
+from brokerless.log.checkpoint.commit_journal import committing, last_batch
+from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import check_topic_ids
-from brokerless.log.commit.commit import Unfinished, commit_held, discard, remove_unfinished, settle, settle_held
-from brokerless.log.commit.journal import committing, last_batch
+from brokerless.log.commit.commit import commit_held, discard, remove_unfinished, settle, settle_held
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.staged_append import append_piece
-from brokerless.log.config import LogConfig
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import is_only_holder
-from brokerless.log.write.loader import DEFAULTS
-from brokerless.log.write.log_writer import unwritable
+from brokerless.log.storage.write_errors import unwritable
 
 _OWNER = 16
 """Of the 32 hexadecimal digits in the names of directories that are not finished, those that say whose they are."""
@@ -30,13 +30,13 @@ _OWNER = 16
 
 def commit_pieces(
     log_directory: str | Path | Destination,
-    pieces: Sequence[Unfinished],
+    pieces: Sequence[StagedPartition],
     config: LogConfig = DEFAULTS,
     query: tuple[str, int] | None = None,
     hint: str = "",
     *,
     only_new: bool = False,
-    before_commit: Callable[[Sequence[Unfinished]], object] = lambda _: None,
+    before_commit: Callable[[Sequence[StagedPartition]], object] = lambda _: None,
 ) -> bool:
     """Commits all pieces at once. A partition that is there is continued; one that is not gets its name, if it is one
     piece, and is put together from its pieces otherwise: by their offsets where they have any, else in this order.
@@ -50,7 +50,7 @@ def commit_pieces(
     are still there.
     """
     directory = Destination.of(log_directory)
-    made: list[Unfinished] = []
+    made: list[StagedPartition] = []
     with ExitStack() as stack, unwritable(directory):
         held = stack.enter_context(directory.hold())
         stack.enter_context(committing(directory))
@@ -59,8 +59,8 @@ def commit_pieces(
             last = last_batch(directory, query[0])
             if last is not None and last >= query[1]:
                 return False
-        new: list[Unfinished] = []
-        growing: dict[tuple[str, int], list[Unfinished]] = {}
+        new: list[StagedPartition] = []
+        growing: dict[tuple[str, int], list[StagedPartition]] = {}
         try:
             for parts in _by_partition(pieces, hint):
                 if not only_new and directory.exists(parts[0].name):
@@ -183,8 +183,8 @@ def partitions_of(directory: Destination, topic: str | None) -> set[int]:
     return {each.partition for each in found if each and each.state == "live" and topic in (None, each.topic)}
 
 
-def _by_partition(pieces: Collection[Unfinished], hint: str) -> Iterator[list[Unfinished]]:
-    by_place: dict[tuple[str, int], list[Unfinished]] = {}
+def _by_partition(pieces: Collection[StagedPartition], hint: str) -> Iterator[list[StagedPartition]]:
+    by_place: dict[tuple[str, int], list[StagedPartition]] = {}
     for piece in pieces:
         by_place.setdefault((piece.topic, piece.partition), []).append(piece)
     for _, parts in sorted(by_place.items()):
@@ -200,7 +200,7 @@ def _by_partition(pieces: Collection[Unfinished], hint: str) -> Iterator[list[Un
         yield parts
 
 
-def _put_together(directory: Destination, parts: Sequence[Unfinished], config: LogConfig) -> Unfinished:
+def _put_together(directory: Destination, parts: Sequence[StagedPartition], config: LogConfig) -> StagedPartition:
     first = parts[0]
     metadata = directory.join(first.directory, names.PARTITION_METADATA)
     with PartitionOutput(

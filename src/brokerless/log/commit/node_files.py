@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from brokerless.log import names
-from brokerless.log.checkpoint.readers import load_meta_properties
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions, read_bytes
-from brokerless.log.write.log_writer import unwritable
+from brokerless.log.storage.write_errors import unwritable
 
 _FILES = (names.BOOTSTRAP_CHECKPOINT, names.META_PROPERTIES)
 _LIMIT = 64 << 20

@@ -15,9 +15,10 @@ from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
-from brokerless.log.checkpoint.writers import partition_metadata
-from brokerless.log.commit.commit import Unfinished, discard
+from brokerless.log.checkpoint.partition_metadata import partition_metadata
+from brokerless.log.commit.commit import discard
 from brokerless.log.commit.partition_writer import scratch_directory, unfinished_name
+from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
 from brokerless.log.recovery.plan import apply_recovery, plan_recovery
@@ -25,7 +26,7 @@ from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.paths import Entry, StorageOptions, list_directory, open_file
-from brokerless.log.write.log_writer import unwritable
+from brokerless.log.storage.write_errors import unwritable
 
 _PIECE = 8 << 20
 
@@ -49,7 +50,7 @@ def copy_partition(
     clean: bool,
     owner: str = "",
     storage_options: StorageOptions | None = None,
-) -> Unfinished:
+) -> StagedPartition:
     """Copies a partition whose log is sound, under a name that readers pass over; ``end_offset`` is where that ends.
     ``topic_id``: of one that has no ``partition.metadata``. ``checkpoints`` are its lines in its log directory's, and
     ``clean`` whether that has the mark of a clean stop.
@@ -77,7 +78,7 @@ def copy_partition(
                 start_offset, end_offset = plan.log_start_offset, plan.log_end_offset
             sync_directory(path)
             files = Destination(str(log_directory)).files(path.name)
-            unfinished = Unfinished(path.name, topic, partition, start_offset, end_offset, noted, files)
+            unfinished = StagedPartition(path.name, topic, partition, start_offset, end_offset, noted, files)
             if directory.is_remote:
                 try:
                     for name, _ in files:

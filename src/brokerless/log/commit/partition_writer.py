@@ -24,17 +24,18 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.encoder import encode_empty_batch
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs
+from brokerless.log.checkpoint.leader_epochs import Epochs, leader_epoch_checkpoint
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
-from brokerless.log.checkpoint.writers import leader_epoch_checkpoint
-from brokerless.log.commit.commit import Unfinished, commit, discard
-from brokerless.log.config import LogConfig
+from brokerless.log.commit.commit import commit, discard
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, local, read_bytes
-from brokerless.log.write.loader import DEFAULTS, begin, checked_name
-from brokerless.log.write.log_writer import Appended, LogWriter, unwritable
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.write.log_writer import Appended, LogWriter
+from brokerless.log.write.new_partition import checked_name, create_partition
 from brokerless.log.write.segment_boundaries import Boundaries
 
 _LONGEST_NAME = 255
@@ -99,7 +100,7 @@ class PartitionOutput:
     ) -> None:
         """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
         broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
-        ``has_offsets``: of :class:`Unfinished`. ``as_piece``: the partition may be there, and this goes behind its end.
+        ``has_offsets``: of :class:`StagedPartition`. ``as_piece``: the partition may exist, and this is appended to it.
         ``base_offsets``: where segments begin beside those that ``config`` makes necessary.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
@@ -118,7 +119,7 @@ class PartitionOutput:
             if not as_piece and self._to.exists(name):
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
             self._path = log_directory / unfinished_name(topic, partition, owner)
-            contents = begin(self._path, start_offset, topic_id)
+            contents = create_partition(self._path, start_offset, topic_id)
             self._writer = LogWriter(self._path, config, contents, is_bulk=True, boundaries=self._boundaries)
             self._resources = stack.pop_all()
 
@@ -158,7 +159,7 @@ class PartitionOutput:
         with unwritable(self._path):
             write_file(self._path / entry.name, read_bytes(entry.path, _LARGEST_FILE, storage_options))
 
-    def finish(self) -> Unfinished:
+    def finish(self) -> StagedPartition:
         """Syncs everything, lets go of the log directory, and hands over what was written: whoever has the result calls
         :func:`brokerless.log.commit.commit.commit` or :func:`brokerless.log.commit.commit.discard` with it, in any
         process.
@@ -195,7 +196,7 @@ class PartitionOutput:
         self._is_ours = False
         self._resources.close()
 
-    def _finish(self) -> Unfinished:
+    def _finish(self) -> StagedPartition:
         self._writer.close()
         with unwritable(self._path):
             if self._epochs:
@@ -203,7 +204,7 @@ class PartitionOutput:
             files = Destination(str(self._path.parent)).files(self._path.name)
         start, end = self._writer.log_start_offset, self._writer.log_end_offset
         checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
-        return Unfinished(
+        return StagedPartition(
             self._path.name, self._topic, self._partition, start, end, checkpoints, files, self._has_offsets
         )
 

@@ -16,22 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.log import names
+from brokerless.log.checkpoint.commit_journal import Growing, Journal, remove_journal, write_journal
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints, write_checkpoints
-from brokerless.log.commit.journal import Growing, Journal, remove_journal, write_journal
 from brokerless.log.commit.staged_append import append_piece
 from brokerless.log.config import LogConfig
+from brokerless.log.recovery.loader import load_log
 from brokerless.log.storage.destination import Destination
-from brokerless.log.write.loader import reopen_log
 
 if TYPE_CHECKING:
-    from brokerless.log.commit.commit import Unfinished
+    from brokerless.log.commit.types import StagedPartition
 
 _EMPTIED = ("log", "offset-index", "time-index")
 """The files of a segment in which nothing is."""
 
 
 def grow_remote(
-    at: Destination, journal: Journal, growing: Mapping[tuple[str, int], Sequence[Unfinished]], config: LogConfig
+    at: Destination, journal: Journal, growing: Mapping[tuple[str, int], Sequence[StagedPartition]], config: LogConfig
 ) -> Journal:
     """Appends pieces to partitions of an object store, and gives the journal that hides what was sent, undecided.
 
@@ -77,14 +77,14 @@ def _grow(
     scratch: Path,
     journal: Journal,
     place: tuple[str, int],
-    pieces: Sequence[Unfinished],
+    pieces: Sequence[StagedPartition],
     config: LogConfig,
 ) -> Journal:
     directory = names.partition_directory(*place)
     local = scratch / directory
     last = _fetch(at, scratch, place)
     before = _contents(local, last)
-    with reopen_log(scratch, *place, config, was_clean=at.exists(names.CLEAN_SHUTDOWN)) as log:
+    with load_log(scratch, *place, config, was_clean=at.exists(names.CLEAN_SHUTDOWN)) as log:
         epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
         log.roll()
         begun = Growing(*place, log.segments[-1], log.log_end_offset, epoch)

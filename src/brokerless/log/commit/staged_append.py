@@ -19,7 +19,7 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import open_file
 
 if TYPE_CHECKING:
-    from brokerless.log.commit.commit import Unfinished
+    from brokerless.log.commit.types import StagedPartition
 
 _EPOCH = layouts.position_of(layouts.BATCH_V2, "partition_leader_epoch")
 
@@ -33,7 +33,7 @@ class Log(Protocol):
     def append(self, buffer: NDArray[np.uint8]) -> object: ...
 
 
-def append_piece(log: Log, log_directory: Destination, piece: Unfinished, leader_epoch: int = -1) -> None:
+def append_piece(log: Log, log_directory: Destination, piece: StagedPartition, leader_epoch: int = -1) -> None:
     """Appends all batches of ``piece``, which is in ``log_directory``. ``leader_epoch``: what v2 batches are stamped
     with, unless it is negative.
 
@@ -56,7 +56,7 @@ def append_piece(log: Log, log_directory: Destination, piece: Unfinished, leader
                 raise UnreadableError(f"{path}: this was damaged since it was written; write it again")
 
 
-def check_behind(end_offset: int, piece: Unfinished) -> None:
+def check_behind(end_offset: int, piece: StagedPartition) -> None:
     """Raises :class:`UsageError` if the piece was given offsets that a log has, which ends at ``end_offset``."""
     if piece.has_offsets and piece.log_start_offset < end_offset:
         raise UsageError(

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.log.checkpoint.readers import load_producer_snapshot
+from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.producer.state import ProducerState, load_state
 from brokerless.log.segment import scan
 from brokerless.log.storage.paths import open_file
-from brokerless.log.write.segment_files import Files
+from brokerless.log.storage.segment_files import SegmentFiles
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Producers:
 
 
 def load_producers(
-    files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int
+    files: SegmentFiles, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int
 ) -> Producers:
     """What is known of producers when the log ends at ``end_offset``. Producers that were idle for a day at ``now_ms``
     are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted.
@@ -64,7 +64,7 @@ def no_producers(base_offsets: Sequence[int], end_offset: int) -> Producers:
 
 
 def advance(
-    found: Producers, files: Files, base_offsets: Sequence[int], log_start_offset: int, end_offset: int
+    found: Producers, files: SegmentFiles, base_offsets: Sequence[int], log_start_offset: int, end_offset: int
 ) -> None:
     """Follows a log's batches from where ``found`` is to ``end_offset``. Raises :class:`UnreadableError`."""
     starts = [base for base in base_offsets if base < end_offset]
@@ -79,7 +79,7 @@ def advance(
     found.take_snapshot()
 
 
-def _from_snapshot(files: Files, offsets: list[int], log_start: int, log_end: int, now_ms: int) -> Producers:
+def _from_snapshot(files: SegmentFiles, offsets: list[int], log_start: int, log_end: int, now_ms: int) -> Producers:
     corrupt: list[int] = []
     for offset in reversed([offset for offset in offsets if log_start < offset <= log_end]):
         snapshot = load_producer_snapshot(str(files.path(offset, "producer-snapshot")))
@@ -91,7 +91,7 @@ def _from_snapshot(files: Files, offsets: list[int], log_start: int, log_end: in
     return Producers(ProducerState(log_start), log_start, corrupt=corrupt)
 
 
-def _follow(files: Files, base_offset: int, state: ProducerState, end_offset: int) -> None:
+def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_offset: int) -> None:
     """Follows the batches of a segment that reach beyond the state's end, up to ``end_offset``. Raises UnreadableError
     where Kafka throws: here, nothing is cut off."""
     start = state.end_offset

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.checkpoint.readers import ProducerSnapshot
-from brokerless.log.checkpoint.writers import producer_snapshot
+from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, producer_snapshot
 from brokerless.log.producer.markers import Marker, NoMarker, read_markers
 
 KEPT_BATCHES = 5

@@ -20,10 +20,15 @@ import numpy as np
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, truncate_from_end, truncate_from_start
+from brokerless.log.checkpoint.leader_epochs import (
+    Epochs,
+    epochs_of,
+    leader_epoch_checkpoint,
+    load_leader_epochs,
+    truncate_from_end,
+    truncate_from_start,
+)
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
-from brokerless.log.checkpoint.readers import load_leader_epochs
-from brokerless.log.checkpoint.writers import leader_epoch_checkpoint
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import has_unknown_version
 from brokerless.log.index.writers import SegmentState
@@ -35,7 +40,8 @@ from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import Entry, list_directory, open_file
-from brokerless.log.write.segment_files import Files, describe_segment, remove_segments
+from brokerless.log.storage.segment_files import SegmentFiles
+from brokerless.log.write.segment_files import describe_segment, remove_segments
 
 Reason = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed"]
 """Why a segment is recovered: it is not before the recovery point; it has no offset index; its transaction index does
@@ -165,11 +171,13 @@ def _next_offset(entry: Entry) -> int:
     return end
 
 
-def _after(directory: Path, entries: list[Entry], leftovers: Leftovers) -> Files:
+def _after(directory: Path, entries: list[Entry], leftovers: Leftovers) -> SegmentFiles:
     """The files as they will be once the leftovers are cleared."""
     swapped = {source for source, _ in leftovers.rename}
     kept = {entry.name for entry in entries if not entry.is_directory} - {*leftovers.remove} - swapped
-    return Files(directory, {name: name for name in kept} | {target: source for source, target in leftovers.rename})
+    return SegmentFiles(
+        directory, {name: name for name in kept} | {target: source for source, target in leftovers.rename}
+    )
 
 
 def _load_epochs(directory: Path) -> Epochs:
@@ -177,7 +185,7 @@ def _load_epochs(directory: Path) -> Epochs:
     return epochs_of(load_leader_epochs(str(checkpoint))) if checkpoint.exists() else ()
 
 
-def _reasons(files: Files, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
+def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
     """Which segments are recovered, by base offset, in order."""
     segments = files.offsets("log")
     reasons: dict[int, Reason] = {}
@@ -194,7 +202,7 @@ def _reasons(files: Files, recovery_point: int, clean: bool, trusting: bool) -> 
     return reasons
 
 
-def _is_transaction_index_corrupt(files: Files, base_offset: int) -> bool:
+def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool:
     """Whether a transaction ended before the segment begins (``TransactionIndex.sanityCheck``); nothing else is looked
     at. Raises :class:`UnreadableError` for an entry of an unknown version, unless Kafka would not come to it."""
     if not files.has(base_offset, "transaction-index"):
@@ -213,7 +221,7 @@ def _is_transaction_index_corrupt(files: Files, base_offset: int) -> bool:
     return True
 
 
-def _is_closed(files: Files, base_offset: int) -> bool:
+def _is_closed(files: SegmentFiles, base_offset: int) -> bool:
     """Whether what is appended to a segment will be found behind what is there."""
     odd: list[Finding] = []
     state, _ = describe_segment(files, base_offset, odd.append)
@@ -221,7 +229,7 @@ def _is_closed(files: Files, base_offset: int) -> bool:
 
 
 def _recover(
-    files: Files, reasons: dict[int, Reason], config: LogConfig, log_start: int, epochs: Epochs, now_ms: int
+    files: SegmentFiles, reasons: dict[int, Reason], config: LogConfig, log_start: int, epochs: Epochs, now_ms: int
 ) -> tuple[tuple[RecoveredSegment, ...], Producers | None, Epochs]:
     recovered: list[RecoveredSegment] = []
     producers: Producers | None = None

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from brokerless.errors import UnreadableError, UnwritableError
+from brokerless.errors import UnreadableError
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import Held, lock_directory
 from brokerless.log.storage.own_files import is_own_directory, open_directory, remove_tree
 from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.storage.write_errors import storage_errors
 
 _BLOCK = 8 << 20
 """Bytes that are sent at once: S3 takes 10,000 of them for an object, and segments have 2 GiB at most."""
@@ -88,7 +89,7 @@ class Destination:
         if not self.is_remote:
             write_file(self.local / name, data)
             return
-        with writing(self.join(name)):
+        with storage_errors(self.join(name)):
             fs, inner = self._file_system(name)
             fs.pipe_file(inner, data)
 
@@ -98,7 +99,7 @@ class Destination:
             (self.local / name).unlink()
             sync_directory(self.local)
             return
-        with writing(self.join(name)), suppress(FileNotFoundError):
+        with storage_errors(self.join(name)), suppress(FileNotFoundError):
             fs, inner = self._file_system(name)
             fs.rm_file(inner)
 
@@ -125,7 +126,7 @@ class Destination:
         if not self.is_directory(name):
             return self.is_directory(target)
         for each in self.entries(name):
-            with writing(self.join(target, each.name)):
+            with storage_errors(self.join(target, each.name)):
                 fs, inner = self._file_system(name)
                 fs.cp_file(f"{inner}/{each.name}", f"{self._file_system(target)[1]}/{each.name}")
         self.remove_directory(name)
@@ -133,7 +134,7 @@ class Destination:
 
     def send(self, path: Path, name: str, inner: str) -> None:
         """Copies a file of this machine into a directory of an object store, where it appears when it is whole."""
-        with writing(self.join(name, inner)), path.open("rb") as file:
+        with storage_errors(self.join(name, inner)), path.open("rb") as file:
             fs, to = self._file_system(name)
             sink = fs.open(f"{to}/{inner}", "wb", autocommit=False, block_size=_BLOCK)
             try:
@@ -189,24 +190,3 @@ class Destination:
         fs, inner = paths.file_system(self.join(name), self.storage_options)
         fs.invalidate_cache()
         return fs, str(inner).rstrip("/")
-
-
-@contextmanager
-def writing(path: str) -> Generator[None]:
-    """Turns what a storage raises into one error that says which path it was."""
-    try:
-        yield
-    except (UnwritableError, UnreadableError):
-        raise
-    except (OSError, ValueError, ImportError) as error:
-        raise UnwritableError(f"{path}: {_reason(error)}") from error
-    except Exception as error:
-        if not paths.is_remote(path):
-            raise
-        raise UnwritableError(f"{path}: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__

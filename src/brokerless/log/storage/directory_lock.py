@@ -21,6 +21,7 @@ from brokerless.errors import UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own, read_own
+from brokerless.log.storage.paths import StorageOptions, containing_directory, exists, join
 
 NO_BROKER = b'{"version":0,"brokerEpoch":-1}'
 """The mark of a clean stop (``.kafka_cleanshutdown``) where no broker was (``CleanShutdownFileHandler``, 4.1.1)."""
@@ -73,6 +74,12 @@ def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[Held]:
                 finally:
                     del _held[name]
                     os.close(held.descriptor)
+
+
+def was_clean_shutdown(partition_directory: str, storage_options: StorageOptions | None = None) -> bool:
+    """Whether the log directory that a partition is in has the mark of a clean stop."""
+    log_directory = containing_directory(partition_directory)
+    return log_directory is not None and exists(join(log_directory, names.CLEAN_SHUTDOWN), storage_options)
 
 
 def is_locked(path: str | Path) -> bool:

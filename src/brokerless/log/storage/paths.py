@@ -15,6 +15,7 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from brokerless.errors import UnreadableError
@@ -173,6 +174,11 @@ def parent_directory(path: str) -> str | None:
         parts[at] = parts[at].rstrip("/").rpartition("/")[0]
         return None if parts[at].endswith((":/", "/")) or "://" not in parts[at] else "::".join(parts)
     return os.path.dirname(os.path.abspath(local(path)))  # noqa: PTH100, PTH120 - links keep their own name
+
+
+def containing_directory(path: str) -> str | None:
+    """The directory that a directory is in, links followed; None for a whole archive, or a bucket."""
+    return parent_directory(path if is_remote(path) else str(Path(local(path)).resolve()))
 
 
 def is_remote(path: str) -> bool:

@@ -21,21 +21,27 @@ from brokerless.errors import UnwritableError, UsageError
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, assign_batches, truncate_from_end, truncate_from_start
+from brokerless.log.checkpoint.leader_epochs import (
+    Epochs,
+    assign_batches,
+    leader_epoch_checkpoint,
+    truncate_from_end,
+    truncate_from_start,
+)
 from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
-from brokerless.log.checkpoint.writers import leader_epoch_checkpoint
 from brokerless.log.config import LogConfig
 from brokerless.log.index.writers import SegmentState, roll_offset
 from brokerless.log.producer.loading import Producers, load_producers
 from brokerless.log.producer.state import ProducerState, aborted_entry, snapshots_out_of_range
 from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.segment_files import list_files
+from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.follower_append import check_next, whole_batches
 from brokerless.log.write.retention import Segment, before_start, expired
 from brokerless.log.write.segment_boundaries import Boundaries
 from brokerless.log.write.segment_files import (
     clear_segment,
     describe_for_retention,
-    list_files,
     remove_segments,
     sync_file,
     truncated_segment,
@@ -69,7 +75,7 @@ class Contents:
 
 
 class LogWriter:
-    """A partition's log, open for writing; made by :func:`brokerless.log.write.loader.open_log`. For one thread.
+    """A partition's log, open for writing; made by :func:`brokerless.log.commit.loader.open_log`. For one thread.
 
     All methods raise :class:`UnwritableError` where the disk fails, and from then on: what is flushed is safe, and the
     next opening recovers the rest.
@@ -388,12 +394,3 @@ class LogWriter:
         except BaseException:
             self._failed = True
             raise
-
-
-@contextmanager
-def unwritable(path: object) -> Generator[None]:
-    """Turns what an operating system raises into one error that says which path it was."""
-    try:
-        yield
-    except OSError as error:
-        raise UnwritableError(f"{error.filename or path}: {error.strerror or error}") from error

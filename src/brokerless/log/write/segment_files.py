@@ -7,8 +7,8 @@ Sources: ``LocalLog.deleteSegmentFiles``, ``LogSegment`` (``changeFileSuffixes``
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,8 @@ from brokerless.log.index.writers import (
 )
 from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory
-from brokerless.log.storage.paths import File, list_directory, open_file
+from brokerless.log.storage.paths import File, open_file
+from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.retention import Segment
 
 KINDS: tuple[names.SegmentFileKind, ...] = (
@@ -35,34 +36,6 @@ KINDS: tuple[names.SegmentFileKind, ...] = (
     "producer-snapshot",
 )
 """What belongs to a segment; a producer snapshot has the offset of the segment that begins where it was taken."""
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """The files of segments in a partition's directory. ``actual`` has, for each name, what the file is called now:
-    something else if a finished compaction's output is yet to take its place."""
-
-    directory: Path
-    actual: Mapping[str, str]
-
-    def path(self, base_offset: int, kind: names.SegmentFileKind) -> Path:
-        name = names.segment_file(base_offset, kind)
-        return self.directory / self.actual.get(name, name)
-
-    def has(self, base_offset: int, kind: names.SegmentFileKind) -> bool:
-        return names.segment_file(base_offset, kind) in self.actual
-
-    def offsets(self, kind: names.SegmentFileKind) -> list[int]:
-        """The offsets of all files of a kind, sorted."""
-        files = (names.parse_segment_file(name) for name in self.actual)
-        return sorted(file.offset for file in files if file and file.kind == kind and file.state == "live")
-
-
-def list_files(directory: Path) -> Files:
-    """What is in the directory now."""
-    return Files(
-        directory, {entry.name: entry.name for entry in list_directory(str(directory)) if not entry.is_directory}
-    )
 
 
 def remove_segments(directory: Path, base_offsets: Iterable[int]) -> None:
@@ -98,7 +71,7 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def describe_for_retention(files: Files, base_offsets: Iterable[int]) -> list[Segment]:
+def describe_for_retention(files: SegmentFiles, base_offsets: Iterable[int]) -> list[Segment]:
     """Closed segments as retention sees them: their largest timestamp is the last entry of the time index."""
     described: list[Segment] = []
     for base_offset in base_offsets:
@@ -111,7 +84,7 @@ def describe_for_retention(files: Files, base_offsets: Iterable[int]) -> list[Se
     return described
 
 
-def describe_segment(files: Files, base_offset: int, report: Report = ignore) -> tuple[SegmentState, int]:
+def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ignore) -> tuple[SegmentState, int]:
     """A segment as it is in its files, and the offset behind its last batch; its indexes are believed.
 
     What is odd about the end of the log is reported; then ``size`` is what is whole.
@@ -137,7 +110,7 @@ def describe_segment(files: Files, base_offset: int, report: Report = ignore) ->
     return _with_last_time_entry(state, times), next_offset
 
 
-def truncated_segment(files: Files, base_offset: int, offset: int) -> tuple[SegmentState, int]:
+def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tuple[SegmentState, int]:
     """A segment without the batches that reach ``offset`` or beyond, and the entries left in its transaction index."""
     offsets = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
     times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)

@@ -22,8 +22,8 @@ from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.offset_gaps import missing_behind
+from brokerless.log.positions import end_position, first_position
 from brokerless.log.ranges import Range, Span
-from brokerless.log.seek import end_position, first_position
 from brokerless.log.storage.paths import File
 from brokerless.log.tail import Tail, look, look_committed
 from brokerless.logs import Partition

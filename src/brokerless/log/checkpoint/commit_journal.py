@@ -1,14 +1,13 @@
-"""What is noted of a commit of several partitions while it happens, so that it is all or nothing.
+"""The journal that makes a commit of several partitions all or nothing, its lock, and the last batches of queries.
 
-Three files of ours in a log directory, over which a broker passes (``LogManager.loadLogs`` looks at directories only,
-4.1.1). The journal is there from before the first change until after the last one, and lists what changes: readers pass
-over that, and the next writer completes or undoes it. The lock is held by whoever commits. The third file has, for each
-streaming query that wrote here, its last batch.
+Three files of ours in a log directory, which a broker ignores (``LogManager.loadLogs`` lists directories only, 4.1.1).
+The journal exists from before the first change until after the last one, and lists what changes: readers skip that, and
+the next writer completes or undoes it. A commit holds the lock. The third file has the last committed batch of each
+streaming query that wrote here.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Generator, Mapping
@@ -21,8 +20,9 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.file_lock import file_lock
 from brokerless.log.storage.own_files import open_own, read_own
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.paths import StorageOptions, exists, join
 from brokerless.strict_json import (
     WrongJsonError,
     as_flag,
@@ -86,12 +86,8 @@ def committing(log_directory: Path | Destination) -> Generator[None]:
     if at.is_remote:
         yield
         return
-    descriptor = open_own(at.local / names.COMMIT_LOCK, os.O_WRONLY | os.O_CREAT)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with file_lock(open_own(at.local / names.COMMIT_LOCK, os.O_WRONLY | os.O_CREAT)):
         yield
-    finally:
-        os.close(descriptor)
 
 
 def write_journal(log_directory: Path | Destination, journal: Journal) -> None:
@@ -127,6 +123,26 @@ def load_journal(path: str, storage_options: StorageOptions | None = None) -> Jo
     return journal
 
 
+def hidden_segments(
+    log_directory: str, storage_options: StorageOptions | None, *, is_listed: bool
+) -> Mapping[str, int] | None:
+    """:attr:`Journal.hidden` of a log directory, empty without a commit. ``is_listed``: whether the journal was in a
+    listing made before the partitions were listed. None if there was a commit then and it has ended."""
+    path = join(log_directory, names.COMMIT_JOURNAL)
+    if not is_listed:
+        try:
+            if not exists(path, storage_options):
+                return {}
+        except UnreadableError:  # of a URL, it may be that only a part may be read
+            return {}
+    try:
+        return load_journal(path, storage_options).hidden
+    except UnreadableError:
+        if exists(path, storage_options):
+            raise
+        return None
+
+
 def _growing(value: Any, name: str) -> Growing:
     found = as_object(value, name)
     topic = as_text(member(found, "topic"), name)
@@ -160,7 +176,7 @@ def last_batch(log_directory: Path | Destination, query: str) -> int | None:
     return _queries(Destination.of(log_directory)).get(query)
 
 
-def note_query(log_directory: Destination, query: tuple[str, int]) -> None:
+def record_query(log_directory: Destination, query: tuple[str, int]) -> None:
     queries = {**_queries(log_directory), query[0]: query[1]}
     log_directory.write(names.COMMITTED_QUERIES, _dump({"queries": queries}))
 

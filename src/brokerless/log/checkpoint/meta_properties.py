@@ -1,0 +1,90 @@
+"""``meta.properties``: the node and the cluster that a log directory belongs to.
+
+Sources: ``MetaProperties`` (3.9.1, 4.1.1), ``PropertiesUtils`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+
+from brokerless.errors import UsageError
+from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_integer, parse_uuid, read_lines
+from brokerless.log.storage.paths import StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """``meta.properties``: whose log directory it is. ``node_id`` is ``broker.id`` in version 0."""
+
+    file: str
+    version: int | None = None
+    cluster_id: str | None = None
+    node_id: int | None = None
+    directory_id: str | None = None
+    properties: dict[str, str] = field(default_factory=dict[str, str])
+    findings: Findings = ()
+
+
+def load_meta_properties(path: str, storage_options: StorageOptions | None = None) -> MetaProperties:
+    """Reads a ``meta.properties``."""
+    properties, findings = read_lines(path, storage_options, _parse, {}, "meta-properties-corrupt", "latin-1")
+    version = int(properties.get("version", "0"))
+    node_id = properties.get("node.id" if version else "broker.id")
+    return MetaProperties(
+        path,
+        None if findings else version,
+        properties.get("cluster.id"),
+        None if node_id is None else int(node_id),
+        properties.get("directory.id"),
+        properties,
+        findings,
+    )
+
+
+def _parse(lines: list[str]) -> dict[str, str]:
+    properties: dict[str, str] = {}
+    # Kafka writes this file through java.util.Properties, which escapes colons, equal signs and the like.
+    for line in (line.lstrip(" \t\f") for line in lines):
+        match = re.match(r"((?:\\.|[^\\:= \t\f])*)[ \t\f]*[:=]?[ \t\f]*(.*)", line)
+        if match and line[:1] not in ("", "#", "!"):
+            key, value = (re.sub(r"\\(.)", r"\1", each) for each in match.groups())
+            properties[key] = value
+    version = parse_integer(properties.get("version", "0"), f"version={properties.get('version')}")
+    if version not in (0, 1):
+        raise MalformedFileError("meta.properties of an unknown version", "version 0 or 1", str(version))
+    for name in ("node.id", "cluster.id") if version else ():
+        if name not in properties:
+            raise MalformedFileError("meta.properties is not whole", name, None)
+    for name in ("broker.id", "node.id"):
+        if name in properties:
+            parse_integer(properties[name], f"{name}={properties[name]}")
+    if "directory.id" in properties:
+        parse_uuid(properties["directory.id"], f"directory.id={properties['directory.id']}")
+    return properties
+
+
+def meta_properties(
+    cluster_id: str, node_id: int, directory_id: str | None = None, written_ms: int | None = None
+) -> bytes:
+    """``meta.properties`` of a KRaft node's log directory, version 1. A comment tells ``written_ms`` (ms since epoch),
+    which is now if it is not given.
+
+    Raises :class:`UsageError` for a cluster ID that is not printable ASCII.
+    """
+    if not re.fullmatch(r"[!-~]+", cluster_id):
+        raise UsageError(f"a cluster ID of printable ASCII characters is needed, not {cluster_id!r}")
+    at = time.gmtime(time.time() if written_ms is None else written_ms // 1000)
+    # Kafka writes through java.util.Properties: a comment (an empty one), the date, and what its hash table gives.
+    lines = ["#", f"#{_date(at)}", f"node.id={node_id}"]
+    lines += [f"directory.id={directory_id}"] if directory_id is not None else []
+    lines += ["version=1", "cluster.id=" + re.sub(r"([\\:=#!])", r"\\\1", cluster_id)]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _date(at: time.struct_time) -> str:
+    """As ``java.util.Date.toString``, whatever the locale."""
+    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[at.tm_wday]
+    month = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")[at.tm_mon - 1]
+    return f"{day} {month} {at.tm_mday:02} {at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02} UTC {at.tm_year}"

@@ -1,0 +1,56 @@
+"""``partition.metadata`` (KIP-516): the topic ID of a partition.
+
+Sources: ``PartitionMetadataReadBuffer`` (3.9.1), ``PartitionMetadata`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from brokerless.log.checkpoint.text_files import (
+    Findings,
+    MalformedFileError,
+    parse_integer,
+    parse_uuid,
+    read_lines,
+    shorten,
+)
+from brokerless.log.storage.paths import StorageOptions
+
+_NO_UUID = "A" * 22
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMetadata:
+    """``partition.metadata`` (KIP-516): ``topic_id`` as Kafka writes it, in base64."""
+
+    file: str
+    version: int | None = None
+    topic_id: str | None = None
+    findings: Findings = ()
+
+
+def load_partition_metadata(path: str, storage_options: StorageOptions | None = None) -> PartitionMetadata:
+    """Reads a ``partition.metadata``."""
+    parsed, findings = read_lines(path, storage_options, _parse, (None, None), "partition-metadata-corrupt")
+    return PartitionMetadata(path, *parsed, findings)
+
+
+def _parse(lines: list[str]) -> tuple[int | None, str | None]:
+    values: list[str] = []
+    for line in [*lines, "", ""][:2]:
+        words = re.split(r":[ \t\x0b\f]+", line)
+        if len(words) != 2:
+            raise MalformedFileError("a malformed line", "a name, a colon and a value", shorten(line))
+        values.append(words[1])
+    version = parse_integer(values[0], lines[0])
+    topic_id = parse_uuid(values[1], lines[1])
+    if version < 0 or topic_id == _NO_UUID:
+        raise MalformedFileError("the topic has no ID", "version 0 or more and an ID", shorten(" ".join(values)))
+    return version, topic_id
+
+
+def partition_metadata(topic_id: str) -> bytes:
+    """``partition.metadata`` (KIP-516), version 0. ``topic_id``: 16 bytes in base64 for URLs, without padding."""
+    return f"version: 0\ntopic_id: {topic_id}".encode()

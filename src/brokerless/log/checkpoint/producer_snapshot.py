@@ -1,0 +1,104 @@
+"""``.snapshot``: the producer state of a log at an offset.
+
+Sources: ``ProducerStateManager`` and its message ``ProducerSnapshot`` (3.9.1),
+``ProducerStateManager.writeSnapshot`` (4.1.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.bounds import MAX_INT32
+from brokerless.format import layouts
+from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_or_report
+from brokerless.log.storage.paths import StorageOptions, read_bytes
+
+Int64s = NDArray[np.int64]
+
+SNAPSHOT_LIMIT = 256 << 20
+"""Bytes of a producer snapshot that is read: 46 for each producer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSnapshot:
+    """``.snapshot``: what a broker knew of each producer when the log ended at ``offset`` (the file's name).
+
+    Arrays of one length, int64. Of the producer's last batch: ``last_sequences``, ``last_offsets`` (-1 if there was
+    none, as after a marker), ``offset_deltas`` (last offset less first), ``timestamps`` (ms).
+    ``current_txn_first_offsets`` are -1 outside of a transaction.
+    """
+
+    file: str
+    producer_ids: Int64s
+    producer_epochs: Int64s
+    last_sequences: Int64s
+    last_offsets: Int64s
+    offset_deltas: Int64s
+    timestamps: Int64s
+    coordinator_epochs: Int64s
+    current_txn_first_offsets: Int64s
+    findings: Findings = ()
+
+    @property
+    def first_sequences(self) -> Int64s:
+        """Of the producer's last batch; sequences go on at 0 behind 2^31 - 1."""
+        first = self.last_sequences - self.offset_deltas
+        return np.where(first < 0, first + MAX_INT32 + 1, first)
+
+    @property
+    def first_offsets(self) -> Int64s:
+        """Of the producer's last batch; means nothing where the last offset is -1."""
+        return self.last_offsets - self.offset_deltas
+
+
+def load_producer_snapshot(path: str, storage_options: StorageOptions | None = None) -> ProducerSnapshot:
+    """Reads a producer snapshot; one whose checksum does not match gives no entries, as Kafka then drops it."""
+    entry = layouts.PRODUCER_SNAPSHOT_ENTRY
+    entries, findings = parse_or_report(
+        lambda: _parse(np.frombuffer(read_bytes(path, SNAPSHOT_LIMIT, storage_options), np.uint8)),
+        path,
+        np.empty(0, entry),
+        "producer-snapshot-corrupt",
+    )
+    return ProducerSnapshot(path, *(entries[name].astype(np.int64) for name in entry.names or ()), findings=findings)
+
+
+def _parse(data: NDArray[np.uint8]) -> NDArray[Any]:
+    # Numba is not imported before a snapshot is to be read: listing must not wait for it.
+    from brokerless.format.crc.kernels import crc32c_ranges
+
+    header_size = layouts.PRODUCER_SNAPSHOT_HEADER.itemsize
+    if len(data) < header_size:
+        raise MalformedFileError("the file is too small", f"{header_size} bytes or more", f"{len(data)} bytes")
+    header = data[:header_size].view(layouts.PRODUCER_SNAPSHOT_HEADER)[0]
+    version, count = int(header["version"]), int(header["count"])
+    if version != 1:
+        raise MalformedFileError("a producer snapshot of an unknown version", "version 1", str(version))
+    computed = np.zeros(1, np.uint32)
+    start, end = np.array([layouts.PRODUCER_SNAPSHOT_CRC_START]), np.array([len(data)])
+    crc32c_ranges(data, start, end, computed)
+    if computed[0] != header["crc"]:
+        text = "the checksum of the snapshot does not match"
+        raise MalformedFileError(text, f"{int(computed[0]):#010x}", f"{int(header['crc']):#010x}")
+    end = header_size + count * layouts.PRODUCER_SNAPSHOT_ENTRY.itemsize
+    if not header_size <= end <= len(data):
+        raise MalformedFileError("entries are missing", f"{count} entries", f"{len(data) - header_size} bytes")
+    return data[header_size:end].view(layouts.PRODUCER_SNAPSHOT_ENTRY)
+
+
+def producer_snapshot(entries: NDArray[np.void]) -> bytes:
+    """``.snapshot``, version 1, of entries of :data:`layouts.PRODUCER_SNAPSHOT_ENTRY`, one for each producer."""
+    # Numba is not imported before a snapshot is to be written.
+    from brokerless.format.crc.kernels import crc32c_ranges
+
+    header = np.zeros(1, layouts.PRODUCER_SNAPSHOT_HEADER)
+    header["version"], header["count"] = 1, len(entries)
+    data = np.concatenate([header.view(np.uint8), np.ascontiguousarray(entries).view(np.uint8).reshape(-1)])
+    crc = np.zeros(1, np.uint32)
+    crc32c_ranges(data, np.array([layouts.PRODUCER_SNAPSHOT_CRC_START]), np.array([len(data)]), crc)
+    data[: header.itemsize].view(layouts.PRODUCER_SNAPSHOT_HEADER)["crc"] = crc
+    return data.tobytes()

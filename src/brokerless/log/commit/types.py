@@ -1,0 +1,45 @@
+"""A partition that is written under a temporary name, as plain values that processes exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPartition:
+    """A partition that lacks nothing but its name: everything of it is synced, and nobody writes to it any more.
+
+    ``directory`` is its name for now within the log directory. ``files``: names and sizes (bytes) of what is in it.
+    ``has_offsets``: its records were given their offsets; otherwise they may move up to where a log ends.
+    """
+
+    directory: str
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    checkpoints: Checkpoints
+    files: tuple[tuple[str, int], ...]
+    has_offsets: bool = True
+
+    @property
+    def name(self) -> str:
+        """What its directory will be called."""
+        return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Of its segments."""
+        found = (names.parse_segment_file(name) for name, _ in self.files)
+        return tuple(sorted(file.offset for file in found if file is not None and file.kind == "log"))
+
+    @property
+    def size(self) -> int:
+        """Bytes of its logs."""
+        return sum(size for name, size in self.files if name.endswith(".log"))

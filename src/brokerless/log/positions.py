@@ -1,0 +1,93 @@
+"""Positions of batches in a segment's log, by offset.
+
+An index is a hint: an entry is believed only if a valid batch begins where it points; otherwise the scan starts at the
+segment's first byte, which is slower and always right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from brokerless.format import layouts
+from brokerless.format.read.batch_headers import checksums_match, read_headers
+from brokerless.format.read.batch_scan import ScanStop, scan_batches
+from brokerless.log.directory import SegmentPaths
+from brokerless.log.index.readers import load_offset_index
+from brokerless.log.segment import WINDOW, ignore, scan_headers
+from brokerless.log.storage.paths import File, StorageOptions
+
+_LARGEST = 1 << 20
+"""Bytes of a batch that is read for whether it is a true one."""
+
+
+def position_of_offset(
+    file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None
+) -> int:
+    """A position (bytes) in the segment's log where a batch begins, so that all records from ``offset`` on follow."""
+    if segment.offset_index is None or offset <= segment.base_offset:
+        return 0
+    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+    _, position = index.lookup(offset)
+    return position if position and is_batch_up_to(file, position, offset) else 0
+
+
+def first_position(
+    file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None
+) -> int:
+    """The position (bytes) of the first batch that ends, or begins, at ``offset`` or later; the last batch's end where
+    none does. Exact, where :func:`position_of_offset` is a hint: what is before has been read with lower offsets."""
+    start = position_of_offset(file, segment, offset, storage_options)
+    for chunk in scan_headers(file, ignore, start, step=_step(file)):
+        batches = chunk.batches
+        rows = np.flatnonzero((batches.last_offset >= offset) | (batches.entry_offset >= offset))
+        if len(rows):
+            return int(chunk.positions[rows[0]])
+        start = chunk.base + int(batches.ends[-1])
+    return start
+
+
+def end_position(file: File, segment: SegmentPaths, offset: int, storage_options: StorageOptions | None = None) -> int:
+    """The position (bytes) after the last batch that begins before ``offset``."""
+    end, last_before = position_of_offset(file, segment, offset, storage_options), -1
+    for chunk in scan_headers(file, ignore, end, step=_step(file)):
+        batches = chunk.batches
+        # A wrapper's own offset is its last one; where it begins, the one before it tells.
+        before_it = np.concatenate([[last_before], batches.last_offset[:-1]])
+        begins = (batches.entry_offset < offset) | (batches.is_wrapper & (before_it + 1 < offset))
+        rows = np.flatnonzero(begins)
+        if not len(rows):
+            break
+        end, last_before = chunk.base + int(batches.ends[rows[-1]]), int(batches.last_offset[-1])
+    return end
+
+
+def last_indexed(file: File, segment: SegmentPaths, storage_options: StorageOptions | None = None) -> int:
+    """The position (bytes) of the last batch that the offset index knows, if a true batch is there, or else 0."""
+    if segment.offset_index is None:
+        return 0
+    index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
+    if not len(index.positions) or not index.is_sound:
+        return 0
+    position = int(index.positions[-1])
+    return position if is_batch_up_to(file, position, int(index.offsets[-1])) else 0
+
+
+def _step(file: File) -> int:
+    """How far to look at once where the place is near: of a remote file, a window is fetched in any case."""
+    return 1 << 16 if file.is_local else WINDOW
+
+
+def is_batch_up_to(file: File, position: int, offset: int) -> bool:
+    """Whether a true batch begins at ``position`` (bytes) that does not begin after ``offset``."""
+    if not 0 <= position < file.size:
+        return False
+    head = file.read(position, layouts.LOG_ENTRY_SIZE).tobytes()
+    size = layouts.LOG_ENTRY_SIZE + int.from_bytes(head[8:], "big", signed=True)
+    # A short message's header, as it is gathered, goes on in what follows.
+    buffer = file.read(position, min(max(size, layouts.BATCH_V2_SIZE), _LARGEST))
+    walked = scan_batches(buffer, limit=1)
+    if walked.stop == ScanStop.SIZE_TOO_SMALL or not len(walked.positions):
+        return False
+    batch = read_headers(buffer, walked.positions)
+    # A wrapper's offset is its last one, so this is stricter than need be for those.
+    return int(batch.entry_offset[0]) <= offset and bool(checksums_match(buffer, batch)[0])

@@ -1,0 +1,35 @@
+"""Makes the directory of a new partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.log.checkpoint.partition_metadata import partition_metadata
+from brokerless.log.checkpoint.topic_ids import random_id
+from brokerless.log.index.writers import SegmentState
+from brokerless.log.producer.loading import Producers
+from brokerless.log.producer.state import ProducerState
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.write.log_writer import Contents
+
+
+def create_partition(path: Path, start_offset: int, topic_id: str | None) -> Contents:
+    """Makes a new partition's directory, empty but for its ``partition.metadata``. Raises OSError."""
+    if start_offset < 0:
+        raise UsageError(f"start_offset: {start_offset} is not an offset")
+    path.mkdir()
+    write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id or random_id()))
+    producers = Producers(ProducerState(start_offset), start_offset)
+    return Contents([], SegmentState(start_offset), start_offset, start_offset, start_offset, (), producers)
+
+
+def checked_name(topic: str, partition: int) -> str:
+    """The name of a partition's directory. Raises :class:`UsageError` if Kafka would not give it."""
+    name = names.partition_directory(topic, partition)
+    parsed = names.parse_partition_directory(name)
+    if parsed is None or (parsed.topic, parsed.partition, parsed.state) != (topic, partition, "live"):
+        allowed = "a topic has 1 to 249 letters, digits, dots, underscores and dashes"
+        raise UsageError(f"{name}: this is no name of a partition; {allowed}")
+    return name

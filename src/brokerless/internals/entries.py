@@ -16,8 +16,8 @@ from brokerless.errors import Finding
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
 from brokerless.log import names
 from brokerless.log.partition import transactions_of
+from brokerless.log.producer.transactions import State
 from brokerless.log.storage.paths import directory_name, parent_directory
-from brokerless.log.transactions import State
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 _COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]

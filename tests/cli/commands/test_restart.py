@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.format.twin import COMPRESS, write_batch, write_record
 from tests.golden import broker_data
+from tests.internals.written import topic_record, write_partition
 from tests.lock_holder import held_by_another
 
 
@@ -37,6 +39,19 @@ def test_a_dry_run_says_what_would_be_lost_and_changes_nothing(run: Run, damaged
 
 def test_a_dry_run_where_nothing_would_be_lost_is_a_success(run: Run) -> None:
     assert run("restart", broker_data("clean")).exit_code == 0
+
+
+def test_internal_topics_are_read_within_the_bound_that_is_given(run: Run, tmp_path: Path) -> None:
+    records = [topic_record(f"topic-{number}", number) for number in range(1, 100)]
+    payload = b"".join(write_record(key, value, (), number) for number, (key, value) in enumerate(records))
+    last = len(records) - 1
+    data = write_batch(COMPRESS["gzip"](payload), last_offset_delta=last, count=len(records), attributes=1)
+    write_partition(tmp_path, "__cluster_metadata", data)
+    (tmp_path / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
+    for bound, is_known in ((None, True), (len(payload), True), (len(payload) - 1, False)):
+        options = () if bound is None else ("--max-batch-bytes", bound)
+        (row,) = [each for each in run("restart", "--json", *options, tmp_path).json if each["topic"] is None]
+        assert row["isStateKnown"] is is_known
 
 
 def test_a_deleted_partition_would_be_gone(run: Run, damaged: Path) -> None:

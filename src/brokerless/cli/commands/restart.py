@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_severity
+from brokerless.cli.options import add_max_batch_bytes, add_severity
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import is_narrowed
@@ -40,6 +40,7 @@ _SHOWN = 10
 
 
 def add_options(parser: ArgumentParser) -> None:
+    add_max_batch_bytes(parser)
     add_severity(parser)
 
 
@@ -56,7 +57,8 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
     from brokerless.jobs.restart.job import plan_directories
     from brokerless.views.restart import directory_lines, directory_row
 
-    directories = {each.path: each for each in plan_directories([log.directory for log in logs])}
+    planned = plan_directories([log.directory for log in logs], max_batch_bytes=options.max_batch_bytes)
+    directories = {each.path: each for each in planned}
     is_whole = not is_narrowed(options)
     is_changed = False
     for number, log in enumerate(logs):
@@ -99,7 +101,13 @@ def _show_partitions(
         for partition in chosen:
             paths = partition.paths
             try:
-                restart = plan_restart(paths, notes.of(paths), clean=notes.was_clean, directory=directory)
+                restart = plan_restart(
+                    paths,
+                    notes.of(paths),
+                    clean=notes.was_clean,
+                    directory=directory,
+                    max_batch_bytes=options.max_batch_bytes,
+                )
             except UnreadableError as error:
                 (output.unreadable_within if Path(partition.path).is_dir() else output.unreadable)(error)
             else:

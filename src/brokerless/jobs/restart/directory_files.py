@@ -44,7 +44,9 @@ class LoadedDirectory:
     """Whether this is a name that Kafka itself would give."""
 
 
-def check_node_files(directory: LogDirectory, properties: MetaProperties | None) -> Iterator[Finding]:
+def check_node_files(
+    directory: LogDirectory, properties: MetaProperties | None, max_batch_bytes: int | None = None
+) -> Iterator[Finding]:
     """The files of a log directory: its identity and its checkpoints."""
     if properties is None:
         text = "there is none, and a broker starts on no directories without one"
@@ -58,7 +60,7 @@ def check_node_files(directory: LogDirectory, properties: MetaProperties | None)
         if name in directory.files:
             yield from load_offset_checkpoint(directory.files[name].path).findings
     if names.BOOTSTRAP_CHECKPOINT in directory.files:
-        yield from _check_bootstrap(directory.files[names.BOOTSTRAP_CHECKPOINT])
+        yield from _check_bootstrap(directory.files[names.BOOTSTRAP_CHECKPOINT], max_batch_bytes)
 
 
 def load_properties(directory: LogDirectory) -> MetaProperties | None:
@@ -85,11 +87,11 @@ def is_reserved(directory_id: str) -> bool:
     return int.from_bytes(number, "big") < 100
 
 
-def _check_bootstrap(entry: Entry) -> Iterator[Finding]:
+def _check_bootstrap(entry: Entry, max_batch_bytes: int | None) -> Iterator[Finding]:
     """The records of a new cluster; a broker reads them at each start."""
     with suppress(UnreadableError):
         (snapshot,) = open_partitions(entry.path)
-        for batch in snapshot.records(["value"], on_damage=lambda _: None):
+        for batch in snapshot.records(["value"], max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
             for value in batch.column("value").to_pylist():
                 record = decode_record(names.CLUSTER_METADATA, None, value)
                 if record.type == _FEATURE and record.data is not None and record.data["name"] == "metadata.version":

@@ -130,10 +130,12 @@ class DirectoryRestart:
         return not (self.refused or self.stray or self.unserved or self.created or self.deleted)
 
 
-def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = None) -> list[DirectoryRestart]:
+def plan_directories(
+    directories: Sequence[LogDirectory], now_ms: int | None = None, max_batch_bytes: int | None = None
+) -> list[DirectoryRestart]:
     """The dry run for all log directories of one broker, as in its ``log.dirs``; partitions' directories and files
     among them, and what is not local, are passed over. ``now_ms`` (since the epoch) decides which transactions' time is
-    over."""
+    over. ``max_batch_bytes``: what one batch of Kafka's own topics may inflate to (128 MiB)."""
     own = [each for each in directories if each.kind == "log-directory" and not is_remote(each.path)]
     now_ms = clock.now() if now_ms is None else now_ms
     properties = {each.path.rstrip("/"): directory_files.load_properties(each) for each in own}
@@ -141,7 +143,7 @@ def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = N
     readable = [each for each in known if not each.findings]
     node = replicas.node_of(properties)
     partitions = [each for directory in own for each in directory.partitions if each.state == "live"]
-    state = _cluster_state(partitions, now_ms)
+    state = _cluster_state(partitions, now_ms, max_batch_bytes)
     findings = list(directory_files.check_agreement(known))
     loaded: list[directory_files.LoadedDirectory] = []
     for each in own:
@@ -149,7 +151,7 @@ def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = N
         loaded += found
         identity = properties[each.path.rstrip("/")]
         if identity is not None or not readable:
-            refused += directory_files.check_node_files(each, identity)
+            refused += directory_files.check_node_files(each, identity, max_batch_bytes)
         findings += refused
     findings += directory_files.check_repeated(loaded)
     stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
@@ -162,7 +164,7 @@ def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = N
         unserved = {path: finding for path, finding in found if finding is not None} if readable else {}
     served = {(each.topic or "", each.partition or 0): each for each in partitions}
     served = {place: each for place, each in served.items() if each.path not in stray and each.path not in unserved}
-    completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms))
+    completed = tuple(completions(map(PartitionReader, served.values()), set(served), now_ms, max_batch_bytes))
     return [
         DirectoryRestart(
             each.path,
@@ -178,12 +180,15 @@ def plan_directories(directories: Sequence[LogDirectory], now_ms: int | None = N
     ]
 
 
-def _cluster_state(partitions: Sequence[PartitionPath], now_ms: int) -> replicas.ClusterState | None:
+def _cluster_state(
+    partitions: Sequence[PartitionPath], now_ms: int, max_batch_bytes: int | None
+) -> replicas.ClusterState | None:
     """By KRaft's own log, up to where it ends after its recovery."""
     for each in partitions:
         if each.topic == names.CLUSTER_METADATA and each.segments:
-            restart = plan_restart(each, {}, now_ms, clean=False)
-            return replicas.read_state(PartitionReader(each), None if restart.refused else restart.log_end_offset)
+            restart = plan_restart(each, {}, now_ms, clean=False, max_batch_bytes=max_batch_bytes)
+            end_offset = None if restart.refused else restart.log_end_offset
+            return replicas.read_state(PartitionReader(each), end_offset, max_batch_bytes)
     return None
 
 
@@ -198,9 +203,11 @@ def plan_restart(
     *,
     clean: bool,
     directory: DirectoryRestart | None = None,
+    max_batch_bytes: int | None = None,
 ) -> Restart:
     """The dry run for one partition of a local directory. ``lines`` are its own in its log directory's checkpoints, and
     ``clean`` whether that has the mark of a clean stop. ``directory``: of its log directory, if that is known.
+    ``max_batch_bytes``: what one batch of KRaft's own log may inflate to (128 MiB).
 
     Raises :class:`UnreadableError` for a directory or file that cannot be opened.
     """
@@ -213,7 +220,7 @@ def plan_restart(
         logs = [segment.log for segment in partition.segments]
         lost = _lost([(log.path, 0) for log in logs], 0)
         return Restart(*place, deleted=tuple((log.path, log.size or 0) for log in logs), lost=lost)
-    damage = next(unloadable(partition), None)
+    damage = next(unloadable(partition, max_batch_bytes), None)
     if damage is not None:
         return Restart(*place, refused=str(damage))
     checkpoints = Checkpoints(
@@ -238,16 +245,7 @@ def plan_restart(
             return Restart(*place, refused=f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end")
         if end == plan.segments[-1]:
             trusted = [(files.log(end), 0)]  # what is in it, if anything, is not seen any more
-    cut = tuple(
-        Truncation(
-            files.log(each.base_offset),
-            result.size,
-            result.state.size,
-            "" if result.stop is None else result.stop.message,
-        )
-        for each in plan.recovered
-        if (result := each.result).is_cut and each.base_offset not in plan.deleted
-    )
+    cut = tuple(files.cut())
     deleted = tuple((path, Path(path).stat().st_size) for path in map(files.log, plan.deleted))
     return Restart(
         *place,
@@ -290,6 +288,13 @@ class _PlannedFiles:
 
     def log(self, base_offset: int) -> str:
         return self._path(base_offset, "log")
+
+    def cut(self) -> Iterator[Truncation]:
+        for each in self._plan.recovered:
+            result = each.result
+            if result.is_cut and each.base_offset not in self._plan.deleted:
+                reason = "" if result.stop is None else result.stop.message
+                yield Truncation(self.log(each.base_offset), result.size, result.state.size, reason)
 
     def rebuilt(self) -> Iterator[str]:
         """The indexes that are made anew, in place of what is there or not."""

@@ -29,7 +29,7 @@ _NUMBERED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned
 _OFFSET = re.compile(r"[+-]?[0-9]{1,19}")
 
 
-def unloadable(partition: PartitionPath) -> Iterator[Finding]:
+def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> Iterator[Finding]:
     """Why a broker would not load a partition's directory, whatever its segments hold; its whole log directory is then
     offline, and a broker without another one ends."""
     yield from check_file_names(partition.foreign)
@@ -45,7 +45,7 @@ def unloadable(partition: PartitionPath) -> Iterator[Finding]:
             expected = names.CLUSTER_METADATA_ID
             yield Finding("error", "topic-id-mismatch", metadata.path, None, None, text, expected, loaded.topic_id)
     if partition.topic == names.CLUSTER_METADATA:
-        yield from _unloadable_quorum(partition)
+        yield from _unloadable_quorum(partition, max_batch_bytes)
 
 
 def check_file_names(entries: tuple[Entry, ...]) -> Iterator[Finding]:
@@ -56,14 +56,14 @@ def check_file_names(entries: tuple[Entry, ...]) -> Iterator[Finding]:
             yield Finding("error", "file-name", each.path, None, None, f"{text} (NumberFormatException)")
 
 
-def _unloadable_quorum(partition: PartitionPath) -> Iterator[Finding]:
+def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) -> Iterator[Finding]:
     if partition.quorum_state is not None:
         yield from load_quorum_state(partition.quorum_state.path).findings
     if partition.snapshots:
         newest = partition.snapshots[-1]
         try:
             (snapshot,) = open_partitions(newest.path)
-            is_whole = is_whole_snapshot(snapshot)
+            is_whole = is_whole_snapshot(snapshot, max_batch_bytes)
         except UnreadableError:
             is_whole = False
         if not is_whole:
@@ -76,7 +76,7 @@ def _unloadable_quorum(partition: PartitionPath) -> Iterator[Finding]:
         text = "the cluster's metadata before this offset is missing: there is no snapshot of it"
         first = partition.segments[0]
         yield Finding("error", "metadata-gap", first.log.path, None, first.base_offset, text, "offset 0")
-    yield from _foreign_batches(PartitionReader(partition), _snapshot_offset(partition))
+    yield from _foreign_batches(PartitionReader(partition), _snapshot_offset(partition), max_batch_bytes)
 
 
 def _snapshot_offset(partition: PartitionPath) -> int | None:
@@ -85,17 +85,22 @@ def _snapshot_offset(partition: PartitionPath) -> int | None:
     return None if file is None else file.offset
 
 
-def _foreign_batches(partition: PartitionReader, start_offset: int | None) -> Iterator[Finding]:
+def _foreign_batches(
+    partition: PartitionReader, start_offset: int | None, max_batch_bytes: int | None
+) -> Iterator[Finding]:
     """The first batch that KRaft would not have written: all of its batches are of format v2, and all records of a
     batch have one timestamp, offsets without gaps, a value, and neither a key nor headers."""
     columns = ["file", "batchPosition", "offset", "timestamp", "key", "value", "headers"]
-    for batch in partition.batches(["file", "position", "baseOffset", "magic"], on_damage=lambda _: None):
+    of_batches = ["file", "position", "baseOffset", "magic"]
+    for batch in partition.batches(of_batches, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
         is_read = numbers(batch.column("baseOffset"), np.int64) >= (start_offset or 0)
         old = np.flatnonzero(is_read & (numbers(batch.column("magic"), np.int8) < 2))
         if len(old):
             yield _foreign(batch, int(old[0]), "position", "baseOffset")
             return
-    for batch in partition.records(columns, start_offset=start_offset, on_damage=lambda _: None):
+    for batch in partition.records(
+        columns, start_offset=start_offset, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None
+    ):
         positions, offsets, times = (numbers(batch.column(name), np.int64) for name in columns[1:4])
         wrong = np.zeros(batch.num_rows, np.bool_)
         wrong[1:] = (np.diff(positions) == 0) & ((np.diff(times) != 0) | (np.diff(offsets) != 1))

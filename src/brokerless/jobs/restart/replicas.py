@@ -41,9 +41,11 @@ class BrokerNode:
     directory_ids: Mapping[str, str | None] = field(default_factory=dict[str, "str | None"])
 
 
-def read_state(partition: PartitionReader, end_offset: int | None) -> ClusterState | None:
+def read_state(
+    partition: PartitionReader, end_offset: int | None, max_batch_bytes: int | None = None
+) -> ClusterState | None:
     """The metadata up to ``end_offset``, where KRaft's own log ends after its recovery; None if it says nothing."""
-    rows = cluster_rows(read_cluster(partition, lambda _: None, end_offset))
+    rows = cluster_rows(read_cluster(partition, lambda _: None, end_offset, max_batch_bytes))
     if not rows["topics"] and not rows["brokers"]:
         return None
     return ClusterState(

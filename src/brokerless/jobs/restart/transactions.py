@@ -29,12 +29,14 @@ class Completion:
     partitions: tuple[Place, ...]
 
 
-def completions(partitions: Iterable[PartitionReader], there: set[Place], now_ms: int) -> Iterator[Completion]:
+def completions(
+    partitions: Iterable[PartitionReader], there: set[Place], now_ms: int, max_batch_bytes: int | None = None
+) -> Iterator[Completion]:
     """``partitions``: those of ``__transaction_state`` that a broker loads; ``there``: what it serves of the others."""
     own = [each for each in partitions if each.topic == TRANSACTION_STATE]
     if not own:
         return
-    for row in state_rows(own, ["transactionalIds"], lambda _: None)["transactionalIds"]:
+    for row in state_rows(own, ["transactionalIds"], lambda _: None, max_batch_bytes)["transactionalIds"]:
         outcome = _outcome(row, now_ms)
         if outcome is not None:
             topics = row["transactionPartitions"]

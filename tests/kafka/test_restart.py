@@ -184,6 +184,19 @@ RANDOM: dict[str, Damage] = {
     f"random-{number:03}": lambda files: damage_at_random(files.directory, files.chance) for number in range(170)
 }
 DAMAGES |= RANDOM
+
+
+def tear_at_lower_offset(files: Files) -> None:
+    """The beginning of a batch whose offset is before its segment: nobody was about to append that."""
+    position, _ = files.batches(files.segments[0])[0]
+    batch = files.path(files.segments[0]).read_bytes()[position : position + 70]
+    files.append(files.segments[-1], batch)
+
+
+DAMAGES |= {
+    "last-torn-at-lower-offset": tear_at_lower_offset,
+    "last-with-text": lambda files: files.append(files.segments[-1], b"no batch begins so\n" * 9),
+}
 PARTITIONS = {name: number for number, name in enumerate(DAMAGES)}
 
 CLOSED: dict[str, Damage] = {
@@ -197,11 +210,16 @@ CLOSED: dict[str, Damage] = {
     "unflushed-flipped": lambda files: last_index(files, 1, -5),
     "unflushed-lost": lambda files: files.path(files.segments[-1], "index").write_bytes(b""),
     "flushed-flipped": lambda files: files.flip(files.segments[0]),
+    "last-torn-at-lower-offset": tear_at_lower_offset,
+    "last-with-text": DAMAGES["last-with-text"],
 }
 """What is done after a clean stop, by the partition to which it is done."""
-UNCLOSED = {"last-cut", "last-with-zeros", "last-with-garbage", "unflushed-cut", "unflushed-flipped"}
+UNCLOSED = {
+    "last-cut", "last-with-zeros", "last-with-garbage", "unflushed-cut", "unflushed-flipped",
+    "last-torn-at-lower-offset", "last-with-text",
+}  # fmt: skip
 HIDDEN = {"unflushed-cut"}
-REFUSED = len(PARTITIONS) - 1
+REFUSED = PARTITIONS[max(RANDOM)]
 
 
 def last_index(files: Files, offset: int, position: int) -> None:

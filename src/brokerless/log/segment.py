@@ -48,6 +48,8 @@ _NEAR = 1 << 14
 """Bytes between two batches that are read rather than passed over."""
 _EMPTY = np.empty(0, np.uint8)
 
+NO_BATCHES = "no-batches"
+"""The kind of finding that tells of bytes that cannot be the beginning of a batch."""
 SHRUNK = "file-shrunk"
 """The kind of finding that tells of a file that became shorter while it was read."""
 
@@ -249,22 +251,23 @@ def _may_begin_a_batch(head: NDArray[np.uint8], path: str) -> bool:
     """Whether the first bytes of something could be a batch of this segment, of which the rest was not written yet: by
     its magic, if it is there, and its offset, of which there may be fewer than eight bytes.
 
-    To Kafka's recovery (``LogSegment.recover``, 4.1.1) there is no difference: it cuts either off.
+    To a broker (4.4.0) there is no difference: its recovery cuts off either; after a clean stop it appends behind it.
     """
     if len(head) > layouts.MAGIC_POSITION and head[layouts.MAGIC_POSITION] > layouts.MAGIC_V2:
         return False
-    least = int.from_bytes(head[:8].tobytes().ljust(8, b"\0"), "big")
+    known = head[:8].tobytes()
+    least, most = (int.from_bytes(known.ljust(8, rest), "big") for rest in (b"\0", b"\xff"))
     name = parse_segment_file(path.replace("\\", "/").rpartition("/")[2])
     if name is None or name.kind != "log":
         return least <= _FARTHEST_OFFSET
-    return least <= name.offset + _MOST_OFFSETS
+    return name.offset <= most and least <= name.offset + _MOST_OFFSETS
 
 
 def _no_batches(path: str, position: int, left: int) -> Finding:
     text = "nothing here reads as a batch: this is no log of Kafka's, or its beginning is lost"
     if position:
         text = "nothing from here on reads as a batch: the end of the log is lost, overwritten by something else"
-    return Finding("error", "no-batches", path, position, None, text, "a batch", f"{left} bytes")
+    return Finding("error", NO_BATCHES, path, position, None, text, "a batch", f"{left} bytes")
 
 
 def is_zero(file: File, position: int, until: int | None = None) -> bool:

@@ -90,9 +90,16 @@ def test_an_end_that_was_overwritten_is_an_error_and_one_not_yet_written_a_warni
 
 def test_an_end_with_an_offset_that_the_segment_cannot_have_is_an_error(run: Run, tmp_path: Path) -> None:
     path = tmp_path / f"{1 << 32:020}.log"
-    for offset, kind in ((1 << 32, "truncated-batch"), (1 << 33, "no-batches")):
+    for offset, kind in ((1 << 32, "truncated-batch"), (1 << 33, "no-batches"), ((1 << 32) - 1, "no-batches")):
         path.write_bytes(offset.to_bytes(8, "big") + (500).to_bytes(4, "big") + bytes(4) + b"\2" + bytes(100))
         assert [finding["kind"] for finding in run("verify", "--json", path).json] == [kind]
+    for start, kind in (
+        (b"\0\0\0\1", "truncated-batch"),
+        (b"\0\0\0\0\xff", "no-batches"),
+    ):
+        path.write_bytes(start)
+        (finding,) = run("verify", "--json", path).json
+        assert (finding["kind"], finding["severity"] == "error") == (kind, kind == "no-batches")
 
 
 def test_findings_of_one_kind_are_grouped_with_their_count_and_the_last_place(run: Run, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
-from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.segment import NO_BATCHES, Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.storage.paths import File, is_remote, open_file
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -241,7 +241,7 @@ def plan_restart(
         broken: list[Finding] = []
         end = files.trusted_end(broken.append, odd.append)
         odd = broken + odd
-        if any(finding.severity == "error" for finding in broken):
+        if any(finding.severity == "error" and finding.kind != NO_BATCHES for finding in broken):
             return Restart(*place, refused=f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end")
         if end == plan.segments[-1]:
             trusted = [(files.log(end), 0)]  # what is in it, if anything, is not seen any more

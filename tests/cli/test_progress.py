@@ -83,12 +83,16 @@ def test_a_bar_is_on_stderr_wherever_stdout_goes_and_no_trace_of_it_stays(
     assert [line.replace("apart", "plain") for line in apart.screen] == plain.err.splitlines()
 
 
-def test_no_color_leaves_the_bar_but_no_colours(logs: Path) -> None:
-    coloured = on_terminal("verify", logs, stdout_too=False)
-    plain = on_terminal("verify", logs, stdout_too=False, environment={"NO_COLOR": "1"})
+@pytest.mark.parametrize("stdout_too", [False, True])
+def test_no_color_leaves_the_bar_but_no_escape_codes(logs: Path, stdout_too: bool) -> None:
+    coloured = on_terminal("verify", logs, stdout_too=stdout_too)
+    plain = on_terminal("verify", logs, stdout_too=stdout_too, environment={"NO_COLOR": "1"})
     assert re.search(r"\x1b\[[\d;]*3\d", coloured.sent)
     assert BAR.search(plain.sent)
-    assert not re.search(r"\x1b\[[\d;]*[349]\d", plain.sent)
+    assert "\x1b" not in plain.sent
+    assert [line.rstrip() for line in plain.screen if line.strip()] == coloured.screen
+    empty = on_terminal("verify", logs, stdout_too=stdout_too, environment={"NO_COLOR": ""})
+    assert re.search(r"\x1b\[[\d;]*3\d", empty.sent)
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])

@@ -2,7 +2,8 @@
 
 There is one line, drawn by a thread of its own, and only once a command has taken a second. Whatever else goes to the
 terminal is written with :func:`above_bar`, which takes the line away before: data and findings never share a line with
-it. The cursor is never hidden, so that nothing is left to repair when a command is killed.
+it. The cursor is never hidden, so that nothing is left to repair when a command is killed. With ``NO_COLOR`` (any value),
+nothing but text, spaces and carriage returns is written.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class _Bar:
         self._quiet_until = monotonic() + DELAY_S
         self._kernels = 0
         self._console: Any = None
+        self._is_plain = bool(os.environ.get("NO_COLOR"))
+        self._drawn_columns = 0
         self._is_over = Event()
         self._thread = Thread(target=self._run, name="brokerless-progress", daemon=True)
         self._thread.start()
@@ -113,14 +116,16 @@ class _Bar:
             self._erase()
             return
         self._is_drawn = True
-        self._terminal.write(f"\r{line}\x1b[K")
+        if self._is_plain:
+            self._drawn_columns, line = len(line), line.ljust(self._drawn_columns)
+        self._terminal.write(f"\r{line}" if self._is_plain else f"\r{line}\x1b[K")
         self._terminal.flush()
 
     def _erase(self) -> None:
         if self._is_drawn:
             self._is_drawn = False
             with suppress(OSError, ValueError):
-                self._terminal.write(_ERASE)
+                self._terminal.write(f"\r{'':{self._drawn_columns}}\r" if self._is_plain else _ERASE)
                 self._terminal.flush()
 
     def _line(self) -> str:
@@ -159,7 +164,7 @@ class _Bar:
         return columns or 80
 
     def _bar(self, width: int, done: int, total: int) -> str:
-        """Coloured where the terminal has colours and ``NO_COLOR`` is not set."""
+        """Coloured where the terminal has colours."""
         from rich.console import Console
         from rich.progress_bar import ProgressBar
 
@@ -168,7 +173,8 @@ class _Bar:
         with self._console.capture() as captured:
             self._console.print(ProgressBar(max(total, 1), done, width), end="")
         text = str(captured.get())
-        return text + " " * (width - len(_CODE.sub("", text)))
+        plain = _CODE.sub("", text)
+        return (plain if self._is_plain else text) + " " * (width - len(plain))
 
 
 _bar: _Bar | None = None

@@ -38,12 +38,14 @@ examples:
   brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless verify /var/lib/kafka
 
+--json of any command prints JSON Lines for programs. NO_COLOR=1 turns colours and escape codes off.
+
 exit codes:
-  0  all is well
-  1  damage was met, or a log ends within a batch, or a file within a path cannot be opened: a line on stderr for each
-     place; all that could be read was written (verify: only where Kafka's own reader would throw, which a cut-off end
-     is not; audit: warnings or errors)
-  2  a wrong command line, or a path that cannot be opened, or a topic or partition that is not there
+  0  clean
+  1  findings: damage, a log that ends within a batch, a file within a path that cannot be opened. Each is a line on
+     stderr, and everything readable was read and written. (verify: only what Kafka's own reader would throw at, which
+     a cut-off end is not. audit: warnings and errors. restart: anything that a broker's start would change)
+  2  a wrong command line, or a path, topic or partition that does not exist or cannot be opened
 """
 
 

@@ -53,6 +53,10 @@ class Parser(ArgumentParser):
         if getattr(command, "HAS_JSON", True):
             self.add_argument("--json", action="store_true", help="JSON Lines, one object a line, for programs")
         command.add_options(self)
+        self._positionals.title = "arguments"
+        needed = [f"{each.option_strings[0]} {each.metavar}" for each in self._get_optional_actions() if each.required]
+        paths = [f"{each.metavar}{'...' * (each.nargs == '+')}" for each in self._get_positional_actions()]
+        self.usage = " ".join([self.prog, "[OPTIONS]", *needed, *paths])
 
     def check_options(self, arguments: Sequence[str]) -> None:
         """Refuses the first option that does not exist, before what is missing is reported."""

@@ -2,8 +2,8 @@
 
 There is one line, drawn by a thread of its own, and only once a command has taken a second. Whatever else goes to the
 terminal is written with :func:`above_bar`, which takes the line away before: data and findings never share a line with
-it. The cursor is never hidden, so that nothing is left to repair when a command is killed. With ``NO_COLOR`` (any value),
-nothing but text, spaces and carriage returns is written.
+it. The cursor is never hidden, so that nothing is left to repair when a command is killed. With ``NO_COLOR=1``, only
+text, spaces and carriage returns are written.
 """
 
 from __future__ import annotations

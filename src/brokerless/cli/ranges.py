@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UsageError
 
-TIME_HELP = "as 2024-05-01T12:00:00Z (UTC if nothing else is said), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
+TIME_HELP = "as 2024-05-01T12:00:00Z (UTC without a time zone), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")

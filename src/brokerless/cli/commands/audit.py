@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from brokerless.logs import Log, Partition
 
 DESCRIPTION = """\
-Everything that the files alone tell about a log directory, graded, with what to do about it.
+Everything that can be known about a log directory from its files, graded, with advice for each finding.
 
-Batches, indexes, offsets, leader epochs, producers, transactions, timestamps, formats, and what the log directory
-notes of its partitions. If Kafka's own topics are there as well, they are asked: which transactional id an open
-transaction has, whether the cluster has these replicas, how far groups have read. All data is read once.
+Batches, indexes, offsets, leader epochs, producers, transactions, timestamps, formats, checkpoints and metadata. If
+Kafka's own topics are in the directory, they are used as well: which transactional id an open transaction has, whether
+the cluster knows these replicas, how far consumer groups have read. All data is read once.
 
 Grades: error (data is damaged or missing, or would be served wrongly), warning (Kafka would not have written this),
-info (worth knowing).
+info (good to know).
 
-The exit code is 0 if there are only infos, 1 if there are warnings or errors, and 2 for a path that cannot be read.
+The exit code is 0 if there are only infos, 1 if there are warnings or errors, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless audit /var/lib/kafka

@@ -9,13 +9,12 @@ from brokerless.errors import UnreadableError
 from brokerless.text import show_name
 
 DESCRIPTION = """\
-Batch headers, in file order. Of formats v0 and v1, every message and wrapper message is a batch.
+Batch headers, in file order. In message formats v0 and v1, every message and wrapper message is a batch.
 
-All batches of the files are listed, also those before the log start offset.
+All batches of the files are listed, including those before the log start offset. A batch with a wrong checksum is
+listed, and counts as damage.
 
-A batch whose checksum is wrong is listed, and counts as damage.
-
-The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
+The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless batches /var/lib/kafka/orders-0

@@ -9,13 +9,13 @@ from brokerless.errors import UsageError
 from brokerless.views.table import count_of, format_bytes
 
 DESCRIPTION = """\
-Batches out of files of any content, such as the image of a disk, as new partitions of a log directory.
+Extracts batches from files of any content, such as the image of a disk, into new partitions.
 
-Every batch is taken that is whole, has the right checksum and decodes, wherever in the file it begins. Batches are
-grouped by their offsets, and each group becomes a partition carved-N; with --as parquet, the records become Parquet
-files. To which topic a group belongs, its records have to say: see brokerless cat. Nothing is written to what is read.
+A batch is taken if it is complete, has the right checksum and decodes, wherever in the file it begins. Batches are
+grouped by their offsets, and each group becomes a partition carved-N (with --as parquet, Parquet files). The topic's
+name is not in the batches; brokerless cat shows the records of a group. The source is never written to.
 
-The exit code is 0 if all was read, 1 if damage was met, and 2 for a file that cannot be read.
+The exit code is 0, 1 if there is damage, and 2 for a file that cannot be opened.
 """
 EXAMPLES = """\
   brokerless carve disk.img --to carved --dry-run

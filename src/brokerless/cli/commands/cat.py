@@ -21,9 +21,10 @@ View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
 Reader = Callable[["Partition", Done], Iterator["pa.RecordBatch"]]
 
 DESCRIPTION = """\
-Records, in offset order: a line each for people, by a template, or as JSON Lines.
+Records in offset order: one per line for people, by a template, or as JSON Lines.
 
-The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
+The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened. Records
+after damage are printed as well.
 """
 EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless cat /var/lib/kafka -t orders --from 2024-05-01 --until 2024-05-02 --json
@@ -33,9 +34,9 @@ EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
 _TEMPLATE_HELP = (
     r"as kcat: %%t topic, %%p partition, %%o offset, %%T timestamp, %%k key, %%s value, %%h headers, "
     r"%%K %%S lengths of key and value (-1: null), %%R the value's length as 4 bytes; \n, \t, \x41. "
-    "Bytes are written as they are, except to a terminal: there, what does not print is escaped"
+    "Bytes are written raw into files and pipes; at a terminal, control characters are escaped"
 )
-_REDACT_HELP = "keys, values and header values only as a length and a hash, equal for equal bytes in one run"
+_REDACT_HELP = "keys, values and header values only as a length and a hash (equal bytes in one run: equal hashes)"
 _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "isControl"]
 
 
@@ -47,7 +48,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
     add("--tail", type=count, metavar="N", help="the last N records of each partition")
     add_isolation(parser)
-    add("--control", action="store_true", help="control records as well, and what they say")
+    add("--control", action="store_true", help="also control records, decoded")
     add("--redact", action="store_true", help=_REDACT_HELP)
     add("-f", "--template", metavar="TEMPLATE", help=_TEMPLATE_HELP)
     add_json_bytes(parser)

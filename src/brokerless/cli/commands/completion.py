@@ -8,9 +8,9 @@ from brokerless.cli.output import CLEAN
 from brokerless.cli.parser import Parser, load_command
 
 DESCRIPTION = """\
-A script for your shell: with it, the Tab key completes brokerless's commands, options, their choices, and paths.
+Prints a script with which the Tab key completes commands, options, their choices, and paths.
 
-The examples show the line for ~/.bashrc, ~/.zshrc (after compinit) and ~/.config/fish/config.fish.
+The examples are the lines for ~/.bashrc, ~/.zshrc (after compinit) and ~/.config/fish/config.fish.
 """
 EXAMPLES = """\
   eval "$(brokerless completion bash)"

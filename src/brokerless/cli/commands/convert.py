@@ -30,24 +30,21 @@ if TYPE_CHECKING:
     from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
-Partitions in another message format or codec, or in batches of another size, as new partitions of a log directory that
-a broker can serve.
+Rewrites partitions in another message format, codec or batch size, as new partitions that a broker can serve.
 
-Offsets, timestamps, keys and values never change, and topic IDs, leader epochs, log start and end offsets stay. What an
-older format cannot carry (headers, transactions, ...) is left out, counted and told. Without --batch-size, batches keep
-their boundaries and their headers; what is as asked for already is copied. Segments begin where they began, unless
---segment-bytes is given or they would be larger than a segment can be; where that changes, it is said.
+Offsets, timestamps, keys and values never change; topic IDs, leader epochs, log start and end offsets stay. What an
+older format cannot hold (headers, transactions, ...) is left out, counted and reported. Without --batch-size, batches
+keep their boundaries and headers, and those that need no change are copied. Segments begin at the same offsets as
+before, unless --segment-bytes is used or they would be too large; changes are reported.
 
-Kafka's own topics (__consumer_offsets and the like) are copied as they are, unless they are named with --topic; KRaft's
-own log (__cluster_metadata) always is. Of a whole log directory, meta.properties comes along at the end, so that a
-broker starts on the result.
+Kafka's own topics (__consumer_offsets and the like) are copied unchanged unless --topic names them; KRaft's own log
+(__cluster_metadata) always is. Of a whole log directory, meta.properties is copied last, so that a broker starts on the
+result. Existing partitions are never changed. A damaged partition is reported and not written: use brokerless salvage.
 
-Existing partitions are never changed. A partition with damage is not written: the damage is told, and the exit code
-is 1.
+--manifest records what was read and written in a file of JSON Lines, with sizes and SHA-256 hashes. The same command
+with the same manifest resumes a run that was stopped: it skips partitions that are done and unchanged.
 
-With --manifest, what is read and written is noted in a file of JSON Lines, with sizes and SHA-256 hashes. A run with
-the same manifest leaves out partitions that are done, and whose files are as they were: the same command line goes on
-with a run that was stopped.
+The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless convert /var/lib/kafka --to converted --codec zstd --dry-run

@@ -16,17 +16,18 @@ if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
 
 DESCRIPTION = """\
-Records as Parquet files, which Spark, pandas, DuckDB and others read as one table: DIRECTORY/topic=NAME/*.parquet, with
---by-date DIRECTORY/topic=NAME/date=2026-11-21/*.parquet (the record's timestamp, UTC).
+Writes records to Parquet files that Spark, pandas, DuckDB and others read as one table, by topic.
 
-The columns are those of a record: key and value as bytes, headers, partition, offset, timestamp, timestampType; the
-topic (and the date) come from the path. Control records are left out, and so are Kafka's own topics
-(__consumer_offsets and the like), unless they are named with --topic. Each file notes the ID of its topic, which
-brokerless load keeps.
+The files are DIRECTORY/topic=NAME/*.parquet; with --by-date, DIRECTORY/topic=NAME/date=2026-11-21/*.parquet (the
+record's timestamp, UTC). The columns are those of a record: key and value as bytes, headers, partition, offset,
+timestamp, timestampType; the topic (and date) are in the path. Control records are left out, and so are Kafka's own
+topics (__consumer_offsets and the like), unless --topic names them. brokerless load is the way back.
 
-What was exported before is noted in the topic's directory: another run exports only what is new, and nothing twice. A
-run that was interrupted is made good by the next one. A damaged batch is left out and told, and the exit code is 1; the
-next run does not come back to it once sound batches follow. brokerless load is the way back.
+Each topic's directory records what was exported: another run exports only what is new, nothing twice, and repairs what
+an interrupted run left. A damaged batch is left out and reported; later runs do not return to it once intact batches
+follow.
+
+The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless export /var/lib/kafka --to exported --topic orders
@@ -43,7 +44,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_isolation(parser)
     add("--compression", choices=COMPRESSION_TYPES, default="zstd", help="compression within the Parquet files (zstd)")
     add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
-    help_of_removed = "files of earlier runs may be gone, as they were removed on purpose; without this, that is told"
+    help_of_removed = "accept that files of earlier runs were removed on purpose; else they are reported as missing"
     add("--allow-removed", action="store_true", help=help_of_removed)
     add_dry_run(parser)
     add_spark(parser)

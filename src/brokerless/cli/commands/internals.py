@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from brokerless.logs import Log, Partition
 
 DESCRIPTION = """\
-What Kafka's own topics say: committed offsets and groups (__consumer_offsets), transactional ids (__transaction_state),
-topics, partitions, configs, brokers and more (__cluster_metadata, its log and its snapshots).
+Decodes Kafka's own topics: committed offsets, groups, transactional ids, and the cluster's metadata.
 
-It is the state that the records add up to; --history gives the records themselves, decoded as Kafka's dump tool decodes
-them, those of __share_group_state and __remote_log_metadata too. A record of a type or version that is not known is
-told on stderr, and --history gives its bytes. What the last records of __cluster_metadata say may not have been
-committed by the quorum: its files do not tell.
+These are __consumer_offsets, __transaction_state, and __cluster_metadata (its log and its snapshots) with topics,
+partitions, configs, brokers and more. The tables are the state that the records add up to; --history prints the records
+themselves, decoded as Kafka's dump tool does, also those of __share_group_state and __remote_log_metadata. A record of
+an unknown type or version is reported, and --history prints its bytes. The last records of __cluster_metadata may not
+have been committed by the quorum: its files do not say.
 
-The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
+The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless internals /var/lib/kafka
@@ -53,7 +53,7 @@ def add_options(parser: ArgumentParser) -> None:
         default=[],
         choices=TABLES,
         metavar="NAME",
-        help=f"only this table of the state; may be given again. There are {', '.join(TABLES)}",
+        help=f"only this table of the state; can be repeated. There are {', '.join(TABLES)}",
     )
     parser.add_argument("--history", action="store_true", help="every record, in the order of the logs")
     add_max_batch_bytes(parser)

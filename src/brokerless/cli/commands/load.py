@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from brokerless.log.commit.types import StagedPartition
 
 DESCRIPTION = """\
-Records from Parquet or JSON Lines become new partitions of a log directory, which a broker can serve.
+Writes records from Parquet or JSON Lines into new partitions, which a broker can serve.
 
-The columns (or members) are those of cat --json: value, and where there are any key, headers, topic, partition, offset,
-timestamp and timestampType. Offsets and timestamps that are given are kept, gaps as well; they have to rise within each
-partition. Without them, offsets are counted and the time is now. A record whose partition is not given goes where
-Kafka's producers would send its key. Where no column says the topic (or partition), the path does, as export and Spark
-write it: exported/topic=orders/date=2026-11-21/... What file, batchPosition and sequence say is not written, and
+The columns (or members) are those of cat --json: value, and optionally key, headers, topic, partition, offset,
+timestamp and timestampType. Offsets and timestamps are kept, including gaps; offsets have to rise within each
+partition. Without them, offsets are counted and the time is now. A record without a partition goes where Kafka's
+producers would send its key. Without a column for the topic (or partition), it is taken from the path, as export and
+Spark write it: exported/topic=orders/date=2026-11-21/... The members file, batchPosition and sequence are ignored, and
 control records are left out.
 
-Into a stopped broker's log directory, topics get the IDs that its cluster knows them by. Kafka's own topics are
-refused, unless --topic names one; KRaft's own log (__cluster_metadata) always is.
+In the log directory of a stopped broker, topics get the IDs that its cluster knows. Kafka's own topics are refused
+unless --topic names one; KRaft's own log (__cluster_metadata) always is. A directory in use by a broker is refused.
+Partitions appear under their names only at the end: after an error, there are none. Existing ones are never changed.
 
-All partitions take their names at the end: after an error there is none of them. Existing partitions are never changed,
-and a directory on which a broker runs is refused.
+The exit code is 0 if all was written, and 2 if nothing was.
 """
 EXAMPLES = """\
   brokerless load orders.parquet --to restored --topic orders --partitions 12 --codec zstd
@@ -56,16 +56,16 @@ EXAMPLES = """\
 _PATHS_HELP = (
     "a Parquet file, a file of JSON Lines, or a directory of such files, local or a URL; - for JSON Lines from stdin"
 )
-_TOPIC_HELP = "the topic of all records, whatever their column says; needed where they have none"
+_TOPIC_HELP = "the topic of all records, whatever their column says; required if there is no such column or path"
 _TOPIC_ID_HELP = (
-    "the ID by which a broker knows the topic, as kafka-topics --describe shows it (that of the topic's partitions "
-    "that are there, of the cluster's metadata there, or that an export notes; else a random one)"
+    "the topic's ID, as kafka-topics --describe shows it (that of its existing partitions, of the cluster's metadata "
+    "in the directory, or of an export; else a random one)"
 )
-_PARTITIONS_HELP = "how many partitions the topic has, for records whose partition is not given (1)"
+_PARTITIONS_HELP = "how many partitions the topic has, for records without a partition (1)"
 _TASK = "load"
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 _MAX_LINE_HELP = (
-    "what one line of JSON may have, as 500MB or 1GiB (64MiB); a longer one is refused, as it would fill the memory"
+    "how long one line of JSON may be, as 500MB or 1GiB (64MiB); a longer one is refused, as it would fill the memory"
 )
 
 
@@ -85,11 +85,11 @@ def add_options(parser: ArgumentParser) -> None:
     add_batch_settings(parser, codec="none", message_format="v2", batch_size=help_of_size)
     add_segment_bytes(parser)
     add("--index-interval-bytes", type=size_or_0, metavar="SIZE", help="index.interval.bytes (4KiB)")
-    help_of_type = "message.timestamp.type, where no column says it (CreateTime)"
+    help_of_type = "message.timestamp.type, if there is no such column (CreateTime)"
     add("--timestamp-type", choices=_TIMESTAMP_TYPES, default="CreateTime", help=help_of_type)
-    add("--timestamp", type=count, metavar="MS", help="of records that do not say it themselves, in ms since "
-        "1970 (now, if no column says it; a null in the column is refused without this)")  # fmt: skip
-    add("--start-offset", type=count, default=0, metavar="N", help="the first offset, where offsets are not given (0)")
+    add("--timestamp", type=count, metavar="MS", help="for records without one, in ms since 1970 (now, if "
+        "there is no such column; a null in the column is refused without this)")  # fmt: skip
+    add("--start-offset", type=count, default=0, metavar="N", help="the first offset, if there is no such column (0)")
     add_json_bytes(parser)
     add("--max-line-bytes", type=size, metavar="SIZE", help=_MAX_LINE_HELP)
     add_dry_run(parser)

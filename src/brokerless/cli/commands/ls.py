@@ -9,14 +9,14 @@ from brokerless.cli.selection import is_narrowed
 from brokerless.text import show_name
 
 DESCRIPTION = """\
-What there is: a line for each partition, with its records, bytes, offsets, times, formats and codecs.
+A line for each partition: its segments, records, bytes, offsets, times, message formats and codecs.
 
 Only batch headers are read, so gigabytes take a moment. Records are counted as the headers declare them, without
-control records, and from the log start offset on: as many as brokerless cat gives. Segments, batches and bytes are
-those of the files. With --include deleted, records that were deleted count as well. With it, and with --include delete,
-segments that wait for their deletion (*.deleted) have lines of their own.
+control records and from the log start offset on: as many as brokerless cat prints. Segments, batches and bytes are
+those of the files. --include deleted also counts deleted records; with it, and with --include delete, segments that
+wait for their deletion (*.deleted) have lines of their own.
 
-The exit code is 1 if damage was met, or if a log ends within a batch: then something that was written is missing.
+The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless ls /var/lib/kafka

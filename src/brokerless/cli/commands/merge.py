@@ -16,22 +16,21 @@ if TYPE_CHECKING:
     from brokerless.logs import Log
 
 DESCRIPTION = """\
-Several copies of each partition, as the disks of several brokers have them, become one good log that a broker can
-serve. Each PATH is a broker's log directory, or one partition's directory.
+Combines the replicas of each partition, from several brokers' disks, into one log that a broker can serve.
 
-The copy with the greatest leader epoch, and of these the longest, has the history that counts, as in replication. What
-another copy has beyond the offset up to which both are the same is what it would have cut off to follow: it is left out
-and told. Where the leading copy is damaged, the same batches are taken from the others. Offsets never change, nothing
-is there twice, and nothing is written to what is read.
+Each PATH is a broker's log directory, or one partition's directory. As in replication, the replica with the greatest
+leader epoch, and among these the longest, has the history that counts. What another replica has after the offset up to
+which both agree is what it would truncate as a follower: it is left out and reported. Where the leading replica is
+damaged, the same batches are taken from the others. Offsets never change, and the sources are never written to.
 
-What is not known to be committed (by the high watermarks that are noted, or because most of the copies have it) is
-kept, and told; --committed-only leaves it out.
+Records that are not known to be committed (by recorded high watermarks, or because most replicas have them) are
+included and reported; --committed-only leaves them out.
 
-Of copies of one broker's directory, its meta.properties comes along, so that a broker starts on the result; of several
-brokers' directories, copy that of the node that is to start on it.
+If all replicas are of one broker, its meta.properties is copied too, so that a broker starts on the result; else copy
+that of the node that is to serve it.
 
-The exit code is 0 if the result is whole, 1 if anything is lost or copies diverge, and 2 for a path that cannot be
-read.
+The exit code is 0 if the result is complete, 1 if anything is lost or replicas diverge, and 2 for a path that cannot be
+opened.
 """
 EXAMPLES = """\
   brokerless merge /disks/broker-1 /disks/broker-2 /disks/broker-3 --to merged --dry-run

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from brokerless.logs import Log, Partition
 
 DESCRIPTION = """\
-What a broker (4.1) would do to these logs if it were started now. Nothing is changed: this is a dry run.
+What a broker would do to these logs if it started now: a dry run of Kafka's own recovery. Nothing is changed.
 
 For each partition: the bytes that it would cut, the segments that it would delete, the indexes that it would rebuild,
 and the offsets that consumers would lose. For the directory: whether the broker starts on it at all or is refused (by
@@ -26,7 +26,7 @@ meta.properties, checkpoints, names, or KRaft's own log), which partitions becom
 transactions the coordinator ends. Several paths are taken as the log.dirs of one broker.
 
 The exit code is 0 if nothing would be lost, 1 if anything would be cut, deleted, stray, refused, not served or begun
-empty, and 2 for a path that cannot be read.
+empty, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless restart /var/lib/kafka

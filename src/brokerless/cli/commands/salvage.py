@@ -22,21 +22,18 @@ if TYPE_CHECKING:
     from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
-What is sound of damaged partitions, as clean partitions of a new log directory that a broker can serve, or as tables;
-and what is lost: which offsets, how many bytes, from when to when, and why.
+Copies every intact batch of damaged partitions to new partitions, and reports what is lost.
 
-Every batch is taken that is whole, has the right checksum and decodes, also behind damage. Offsets never change, and
-what is missing stays a hole. What is there twice is taken once. Segments begin where they began, unless --segment-bytes
-is given or nothing is left of one; where that changes, it is said. Nothing is written to what is read.
+A batch is intact if it is complete, has the right checksum and decodes, wherever the damage is. Offsets never change:
+missing ones stay a gap, and duplicates are taken once. For each loss, the report has offsets, bytes, time range and
+cause. A broker can serve the result. Segments begin at the same offsets as before, unless --segment-bytes is used or
+nothing is left of one; changes are reported. The source is never written to.
 
-With --as parquet, the records that a consumer would get become Parquet files, as brokerless export writes them:
-DIRECTORY/topic=NAME/*.parquet.
+--as parquet writes the records that a consumer would get as Parquet files, like brokerless export:
+DIRECTORY/topic=NAME/*.parquet. --include delete also reads files that wait for their deletion (*.deleted, *-delete).
+If not even the directories are left, only the bytes of a disk, use brokerless carve.
 
-With --include delete, log files that wait for their deletion (*.deleted, and directories *-delete) are read as well.
-
-Where not even the directories are left, only the bytes of a disk: see brokerless carve.
-
-The exit code is 0 if nothing is lost, 1 if something is, and 2 for a path that cannot be read.
+The exit code is 0 if nothing is lost, 1 if something is, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless salvage /mnt/broken --to saved --dry-run

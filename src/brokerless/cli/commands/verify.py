@@ -9,17 +9,19 @@ from brokerless.cli.progress import progress
 from brokerless.errors import UnreadableError
 
 DESCRIPTION = """\
-Whether all is as it should be: every batch's checksum and structure, and the indexes against the log.
+Checks that logs are intact: every batch's checksum and structure, and the indexes against the log.
 
-A finding is an error where Kafka's own reader would throw, else a warning or a note. Behind a damaged place, reading
-goes on where the next batch is found. The exit code is 1 if there is an error, and 0 if not; a log that ends within a
-batch is a warning, as Kafka's reader takes no notice of it, but an end that cannot be a batch (text, say) is an error.
+A finding is an error where Kafka's own reader would throw; all else is a warning or an info. After a damaged place,
+reading continues at the next batch. A log that ends within a batch is a warning, as Kafka's reader ignores that; an
+end that cannot be a batch (text, for example) is an error.
 
-Findings come by kind, the worst first: of each kind the first few, how many there are, and where the last one is. With
---json each is a line, as it is found.
+Findings are grouped by kind, the worst first: the first few of each kind, how many there are, and where the last one
+is. With --json, each finding is a line, written when it is found.
+
+The exit code is 0 if there is no error, 1 if there is one, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
-  brokerless verify /var/lib/kafka && echo sound
+  brokerless verify /var/lib/kafka && echo intact
   brokerless verify -q --min-severity warning /var/lib/kafka
   brokerless verify --json /var/lib/kafka | jq 'select(.severity == "error")'
 """

@@ -18,9 +18,9 @@ ORDER = (
     "text errors bounds kafka_names clock offset_spans strict_json arrow schemas record",
     "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
     "format.control_messages format.write format.control format.convert format.append",
-    "log.names log.config log.storage log.segment log.segment_summary log.index log.checkpoint log.directory",
-    "log.ranges log.read_progress log.live_segments log.seek log.offset_checks log.offset_gaps log.transactions",
-    "log.partition log.tail log.producer log.write log.recovery log.commit",
+    "log.names log.config log.storage log.checkpoint log.index log.directory log.segment log.segment_summary",
+    "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.offset_gaps",
+    "log.producer log.partition log.tail log.write log.recovery log.commit",
     "tables interchange internals",
     "jobs.run jobs.manifest jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.load jobs.export jobs.salvage jobs.merge",
@@ -41,34 +41,16 @@ ANY_NUMBER_OF_MODULES = ("brokerless.cli.commands",)
 KERNEL_DECORATORS = ("kernel", "intrinsic", "njit", "extending")
 
 KNOWN = """
-    arrow brokerless.log.checkpoint.log_start -> brokerless.log.directory
-    arrow brokerless.log.checkpoint.readers -> brokerless.log.directory
-    arrow brokerless.log.checkpoint.topic_ids -> brokerless.log.directory
-    arrow brokerless.log.directory -> brokerless.log.checkpoint.commit_journal
-    arrow brokerless.log.live_segments -> brokerless.log.seek
     arrow brokerless.log.offset_gaps -> brokerless.internals.topic_settings
-    arrow brokerless.log.producer.loading -> brokerless.log.write.segment_files
-    arrow brokerless.log.write.loader -> brokerless.log.recovery.plan
-    arrow brokerless.log.write.loader -> brokerless.log.commit.commit
     circle brokerless.internals.cluster
     circle brokerless.internals.entries
     circle brokerless.internals.topic_settings
-    circle brokerless.log.checkpoint.log_start
-    circle brokerless.log.checkpoint.readers
-    circle brokerless.log.commit.commit
-    circle brokerless.log.commit.remote_append
-    circle brokerless.log.commit.staged_append
-    circle brokerless.log.directory
-    circle brokerless.log.live_segments
     circle brokerless.log.offset_gaps
     circle brokerless.log.partition
-    circle brokerless.log.seek
-    circle brokerless.log.write.loader
     circle brokerless.tables.partition_reader
     circle brokerless.tables.record_batches
     function brokerless.jobs.export.plan._tasks
     module brokerless.jobs.load.loader
-    module brokerless.log.directory
 """
 """Violations of today, one a line. The list may only shrink: an entry without its violation is an error too."""
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 import brokerless
 from brokerless.errors import BrokerlessError
+from brokerless.format import layouts
 from brokerless.format.append.leader import append
 from brokerless.format.append.types import AppendConfig
-from brokerless.format.codecs.framings import CodecError
-from brokerless.format.codecs.inflate import Inflater, find_payloads
+from brokerless.format.codecs.inflate import CodecError, Inflater, find_payloads
 from brokerless.format.convert import ConversionTarget, Converter
 from brokerless.format.kernel import CHECK_BOUNDS
 from brokerless.format.read.batch_headers import checksums_match, read_headers
@@ -40,7 +40,6 @@ from tests.test_mutations import NAME, SOURCES, mutated, random_mutation, repair
 ROOT = Path(__file__).parents[1]
 LIMIT = 1 << 20
 T = TypeVar("T")
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def checked() -> dict[str, str]:
@@ -84,7 +83,7 @@ def rewrite(data: bytes, chance: random.Random) -> None:
     for _ in converter.convert(buffer, batches):
         pass
     list(converter.flush())
-    config = AppendConfig(to_magic=chance.choice([0, 1, 2]), codec=chance.choice(["producer", *CODECS]))
+    config = AppendConfig(to_magic=chance.choice([0, 1, 2]), codec=chance.choice(["producer", *layouts.CODECS]))
     origin = chance.choice(["client", "replication"])
     append(buffer, config, chance.choice([0, 5, 2**40]), 3, 1_700_000_000_000, origin, LIMIT)
 
@@ -109,7 +108,7 @@ def payload(chance: random.Random) -> tuple[int, bytes]:
     """A compressed payload, cut, with bytes changed, and with the sizes of its framing right more often than not."""
     codec = chance.choice([1, 2, 3, 4])
     plain = chance.randbytes(chance.choice([0, 1, 3, 40, 300])) * chance.choice([1, 1, 20])
-    data = bytearray(twin.COMPRESS[CODECS[codec]](plain))
+    data = bytearray(twin.COMPRESS[layouts.CODECS[codec]](plain))
     if chance.random() < 0.7:
         del data[chance.randint(min(18, len(data)), min(len(data), 60)) :]
     for _ in range(chance.choice([0, 0, 1, 2])):

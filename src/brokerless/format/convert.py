@@ -51,7 +51,6 @@ LARGEST = 100 << 20
 """The largest batch size: what a broker takes in one request (``socket.request.max.bytes``)."""
 _ROUND = 64
 """Batches that are cut by one estimate of how they will compress."""
-_ZSTD, _INSTEAD = layouts.CODECS.index("zstd"), layouts.CODECS.index("gzip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit
     Raises :class:`UsageError` where Kafka refuses: for batches with zstd, and timestamps below -1.
     """
     batches = read_headers(buffer, scan_batches(buffer).positions)
-    if magic < layouts.MAGIC_V2 and bool(((batches.codec == _ZSTD) & ~batches.is_control).any()):
+    if magic < layouts.MAGIC_V2 and bool(((batches.codec == layouts.ZSTD) & ~batches.is_control).any()):
         raise UsageError(f"a fetch in format v{magic} cannot be answered from batches compressed with zstd")
     converter = Converter(ConversionTarget(magic), limit, first_offset)
     pieces = [*converter.convert(buffer, batches), *converter.flush()]
@@ -226,7 +225,7 @@ class Converter:
         if self._target.codec is not None:
             wanted = np.int8(layouts.CODECS.index(self._target.codec))
             codec = np.where(batches.is_control & (codec == 0), codec, wanted)  # Kafka never compresses its markers
-        return magic, np.where((magic < layouts.MAGIC_V2) & (codec == _ZSTD), np.int8(_INSTEAD), codec)
+        return magic, np.where((magic < layouts.MAGIC_V2) & (codec == layouts.ZSTD), np.int8(layouts.GZIP), codec)
 
     def _as_they_are(self, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8]) -> NDArray[np.bool_]:
         same = (batches.magic == magic) & (batches.codec == codec)
@@ -252,7 +251,7 @@ class Converter:
         totals.records_in += int(counts) + int(np.maximum(batches.count[dropped], 0).sum())
         down = ~batches.is_legacy & (magic < layouts.MAGIC_V2)
         data = down & ~dropped
-        wants_zstd = batches.codec == _ZSTD if self._target.codec is None else self._target.codec == "zstd"
+        wants_zstd = batches.codec == layouts.ZSTD if self._target.codec is None else self._target.codec == "zstd"
         for name, each in {
             "controlBatches": dropped & batches.is_control,
             "emptyBatches": dropped & ~batches.is_control,

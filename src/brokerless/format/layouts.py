@@ -106,6 +106,7 @@ NO_PARTITION_LEADER_EPOCH = -1
 
 CODECS = COMPRESSION_TYPES
 """Codec names by the id in the attributes (org.apache.kafka.common.record.CompressionType); 5 to 7 are unknown."""
+NO_CODEC, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 
 NO_TIMESTAMP_TYPE, CREATE_TIME, LOG_APPEND_TIME = -1, 0, 1
 

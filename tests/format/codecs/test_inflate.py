@@ -3,85 +3,22 @@
 from __future__ import annotations
 
 import gzip
-import random
 import struct
 import tracemalloc
-import zlib
 from collections.abc import Callable
 
 import cramjam
 import numpy as np
 import pytest
-import xxhash
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.format.codecs.payloads import CODECS, NOISE, SAMPLES, TEXT, inflate, lz4_frame, xerial, zstd_stream
 from tests.format.twin import COMPRESS
 
-from brokerless.format.codecs.framings import CodecError, LimitError
 from brokerless.format.codecs.inflate import Inflater, find_payloads
-
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
-CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
-NOISE = random.Random(1).randbytes(200_000)
-TEXT = b"".join(b"%d: a line of some text\n" % (number * 7919 % 1000) for number in range(60_000))
-SAMPLES = {
-    "one byte": b"x",
-    "text": TEXT,
-    "noise": NOISE,
-    "zeros": bytes(3_000_000),
-    "a block": NOISE[:65536],
-    "some more": (NOISE[:20] * 5000)[:65537],
-}
-
-
-def inflate(codec: int, payload: bytes, magic: int = 2, limit: int = 1 << 28) -> bytes:
-    inflater = Inflater(limit)
-    start, end, error = inflater.inflate(codec, magic, memoryview(payload))
-    if error is not None:
-        raise error
-    return inflater.buffer[start:end].tobytes()
-
-
-def xerial(data: bytes, size: int) -> bytes:
-    blocks = [bytes(cramjam.snappy.compress_raw(data[at : at + size])) for at in range(0, len(data), size)]
-    return b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(b)) + b for b in blocks)
-
-
-def lz4_frame(data: bytes, block: int = 65536, flags: int = 0x60, size_id: int = 4) -> bytes:
-    """By the frame format's specification, around the library's raw blocks."""
-    descriptor = bytes([flags, size_id << 4])
-    if flags & 0x08:
-        descriptor += struct.pack("<q", len(data))
-    frame = b"\x04\x22\x4d\x18" + descriptor + bytes([xxhash.xxh32_intdigest(descriptor) >> 8 & 0xFF])
-    for at in range(0, len(data), block):
-        raw = data[at : at + block]
-        packed = bytes(cramjam.lz4.compress_block(raw, store_size=False))
-        stored = len(packed) >= len(raw)
-        packed = raw if stored else packed
-        frame += struct.pack("<I", len(packed) | (stored << 31)) + packed
-        if flags & 0x10:
-            frame += struct.pack("<I", xxhash.xxh32_intdigest(packed))
-    frame += bytes(4)
-    return frame + (struct.pack("<I", xxhash.xxh32_intdigest(data)) if flags & 0x04 else b"")
-
-
-def skippable(data: bytes) -> bytes:
-    return struct.pack("<II", 0x184D2A53, len(data)) + data
-
-
-def zstd_stream(data: bytes, **options: object) -> bytes:
-    """Without the size of its content."""
-    compressor = zstandard.ZstdCompressor(**options).compressobj()  # type: ignore[arg-type]
-    return compressor.compress(data) + compressor.flush()
-
-
-def gzip_with(flags: int, fields: bytes, data: bytes) -> bytes:
-    deflate = zlib.compressobj(wbits=-15)
-    head = b"\x1f\x8b\x08" + bytes([flags]) + bytes(6) + fields
-    if flags & 2:
-        head += struct.pack("<H", zlib.crc32(head) & 0xFFFF)
-    return head + deflate.compress(data) + deflate.flush() + struct.pack("<II", zlib.crc32(data), len(data))
+from brokerless.format.codecs.inflate_buffer import CodecError, LimitError
+from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
@@ -105,73 +42,6 @@ def test_other_compressors_and_settings(sample: str) -> None:
     for level in (-5, 1, 12):
         assert inflate(ZSTD, zstandard.ZstdCompressor(level, write_checksum=True).compress(data)) == data
         assert inflate(ZSTD, zstd_stream(data, level=level)) == data
-
-
-def test_gzip_members_follow_each_other_and_what_follows_them_is_ignored() -> None:
-    members = gzip.compress(TEXT) + gzip.compress(b"") + gzip.compress(b"end")
-    assert inflate(GZIP, members) == TEXT + b"end"
-    assert inflate(GZIP, members + b"\x1f\x8b no member") == TEXT + b"end"
-
-
-@pytest.mark.parametrize("flags", [0x00, 0x08])
-def test_many_tiny_gzip_members_take_time_by_their_number_alone(flags: int) -> None:
-    member = gzip_with(flags, b"a name\0" if flags else b"", b"")
-    assert inflate(GZIP, member * 100_000 + gzip.compress(TEXT)) == TEXT  # copied each time, it would take minutes
-
-
-def test_gzip_headers_may_have_all_fields() -> None:
-    fields = struct.pack("<H", 5) + b"extra" + b"a name\0" + b"a comment\0"
-    assert inflate(GZIP, gzip_with(0x1E, fields, b"data")) == b"data"
-    with pytest.raises(CodecError):
-        inflate(GZIP, gzip_with(0x1C, fields, b"data")[:12])
-    wrong = bytearray(gzip_with(0x02, b"", b"data"))
-    wrong[4] ^= 1  # a time that the header's checksum does not know
-    with pytest.raises(CodecError):
-        inflate(GZIP, bytes(wrong))
-
-
-def test_zstd_frames_and_skippable_frames_follow_each_other() -> None:
-    frame = zstandard.ZstdCompressor().compress
-    several = skippable(b"") + frame(TEXT) + skippable(NOISE[:1000]) + zstd_stream(b"!") + frame(b"") + frame(b"end")
-    assert inflate(ZSTD, several) == TEXT + b"!end"
-    assert inflate(ZSTD, several + skippable(b"last")) == TEXT + b"!end"
-    with pytest.raises(CodecError):
-        inflate(ZSTD, several + b"garbage")
-
-
-@pytest.mark.parametrize("log", [27, 28])
-def test_zstd_windows_go_up_to_two_to_the_27th(log: int) -> None:
-    parameters = zstandard.ZstdCompressionParameters(window_log=log, write_content_size=False)
-    payload = zstd_stream(b"data", compression_params=parameters)
-    if log == 27:
-        assert inflate(ZSTD, payload) == b"data"
-    else:
-        with pytest.raises(CodecError):
-            inflate(ZSTD, payload)
-
-
-def test_only_v0_may_have_the_wrong_lz4_header_checksum_that_it_wrote() -> None:
-    frame = bytearray(lz4_frame(TEXT))
-    assert frame[6] == 0x82
-    frame[6] = 0x1A
-    assert inflate(LZ4, bytes(frame), magic=0) == TEXT
-    for magic in (1, 2):
-        with pytest.raises(CodecError, match="checksum"):
-            inflate(LZ4, bytes(frame), magic=magic)
-
-
-def test_lz4_checksums_count_for_blocks_and_not_for_the_content() -> None:
-    frame = bytearray(lz4_frame(NOISE, flags=0x74))
-    frame[-1] ^= 1
-    assert inflate(LZ4, bytes(frame)) == NOISE
-    frame[-9] ^= 1  # the last block's
-    with pytest.raises(CodecError, match="checksum"):
-        inflate(LZ4, bytes(frame))
-
-
-def test_lz4_blocks_must_not_depend_on_each_other() -> None:
-    with pytest.raises(CodecError, match="depend"):
-        inflate(LZ4, lz4_frame(TEXT, flags=0x40))
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

@@ -19,8 +19,8 @@ from brokerless.bounds import MAX_INT32
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.append.types import Refusal, refuse
-from brokerless.format.codecs.framings import CodecError, LimitError
 from brokerless.format.codecs.inflate import Inflater
+from brokerless.format.codecs.inflate_buffer import CodecError, LimitError
 from brokerless.format.columns import Columns, allocate, allocate_array
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
@@ -32,7 +32,6 @@ from brokerless.format.varint import MAX_VARINT_SIZE
 
 Int64s = NDArray[np.int64]
 
-_ZSTD = layouts.CODECS.index("zstd")
 _MOST_INFLATED = 1 << 30
 """Bytes of one batch; what is in columns counts in 32 bits."""
 
@@ -197,7 +196,7 @@ def _payload(
     if codec == 0:
         return buffer, starts, ends, None
     at = int(batch.positions[0])
-    if codec > _ZSTD:
+    if codec > layouts.ZSTD:
         refuse("IllegalArgumentException", f"unknown compression type id {codec}", at)
     payload = buffer[starts[0] : ends[0]].data
     if int(batch.count[0]) <= 0:
@@ -231,9 +230,9 @@ class InnerMessages:
 def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> InnerMessages:
     """The inner messages of one v0 or v1 wrapper message, found as ``DeepRecordsIterator`` does."""
     at, magic, codec = int(wrapper.positions[0]), int(wrapper.magic[0]), int(wrapper.codec[0])
-    if codec > _ZSTD:
+    if codec > layouts.ZSTD:
         refuse("IllegalArgumentException", f"unknown compression type id {codec}", at)
-    if codec == _ZSTD:
+    if codec == layouts.ZSTD:
         refuse("InvalidRecordException", f"a wrapper message of v{magic} compressed with zstd", at)
     field = int(field_errors(buffer, wrapper, keys=False)[0])
     if field:

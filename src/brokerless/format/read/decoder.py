@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
-from brokerless.format.codecs.framings import CodecError, LimitError
 from brokerless.format.codecs.inflate import DEFAULT_LIMIT, Inflater, find_payloads
+from brokerless.format.codecs.inflate_buffer import CodecError, LimitError
 from brokerless.format.columns import Columns, allocate
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
@@ -388,7 +388,7 @@ def find_wrapper_values(
             wrong[row] = reasons.MESSAGE_FIELD_INVALID
         elif size < 0:
             wrong[row] = reasons.NULL_WRAPPER
-        elif codec > layouts.CODECS.index("lz4"):
+        elif codec > layouts.LZ4:
             wrong[row] = reasons.WRAPPER_CODEC
         else:
             starts[row], ends[row] = value, value + size

@@ -6,9 +6,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sphinx.util.docutils import SphinxDirective
+
 import brokerless
+from brokerless import schemas
 
 if TYPE_CHECKING:
+    from docutils import nodes
     from sphinx.application import Sphinx
 
 project = "brokerless"
@@ -62,5 +66,18 @@ def _moved(link: re.Match[str]) -> str:
     return f"]({target}{hash}{anchor})"
 
 
+class SchemaTable(SphinxDirective):
+    """``.. schema:: RECORDS``: the columns of an Arrow schema of :mod:`brokerless.schemas`, as a table."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        rows = [(f"``{field.name}``", f"``{field.type}``") for field in getattr(schemas, self.arguments[0])]
+        lines = ["", ".. list-table::", "   :header-rows: 1", ""]
+        lines += [f"   * - {name}\n     - {type_}" for name, type_ in [("column", "type"), *rows]]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
 def setup(app: Sphinx) -> None:
+    app.add_directive("schema", SchemaTable)
     app.connect("source-read", read_root_page)

@@ -178,3 +178,35 @@ def test_an_epoch_that_goes_back_replaces_later_ones_when_appended_and_is_passed
     batches = stamped((3, 110), (2, 120), (2, 130), (-1, 140), (5, 150))
     assert assign_batches(epochs, batches) == ((0, 0), (2, 120), (5, 150))
     assert recover_batches(epochs, batches) == ((0, 0), (3, 100), (5, 150))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("1\n0\n", "version 0", id="another version"),
+        pytest.param("zero\n0\n", "an int32 for 'zero'", id="no version"),
+        pytest.param("0\n2\n0 0\n", "2 entries", id="cut off"),
+        pytest.param("0\n1\n0 0\n1 5\n", "1 entries", id="more than its count"),
+        pytest.param("0\n1\n0 0 0\n", "2 words", id="another checkpoint's line"),
+        pytest.param("0\n1\n0 9223372036854775808\n", "an int64 for '9223372036854775808'", id="too large"),
+        pytest.param("0\n1\n\0\0\0", "2 words", id="zeros"),
+    ],
+)
+def test_a_checkpoint_that_kafka_refuses_gives_nothing_but_a_finding(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_text(text)
+    read = load_leader_epochs(str(path))
+    assert len(read.epochs) == 0
+    (finding,) = read.findings
+    assert (finding.severity, finding.kind, finding.file) == ("error", "checkpoint-corrupt", str(path))
+    assert finding.expected == expected
+
+
+def test_epochs_that_go_back_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    path.write_text("0\n3\n0 0\n5 100\n4 200\n")
+    read = load_leader_epochs(str(path))
+    assert read.epochs.tolist() == [0, 5, 4]
+    assert [(each.severity, each.kind, each.offset) for each in read.findings] == [
+        ("warning", "checkpoint-not-sorted", 200)
+    ]

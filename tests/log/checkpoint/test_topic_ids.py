@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from brokerless.jobs.merge.job import plan as plan_merge
 from brokerless.jobs.salvage.job import Salvage
 from brokerless.jobs.salvage.job import plan as plan_salvage
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
-from brokerless.log.checkpoint.topic_ids import topic_ids_there
+from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import resolve
 
@@ -99,3 +100,9 @@ def test_of_two_that_load_a_new_topic_at_once_the_second_one_is_refused(
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["orders-1"]
     load([rows], str(tmp_path), Routing("orders", 0))
     assert len(ids(tmp_path)) == 1
+
+
+def test_ids_are_random_uuids_as_kafka_writes_them() -> None:
+    ids = {random_id() for _ in range(1000)}
+    assert len(ids) == 1000
+    assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{21}", each) for each in ids)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,12 @@ import pyarrow as pa
 import pytest
 
 import brokerless
-from brokerless import DamageError, Finding, UnreadableError
+from brokerless import DamageError, Finding, UnreadableError, UsageError
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from brokerless.views import audit as audit_view
+from brokerless.views import restart as restart_view
+from brokerless.views import salvage as salvage_view
+from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.format.twin import write_batch, write_record
 from tests.golden import BROKERS, broker_data, broker_expected, case, cases, json_lines, of_type
 
@@ -206,3 +212,184 @@ def test_rows_that_take_less_than_their_files_name_come_in_batches_of_bounded_si
     assert sum(batch.num_rows for batch in batches) == 20_000
     assert max(batch.nbytes for batch in batches) < 10 << 20
     assert {batch.column("file")[row].as_py() for batch in batches for row in (0, -1)} == {str(path)}
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Path:
+    """A log directory of three partitions; in the second segment of one, a byte is wrong."""
+    directory = tmp_path / "damaged"
+    for name in ("segments-0", "codec-lz4-1", "empty-0"):
+        shutil.copytree(broker_data("clean") / name, directory / name, copy_function=shutil.copyfile)
+    log = directory / "segments-0" / f"{169:020}.log"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    log.write_bytes(content)
+    return directory
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    """Of a log directory; without names and contents that are made up for each run."""
+    made_up = ("partition.metadata", "meta.properties")
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name not in made_up
+    }
+
+
+@pytest.mark.parametrize("table", ["records", "batches"])
+def test_a_table_is_a_reader_whose_schema_is_known_before_it_reads(table: str, damaged: Path) -> None:
+    def check(thing: brokerless.Log | brokerless.Partition) -> None:
+        reader = getattr(thing, table)(on_damage=lambda _: None)
+        assert isinstance(reader, pa.RecordBatchReader)
+        assert reader.schema == {"records": RECORDS, "batches": BATCHES}[table]
+        rows = [row for batch in getattr(thing, table)(on_damage=lambda _: None) for row in batch.to_pylist()]
+        assert rows
+        assert reader.read_all().to_pylist() == rows
+        imported = pa.RecordBatchReader.from_stream(getattr(thing, table)(on_damage=lambda _: None))
+        assert imported.read_all().to_pylist() == rows, "what DuckDB and Polars get"
+
+    log = brokerless.open(damaged)
+    check(log)
+    check(log.partition("segments", 0))
+
+
+@pytest.mark.parametrize("read", ["read_all", "iterate", "from_batches"])
+def test_an_error_while_reading_is_ours_and_keeps_its_finding(read: str, damaged: Path) -> None:
+    reader = brokerless.open(damaged).records()
+    readers = {"read_all": reader.read_all, "iterate": lambda: list(reader)}
+    with pytest.raises(DamageError) as raised:
+        readers.get(read, lambda: pa.Table.from_batches(reader))()
+    assert raised.value.finding.file == str(damaged / "segments-0" / f"{169:020}.log")
+    (damaged / "codec-lz4-1" / f"{0:020}.log").unlink()
+    (damaged / "codec-lz4-1" / f"{0:020}.log").mkdir()
+    with pytest.raises(UnreadableError):
+        brokerless.open(damaged / "codec-lz4-1" / f"{0:020}.log").records().read_all()
+
+
+def test_what_cannot_be_read_at_all_is_refused_before_the_first_batch(damaged: Path) -> None:
+    log = brokerless.open(damaged)
+    with pytest.raises(UsageError, match="colour"):
+        log.records(["colour"])
+    with pytest.raises(UsageError, match="isolation"):
+        log.partitions[0].records(isolation="serializable")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="limit"):
+        log.records(limit=-1)
+
+
+def test_a_reader_has_one_file_open_until_it_is_released() -> None:
+    def open_logs() -> int:
+        links = (str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+        return sum(link.endswith(".log") for link in links)
+
+    partition = brokerless.open(broker_data("clean")).partition("segments", 0)
+    reader = partition.records(["offset"])
+    assert open_logs() == 0, "nothing is opened before the first batch"
+    next(reader)
+    reader.read_all()
+    assert open_logs() == 0
+    reader = partition.batches(["position"])
+    next(reader)
+    assert open_logs() == 1
+    del reader
+    assert open_logs() == 0
+
+
+@pytest.mark.parametrize("limit", [0, 1, 168, 169, 170, 699, 700, 1000])
+def test_a_limit_is_a_number_of_records(limit: int) -> None:
+    log = brokerless.open(broker_data("clean") / "segments-0")
+    everything = log.records(["offset"]).read_all()
+    assert everything.num_rows == 700
+    for one in (log, log.partitions[0]):
+        assert one.records(["offset"], limit=limit).read_all() == everything.slice(0, limit)
+    both = brokerless.open(broker_data("clean"))
+    assert both.records(["offset"], limit=limit).read_all().num_rows == limit
+
+
+def test_verify_finds_what_the_command_finds(run: Run, damaged: Path) -> None:  # noqa: F811
+    found = [each.as_dict() for each in brokerless.open(damaged).verify()]
+    assert "error" in {each["severity"] for each in found}
+    assert found == run("verify", "--json", damaged).json
+    partition = damaged / "segments-0"
+    found = [each.as_dict() for each in brokerless.open(partition).partitions[0].verify()]
+    assert found == run("verify", "--json", partition).json
+
+
+def test_audit_finds_what_the_command_finds(run: Run, damaged: Path) -> None:  # noqa: F811
+    audit = brokerless.open(damaged).audit()
+    rows = [audit_view.finding_row(each, one) for one in audit.partitions for each in one.findings]
+    rows += [audit_view.finding_row(each, None) for each in audit.findings]
+    assert "error" in {each["severity"] for each in rows}
+    assert rows == run("audit", "--json", damaged).json
+    one = brokerless.open(damaged).partition("segments", 0).audit()
+    rows = [audit_view.finding_row(each, one) for each in one.findings]
+    theirs = run("audit", "--json", damaged / "segments-0").json
+    assert rows == [each for each in theirs if each["topic"] is not None]
+
+
+def test_restart_expects_what_the_command_expects(run: Run, damaged: Path) -> None:  # noqa: F811
+    restart = brokerless.open(damaged).restart()
+    assert not restart.is_harmless
+    assert restart.directory is not None
+    rows = [*map(restart_view.row, restart.partitions), restart_view.directory_row(restart.directory)]
+    assert rows == run("restart", "--json", damaged).json
+    one = brokerless.open(damaged).partition("segments", 0).restart()
+    assert [restart_view.row(one)] == run("restart", "--json", damaged / "segments-0").json
+    assert brokerless.open(broker_data("clean")).restart().is_harmless
+
+
+def test_salvage_saves_what_the_command_saves(run: Run, damaged: Path, tmp_path: Path) -> None:  # noqa: F811
+    results = brokerless.open(damaged).salvage(tmp_path / "here")
+    theirs = run("salvage", damaged, "--to", tmp_path / "there", "--json").json
+    assert [each["losses"] for each in theirs] != [[]] * len(theirs)
+    here = json.loads(json.dumps([salvage_view.row(each) for each in results]).replace("/here", "/there"))
+    assert here == theirs
+    assert files_of(tmp_path / "here") == files_of(tmp_path / "there")
+    one = brokerless.open(damaged).partition("segments", 0).salvage(tmp_path / "tables", as_="parquet", dry_run=True)
+    asked = ("--as", "parquet", "--dry-run", "--json")
+    assert [salvage_view.row(one)] == run("salvage", damaged / "segments-0", "--to", tmp_path / "tables", *asked).json
+    assert not (tmp_path / "tables").exists()
+
+
+def test_convert_writes_what_the_command_writes(run: Run, damaged: Path, tmp_path: Path) -> None:  # noqa: F811
+    with pytest.raises(DamageError):
+        brokerless.open(damaged).partition("segments", 0).convert(tmp_path / "not", codec="zstd")
+    clean = broker_data("clean") / "segments-0"
+    options = ("--format", "v1", "--codec", "gzip", "--batch-size", 500, "--segment-bytes", 20000, "--json")
+    theirs = run("convert", clean, "--to", tmp_path / "there", *options).json
+    how: dict[str, Any] = {"message_format": 1, "codec": "gzip", "batch_size": 500, "segment_bytes": 20000}
+    (result,) = brokerless.open(clean).convert(tmp_path / "here", **how)
+    assert [result.as_dict() | {"target": theirs[0]["target"]}] == theirs
+    one = brokerless.open(clean).partitions[0].convert(tmp_path / "again", **how)
+    assert one.totals == result.totals
+    assert files_of(tmp_path / "here") == files_of(tmp_path / "there") == files_of(tmp_path / "again")
+    planned = brokerless.open(clean).partitions[0].convert(tmp_path / "dry", codec="lz4", dry_run=True)
+    assert planned.totals.records_out == 700
+    assert not (tmp_path / "dry").exists()
+
+
+def test_export_writes_what_the_command_writes(run: Run, damaged: Path, tmp_path: Path) -> None:  # noqa: F811
+    with pytest.raises(DamageError):
+        brokerless.open(damaged).export(tmp_path / "not")
+    found: list[Finding] = []
+    exported = brokerless.open(damaged).export(tmp_path / "here", by_date=True, on_damage=found.append)
+    theirs = run("export", damaged, "--to", tmp_path / "there", "--by-date", "--json").json
+    counts = [(each.topic, each.partition, each.next_offset, each.records, len(each.findings)) for each in exported]
+    names = ("topic", "partition", "nextOffset", "records", "damages")
+    assert counts == [tuple(each[name] for name in names) for each in theirs]
+    assert found
+    one = brokerless.open(damaged).partition("segments", 0)
+    again = one.export(tmp_path / "one", compression="lz4", on_damage=lambda _: None)
+    assert again is not None
+    assert again.records == next(each["records"] for each in theirs if each["topic"] == "segments")
+    assert one.export(tmp_path / "one", on_damage=lambda _: None) is None, "nothing new"
+
+
+def test_the_public_names_are_there_and_importing_them_loads_no_kernels() -> None:
+    for name in brokerless.__all__:
+        assert getattr(brokerless, name) is not None
+        assert name in dir(brokerless)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = brokerless.nothing
+    code = "import sys, brokerless; print(sorted({'numba', 'pandas', 'pyspark', 'fsspec'} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"

@@ -389,9 +389,3 @@ class Log:
         settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, limit, dry_run, allow_removed)
         planned = plan(self.directory.partitions, [self.path], to, settings, self.storage_options, storage_options)
         return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))
-
-
-def _magic(message_format: int | None) -> int | None:
-    from brokerless.format.layouts import parse_message_format
-
-    return None if message_format is None else parse_message_format(message_format)

@@ -41,14 +41,6 @@ ANY_NUMBER_OF_MODULES = ("brokerless.cli.commands",)
 KERNEL_DECORATORS = ("kernel", "intrinsic", "njit", "extending")
 
 KNOWN = """
-    arrow brokerless.log.offset_gaps -> brokerless.internals.topic_settings
-    circle brokerless.internals.cluster
-    circle brokerless.internals.entries
-    circle brokerless.internals.topic_settings
-    circle brokerless.log.offset_gaps
-    circle brokerless.log.partition
-    circle brokerless.tables.partition_reader
-    circle brokerless.tables.record_batches
     function brokerless.jobs.export.plan._tasks
     module brokerless.jobs.load.loader
 """

@@ -50,7 +50,14 @@ def open(
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
     """
-    return Log(resolve(os.fspath(path), include, storage_options), storage_options)
+    return Log(resolve(os.fspath(path), include, storage_options, read_setting), storage_options)
+
+
+def read_setting(directory: str, topic: str, name: str, storage_options: StorageOptions | None) -> str | None:
+    """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
+    from brokerless.internals.topic_settings import read_topic_setting
+
+    return read_topic_setting(directory, topic, name, storage_options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ _TOPIC, _BROKER = 2, 4
 """``ConfigResource.Type``."""
 
 
-def topic_setting(
+def read_topic_setting(
     partition_directory: str, topic: str, name: str, storage_options: StorageOptions | None = None
 ) -> str | None:
     """A topic's own setting, or the dynamic default of brokers for it (``log.`` and the name); None where the log

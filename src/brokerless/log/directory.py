@@ -7,7 +7,7 @@ described beside it: leftovers of a compaction or deletion that a stop cut short
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -28,6 +28,7 @@ from brokerless.log.storage.paths import (
     parent_directory,
 )
 
+_DELETED_LOG = ("log", "deleted")
 _TRIES = 100
 """How often a log directory is listed again, each time because another commit ended meanwhile."""
 _SETTLE_TRIES, _SETTLE_PAUSE_S = 20, 0.05
@@ -58,6 +59,10 @@ class SegmentPaths:
         return self.log.size or 0
 
 
+ReadSetting = Callable[[str, str, str, "StorageOptions | None"], str | None]
+"""Reads a topic's setting from the cluster's metadata: of a partition's directory, a topic, and a setting's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionPath:
     """What is in one partition's directory; for a lone file, a partition of which nothing is known but one segment.
@@ -83,6 +88,7 @@ class PartitionPath:
     foreign: tuple[Entry, ...] = ()
     findings: tuple[Finding, ...] = ()
     log_start_offset: int = 0
+    read_setting: ReadSetting | None = field(default=None, compare=False, repr=False)
 
     @property
     def start_offset(self) -> int | None:
@@ -120,12 +126,13 @@ def resolve(
     path: str,
     include: Collection[Include] | Include = (),
     storage_options: StorageOptions | None = None,
+    read_setting: ReadSetting | None = None,
 ) -> LogDirectory:
     """What there is to read in a path.
 
     ``include`` names states whose partitions are to be read as well as the live ones: ``"future"``, ``"delete"``,
     ``"stray"``. A directory in such a state that is the path itself needs no asking. ``"deleted"``: also the records
-    before the log start offset, as far as segments still hold them.
+    before the log start offset, as far as segments still hold them. ``read_setting``: see :data:`ReadSetting`.
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log, and UsageError for an
     unknown state.
@@ -141,7 +148,9 @@ def resolve(
     for _ in range(_TRIES):
         found = _resolve_directory(path, include, storage_options)
         if found is not None:
-            return found
+            return replace(
+                found, partitions=tuple(replace(each, read_setting=read_setting) for each in found.partitions)
+            )
     raise UnreadableError(f"{path}: others commit to this log directory all the time; try again")
 
 
@@ -249,9 +258,6 @@ def deleted_segments(partition: PartitionPath) -> PartitionPath:
         key=lambda each: each.base_offset,
     )
     return PartitionPath(partition.topic, partition.partition, partition.path, segments=tuple(segments))
-
-
-_DELETED_LOG = ("log", "deleted")
 
 
 def _settled(path: str, entries: list[Entry], storage_options: StorageOptions | None) -> list[Entry]:

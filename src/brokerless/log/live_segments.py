@@ -150,7 +150,7 @@ def list_again(
     for finding in found[0].findings:
         if finding not in partition.findings:
             report(finding)
-    return replace(found[0], log_start_offset=partition.log_start_offset)
+    return replace(found[0], log_start_offset=partition.log_start_offset, read_setting=partition.read_setting)
 
 
 def with_current_listing(

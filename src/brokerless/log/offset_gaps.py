@@ -205,8 +205,6 @@ def _is_compacted(
 
 def _setting(partition: PartitionPath, name: str, storage_options: StorageOptions | None) -> str | None:
     """A topic's setting by the cluster's metadata. It is read only where something seems to be missing."""
-    from brokerless.internals.topic_settings import topic_setting
-
-    if partition.topic is None or partition.topic == names.CLUSTER_METADATA:
+    if partition.read_setting is None or partition.topic is None or partition.topic == names.CLUSTER_METADATA:
         return None
-    return topic_setting(partition.path, partition.topic, name, storage_options)
+    return partition.read_setting(partition.path, partition.topic, name, storage_options)

@@ -17,6 +17,7 @@ from brokerless.log.live_segments import ReplacedError, list_again, open_listed,
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, within_log
 from brokerless.log.storage.paths import File, StorageOptions, open_file
+from brokerless.logs import read_setting
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
@@ -133,7 +134,8 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
     """The partition as it is now, where a split's file is gone. A compaction's output has all that a consumer still
     gets; what was deleted is lost, which ends the query unless ``failOnDataLoss`` is false."""
     assert split.segment is not None
-    paths, storage = PartitionPath(split.topic, split.partition, split.directory), options.storage or None
+    paths = PartitionPath(split.topic, split.partition, split.directory, read_setting=read_setting)
+    storage = options.storage or None
     first = _offsets(split).start_offset or 0
     now = list_again(paths, ignore, storage)
     if now is not None and now.segments[0].base_offset <= first:

@@ -11,7 +11,7 @@ from pyspark.sql.functions import expr
 from pyspark.sql.types import StructType
 from tests.golden import broker_data
 
-from brokerless.jobs.export import plan as planning
+from brokerless.jobs.export import tasks as planning
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan
 from brokerless.log.directory import resolve
 

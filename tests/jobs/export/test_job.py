@@ -149,7 +149,7 @@ def test_files_are_compressed_as_asked(codec: str, tmp_path: Path) -> None:
 def test_a_large_partition_is_several_tasks_that_are_committed_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from brokerless.jobs.export import plan as planning
+    from brokerless.jobs.export import tasks as planning
     from brokerless.jobs.run import job
 
     monkeypatch.setattr(planning, "_TASK_BYTES", 1)

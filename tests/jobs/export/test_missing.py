@@ -16,7 +16,7 @@ from brokerless.cli import main
 from brokerless.errors import Finding
 from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.export import commit as commits
-from brokerless.jobs.export import plan as plans
+from brokerless.jobs.export import tasks as plans
 from brokerless.jobs.export.job import Export
 from brokerless.jobs.load.loader import load
 

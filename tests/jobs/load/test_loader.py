@@ -379,7 +379,7 @@ CHILD = """
 import sys
 import pyarrow as pa
 from brokerless.tables.batcher import BatchSettings
-from brokerless.jobs.load.loader import Placement, load
+from brokerless.jobs.load.loader import Routing, load
 
 def peak():
     with open("/proc/self/status") as status:
@@ -391,9 +391,9 @@ def batches(count):
         yield pa.RecordBatch.from_pydict({"key": [each[:9] for each in value], "value": value})
 
 settings = BatchSettings("lz4")
-load(batches(1), sys.argv[1], Placement("warm"), settings, dry_run=True)
+load(batches(1), sys.argv[1], Routing("warm"), settings, dry_run=True)
 before = peak()
-load(batches(100), sys.argv[1], Placement("t", partitions=50), settings, dry_run=True)
+load(batches(100), sys.argv[1], Routing("t", partitions=50), settings, dry_run=True)
 print(peak() - before)
 """
 

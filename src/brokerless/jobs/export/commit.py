@@ -10,7 +10,8 @@ from brokerless.errors import Finding, UsageError
 from brokerless.interchange import export_directory, export_state, parquet_files
 from brokerless.interchange.export_state import Exported, ExportState, Offsets
 from brokerless.interchange.parquet_files import ParquetFile
-from brokerless.jobs.export.plan import ExportPlan, ExportTask
+from brokerless.jobs.export.plan import ExportPlan
+from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.segment import Report
 from brokerless.offset_spans import Span, union, without
 

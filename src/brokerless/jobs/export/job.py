@@ -14,8 +14,9 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.parquet_files import ParquetFiles
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
-from brokerless.jobs.export.plan import Export, ExportPlan, ExportTask, plan
+from brokerless.jobs.export.plan import ExportPlan, plan
 from brokerless.jobs.export.reading import ExportReader, NotReadableError
+from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.jobs.run import job
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report

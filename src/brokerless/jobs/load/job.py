@@ -17,8 +17,9 @@ from brokerless import clock
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.format import layouts
 from brokerless.interchange.input_files import STDIN, InputFiles, refused
-from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, Loader, check_same, load, records_of
+from brokerless.jobs.load.loader import BeforeCommit, Loaded, LoadedPartition, Loader, load
 from brokerless.jobs.load.routing import Router, Routing
+from brokerless.jobs.load.row_buffer import check_same, records_of
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Place, Say, Spark, ignore
 from brokerless.log.commit.job_commit import cleared_of, commit_pieces, outputs_of_job
@@ -43,7 +44,7 @@ class LoadTask:
     inputs: InputFiles
     size: int
     directory: Destination
-    placement: Routing
+    routing: Routing
     settings: BatchSettings
     config: LogConfig
     job: str
@@ -67,7 +68,7 @@ class LoadTaskResult:
 def load_files(
     inputs: InputFiles,
     directory: str,
-    placement: Routing | None = None,
+    routing: Routing | None = None,
     settings: BatchSettings | None = None,
     config: LogConfig | None = None,
     *,
@@ -84,8 +85,8 @@ def load_files(
     Raises what :func:`~brokerless.jobs.load.loader.load` raises, but for a row that cannot become a record
     :class:`UnreadableError` with its place in its file. Then nothing is left.
     """
-    placement = replace(placement or Routing(), exported_ids=inputs.topic_ids())
-    how = placement, settings or BatchSettings(), config or LogConfig()
+    routing = replace(routing or Routing(), exported_ids=inputs.topic_ids())
+    how = routing, settings or BatchSettings(), config or LogConfig()
     to = output_directory(directory, (), storage_options)
     tasks = _plan(inputs, to, *how, dry_run=dry_run)
     if not tasks and spark not in (None, NONE):
@@ -112,7 +113,7 @@ def run_task(task: LoadTask, done: Done) -> LoadTaskResult | BrokerlessError:
     inputs.done = done
     try:
         with Loader(
-            task.directory, task.placement, task.settings, task.config, task.dry_run,
+            task.directory, task.routing, task.settings, task.config, task.dry_run,
             job=task.job, now=task.now, threads=1, without_key=task.without_key,
         ) as loader:  # fmt: skip
             for batch in inputs:
@@ -134,20 +135,20 @@ def count_without_key(task: LoadTask, done: Done) -> int:
     """What is counted of records whose partition nothing decides but how many came before."""
     inputs, rows = task.inputs, 0
     inputs.done = done
-    placer = Router(task.placement, task.settings.batch_size)
+    router = Router(task.routing, task.settings.batch_size)
     with suppress(BrokerlessError):  # which the task that writes meets again
         for part in (part for batch in inputs for part in bounded(batch)):
             records, numbers = records_of(part, rows, task.now)
             rows += part.num_rows
             if records.num_rows:
-                placer.partitions(records, numbers)
-    return placer.without_key
+                router.partitions(records, numbers)
+    return router.without_key
 
 
 def _plan(
     inputs: InputFiles,
     to: Destination,
-    placement: Routing,
+    routing: Routing,
     settings: BatchSettings,
     config: LogConfig,
     *,
@@ -160,19 +161,19 @@ def _plan(
     is_one = settings.message_format == layouts.MAGIC_V0 and settings.compression_type != "none"
     job, now = uuid4().hex, clock.now()
     return [
-        LoadTask(part, size, to, placement, settings, config, job, now, dry_run)
+        LoadTask(part, size, to, routing, settings, config, job, now, dry_run)
         for part, size in inputs.split(1 if is_one else _MOST_TASKS)
     ]
 
 
 def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, before_commit: BeforeCommit) -> Loaded:
     first = tasks[0]
-    placement = first.placement
+    routing = first.routing
     with ExitStack() as stack:
         if not first.dry_run:
             stack.enter_context(outputs_of_job(first.directory, first.job))
         times = 1
-        if placement.partition is None and (placement.partitions or 1) > 1:
+        if routing.partition is None and (routing.partitions or 1) > 1:
             times = 2  # that everything is read
             counting = run(
                 count_without_key, tasks, spark=place, done=lambda size: done(size // 2), say=say, name=_NAME

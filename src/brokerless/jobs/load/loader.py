@@ -1,9 +1,9 @@
-"""Arrow record batches -> partitions that a broker can serve, in one pass.
+"""Writes Arrow record batches as new partitions, in one pass.
 
-Each step is by itself: rows are checked and given Kafka's types (``tables/rows.py``), sent to partitions
-(``places.py``), cut into batches and encoded (``tables/batcher.py``), written beside
-(``log/commit/partition_writer.py``). When all is written and synced, partitions take their names; before that, an error
-leaves nothing.
+Each step is a module: rows are checked and cast to Kafka's types (``tables/rows``), routed to partitions
+(``jobs/load/routing``), cut into batches and encoded (``tables/batcher``), and staged
+(``log/commit/partition_writer``). When everything is written and synced, the partitions are renamed to their final
+names; an error before that leaves nothing.
 
 :func:`load` is all of them, and what a benchmark should call.
 """
@@ -14,22 +14,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless import arrow, clock
+from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.jobs.load.routing import Router, Routing
+from brokerless.jobs.load.row_buffer import COLUMNS, RowBuffer, check_same, records_of
+from brokerless.jobs.load.target_topics import TargetTopics
 from brokerless.jobs.run.encoders import AT_ONCE, Encoders
-from brokerless.log import names
-from brokerless.log.checkpoint.topic_ids import check_topic_ids, random_id, topic_ids_there
+from brokerless.log.checkpoint.topic_ids import check_topic_ids
 from brokerless.log.commit.commit import commit, discard
-from brokerless.log.commit.job_commit import id_of, owner_of_command, partitions_of, prepare, remove_unused
+from brokerless.log.commit.job_commit import owner_of_command, prepare, remove_unused
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
@@ -40,10 +41,7 @@ from brokerless.log.write.follower_append import check_sizes
 from brokerless.log.write.log_writer import Appended
 from brokerless.log.write.new_partition import checked_name
 from brokerless.tables.batcher import Batcher, BatchSettings, Cut, Encoded, observe
-from brokerless.tables.rows import RowError, bounded, normalize
-
-if TYPE_CHECKING:
-    from brokerless.internals.known_topics import KnownTopics
+from brokerless.tables.rows import bounded
 
 Int64s = NDArray[np.int64]
 
@@ -54,7 +52,6 @@ _SMALL = 1 << 20
 Check = Callable[[Destination, str, int], object]
 """Raises :class:`UsageError` for a partition (topic and number) of a directory that cannot be written."""
 BeforeCommit = Callable[["Loaded", Sequence[StagedPartition]], object]
-_ROWS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,7 @@ class LoadSettings:
 def load(
     batches: Iterable[pa.RecordBatch],
     directory: str,
-    placement: Routing | None = None,
+    routing: Routing | None = None,
     settings: BatchSettings | None = None,
     config: LogConfig | None = None,
     *,
@@ -113,7 +110,7 @@ def load(
     runs; :class:`RowError` for a row that cannot become a record. Then nothing is left.
     """
     to = output_directory(directory, (), storage_options)
-    with Loader(to, placement or Routing(), settings or BatchSettings(), config, dry_run) as loader:
+    with Loader(to, routing or Routing(), settings or BatchSettings(), config, dry_run) as loader:
         for batch in batches:
             for part in bounded(batch):
                 loader.add(part)
@@ -132,16 +129,6 @@ class _OpenPartition:
     size: int = 0
 
 
-@dataclass(slots=True)
-class _RowBuffer:
-    """Rows that wait to be sorted by partition."""
-
-    rows: list[pa.RecordBatch] = field(default_factory=list[pa.RecordBatch])
-    places: list[NDArray[np.int32]] = field(default_factory=list[NDArray[np.int32]])
-    numbers: list[Int64s] = field(default_factory=list[Int64s])
-    size: int = 0
-
-
 def check_new(directory: Destination, topic: str, partition: int) -> None:
     """Raises :class:`UsageError` where a partition could not be written: it is there, or a broker runs there."""
     name = checked_name(topic, partition)
@@ -156,7 +143,7 @@ class Loader:
     def __init__(
         self,
         directory: Destination,
-        placement: Routing,
+        routing: Routing,
         settings: BatchSettings,
         config: LogConfig | None = None,
         dry_run: bool = False,
@@ -176,24 +163,21 @@ class Loader:
         self._settings = settings
         self._config = config or LogConfig()
         self._dry_run = dry_run
-        self._placer = Router(placement, settings.batch_size, without_key)
+        self._router = Router(routing, settings.batch_size, without_key)
         self._job = job
         self._owner = owner_of_command(job) if owner is None else owner
         self._check = check
-        self._start_offset = placement.start_offset
-        self._own_timestamp = placement.timestamp
-        given = (placement.timestamp, now, clock.now())
+        self._start_offset = routing.start_offset
+        self._own_timestamp = routing.timestamp
+        given = (routing.timestamp, now, clock.now())
         self._timestamp = next(each for each in given if each is not None)
-        self._placement = placement
-        self._known: KnownTopics | None = None
-        self._partitions = placement.partitions
-        self._topic_ids: dict[str, str] = {}
+        self._topics = TargetTopics(directory, routing, job)
         self._ratios: dict[str, CompressionRatioEstimator] = {}
         self._open: dict[int, _OpenPartition] = {}
-        self._group = _RowBuffer()
+        self._rows = RowBuffer()
         self.columns: list[str] | None = None
         self.first_row = 0
-        self._rows = 0
+        self._row_count = 0
         self._control_records = 0
         self._stack = ExitStack()
         self._encoders = self._stack.enter_context(Encoders(settings, threads))
@@ -211,21 +195,17 @@ class Loader:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes rows in; what makes full batches is written, some of it later."""
-        rows, numbers = records_of(batch, self._rows, self._own_timestamp)
-        self._rows += batch.num_rows
+        rows, numbers = records_of(batch, self._row_count, self._own_timestamp)
+        self._row_count += batch.num_rows
         self._control_records += batch.num_rows - rows.num_rows
         if not rows.num_rows:
             return
-        names = [name for name in _ROWS if name in rows.schema.names]
+        names = [name for name in COLUMNS if name in rows.schema.names]
         if self.columns is None:
             self.columns, self.first_row = names, int(numbers[0])
         check_same(self.columns, names, int(numbers[0]))
-        group = self._group
-        group.places.append(self._placer.place(rows, numbers))
-        group.rows.append(rows.select(names))
-        group.numbers.append(numbers)
-        group.size += rows.nbytes
-        if group.size >= _GROUP + _GROUP_OF_EACH * len(self._open):
+        self._rows.add(rows.select(names), self._router.place(rows, numbers), numbers, rows.nbytes)
+        if self._rows.size >= _GROUP + _GROUP_OF_EACH * len(self._open):
             self._write_group()
 
     def finish(self) -> list[StagedPartition]:
@@ -270,38 +250,25 @@ class Loader:
             )
             for topic, partition, each in self._sorted()
         )  # fmt: skip
-        known = self._known
-        unknown = [] if known is None else [(t, p) for t, p in self._placer.codes if not known.have(t, p)]
-        names_of_unknown = tuple(names.partition_directory(*place) for place in sorted(unknown))
-        return Loaded(tuple(partitions), self._rows, self._control_records, names_of_unknown)
+        return Loaded(
+            tuple(partitions), self._row_count, self._control_records, self._topics.unknown(self._router.codes)
+        )
 
     def first_rows(self) -> list[int]:
         """The number of each partition's first row, in the order of :meth:`loaded`."""
         return [each.first_row for _, _, each in self._sorted()]
 
     def _sorted(self) -> Iterator[tuple[str, int, _OpenPartition]]:
-        for (topic, partition), code in sorted(self._placer.codes.items()):
+        for (topic, partition), code in sorted(self._router.codes.items()):
             yield topic, partition, self._open[code]
 
     def _write_group(self) -> None:
-        group, self._group = self._group, _RowBuffer()
-        if not group.rows:
-            return
-        rows = group.rows[0] if len(group.rows) == 1 else pa.concat_batches(group.rows)
-        places, numbers = np.concatenate(group.places), np.concatenate(group.numbers)
-        if (places == places[0]).all():
-            self._write(int(places[0]), rows, numbers)
-            return
-        order = np.argsort(places.astype(np.uint16) if places.max() < 1 << 16 else places, kind="stable")
-        places, numbers = places[order], numbers[order]
-        rows = rows.take(arrow.column_of_numbers(pa.int64(), order))
-        starts = np.flatnonzero(np.diff(places, prepend=-1))
-        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], strict=True):
-            self._write(int(places[start]), rows.slice(start, end - start), numbers[start:end])
+        for place, rows, numbers in self._rows.take_by_partition():
+            self._write(place, rows, numbers)
 
     def _write(self, place: int, rows: pa.RecordBatch, numbers: Int64s) -> None:
         if place not in self._open:
-            self._open[place] = self._begin(*self._placer.names[place], rows, int(numbers[0]))
+            self._open[place] = self._begin(*self._router.names[place], rows, int(numbers[0]))
         each = self._open[place]
         self._append(each, each.batcher.add(rows, numbers))
 
@@ -311,14 +278,7 @@ class Loader:
         first = rows.column("offset")[0].as_py() if has_offsets else self._start_offset
         ratio = self._ratios.setdefault(topic, CompressionRatioEstimator())
         batcher = Batcher(self._settings, ratio, self._start_offset, self._timestamp)
-        if topic not in self._topic_ids:
-            self._check_internal(topic)
-            if not self._topic_ids:
-                from brokerless.internals.known_topics import known_topics
-
-                self._known = known_topics(self._directory.path, self._directory.storage_options)
-            self._check_partitions(topic)
-            self._topic_ids[topic] = self._choose_id(topic)
+        topic_id = self._topics.id_of(topic)
         if self._dry_run or self._job is not None:
             self._check(self._directory, topic, partition)
         if self._dry_run:
@@ -337,36 +297,12 @@ class Loader:
             partition,
             self._config,
             start_offset=first,
-            topic_id=self._topic_ids[topic],
+            topic_id=topic_id,
             owner=self._owner,
             has_offsets=has_offsets,
             as_piece=self._job is not None,
         )
         return _OpenPartition(batcher, self._stack.enter_context(output), first, first_row)
-
-    def _check_partitions(self, topic: str) -> None:
-        there = max(partitions_of(self._directory, topic), default=0)
-        if self._partitions is not None and there >= self._partitions:
-            raise UsageError(
-                f"{self._directory}: there is a partition {names.partition_directory(topic, there)}, so {topic} has "
-                f"more than {self._partitions} partitions; say how many (partitions), so that keys stay where they are"
-            )
-
-    def _check_internal(self, topic: str) -> None:
-        if topic == names.CLUSTER_METADATA or (names.is_internal(topic) and topic != self._placement.topic):
-            what = "KRaft's own log, which is not to be written" if topic == names.CLUSTER_METADATA else "Kafka's own"
-            raise UsageError(
-                f"{topic}: this topic is {what}; leave its records out, or load those of __consumer_offsets and the "
-                "like by themselves, naming the topic (--topic)"
-            )
-
-    def _choose_id(self, topic: str) -> str:
-        there, asked = topic_ids_there(self._directory, {topic}).get(topic), self._placement.topic_id
-        if asked is not None and there not in (None, asked):
-            raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
-        known = None if self._known is None else self._known.ids.get(topic)
-        found = asked or there or known or self._placement.exported_ids.get(topic)
-        return found or (random_id() if self._job is None else id_of(self._job, topic))
 
     def _append(self, each: _OpenPartition, pieces: Iterator[Cut | Encoded]) -> None:
         for piece in pieces:
@@ -397,23 +333,3 @@ class Loader:
     def _wait_for_writes(self, left: int) -> None:
         while len(self._writing) > left:
             self._writing.popleft().result()
-
-
-def records_of(batch: pa.RecordBatch, first_row: int, timestamp: int | None) -> tuple[pa.RecordBatch, Int64s]:
-    """The rows that are written, as :func:`rows.normalize` gives them, so without control records; and the number of
-    each in the input, where ``first_row`` is that of the first one in ``batch``."""
-    rows = normalize(batch, first_row, timestamp)
-    numbers = np.arange(first_row, first_row + rows.num_rows)
-    if "isControl" not in rows.schema.names:
-        return rows, numbers
-    is_record = ~arrow.flags(rows.column("isControl")).view(np.bool_)
-    if not is_record.all():
-        rows, numbers = rows.filter(arrow.column_of_flags(is_record)), numbers[is_record]
-    return rows, numbers
-
-
-def check_same(columns: Sequence[str], others: Sequence[str], row: int) -> None:
-    """Raises :class:`RowError` for the row from which on there are other columns than before."""
-    for name in _ROWS:
-        if (name in columns) != (name in others):
-            raise RowError(row, name, "is there in some parts of the input and not in others")

@@ -389,8 +389,8 @@ class Log:
         without ``on_damage``, the first error is raised as :class:`DamageError`.
         """
         from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+        from brokerless.interchange.parquet_files import FILE_BYTES
         from brokerless.jobs.export.job import Export, export, plan
-        from brokerless.jobs.export.plan import FILE_BYTES
 
         limit = max_batch_bytes or DEFAULT_LIMIT
         settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, limit, dry_run, allow_removed)

@@ -147,6 +147,35 @@ def test_the_clusters_metadata_says_what_is_compacted(tmp_path: Path) -> None:
     assert [Path(each.file).parent.name for each in found] == [NAME]
 
 
+CLEANED = "0\n1\n{} 0 342\n"
+
+
+@pytest.mark.parametrize(
+    "command", [["convert", "--codec", "gzip"], ["convert", "--batch-size", "500"], ["salvage"], ["merge"]]
+)
+def test_what_is_written_of_a_compacted_log_explains_it_too(disk: Path, command: list[str]) -> None:
+    EXPLAINED["the cleaner's checkpoint"](disk)
+    to = disk.parent / "to"
+    assert main([command[0], str(disk), "--to", str(to), *command[1:]]) == 0
+    assert missing(to) == []
+    assert (to / "cleaner-offset-checkpoint").read_text() == CLEANED.format("segments")
+
+
+def test_a_hole_that_only_the_clusters_metadata_explains_is_explained_where_that_is_not(tmp_path: Path) -> None:
+    shutil.copytree(CLEAN / "__cluster_metadata-0", tmp_path / "disk" / "__cluster_metadata-0")
+    path = Path(shutil.copytree(CLEAN / NAME, tmp_path / "disk" / "compacted-none-0"))
+    for file in path.glob(f"{169:020}.*"):
+        file.unlink()
+    assert main(["convert", str(path), "--to", str(tmp_path / "to"), "--codec", "lz4"]) == 0
+    assert missing(tmp_path / "to") == []
+    assert (tmp_path / "to" / "cleaner-offset-checkpoint").read_text() == CLEANED.format("compacted-none")
+
+
+def test_a_log_without_holes_was_not_compacted(tmp_path: Path) -> None:
+    assert main(["convert", str(CLEAN / NAME), "--to", str(tmp_path / "to"), "--codec", "lz4"]) == 0
+    assert not (tmp_path / "to" / "cleaner-offset-checkpoint").exists()
+
+
 def test_the_first_segments_are_missing_where_the_log_begins_before_them(tmp_path: Path) -> None:
     shutil.copytree(CLEAN / NAME, tmp_path / NAME)
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nsegments 0 100\n")

@@ -71,6 +71,12 @@ def _report_within(finding: Finding | None, report: Report, wanted: Range) -> No
         report(finding)
 
 
+def is_gap(end_offset: int, base_offset: int, start_offset: int | None = None) -> bool:
+    """Whether offsets that were there once are missing between the end of a segment and the base offset of the next
+    one, from ``start_offset`` on."""
+    return max(end_offset, start_offset or 0) < base_offset <= end_offset + _MOST_OFFSETS
+
+
 def is_followed(partition: PartitionPath, segment: SegmentPaths, last_offset: int | None) -> bool:
     """Whether the next segment begins where a segment with this last offset ends, so that nothing is missing."""
     following = _following(partition, segment)

@@ -310,7 +310,8 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
         if output is not None and not reading.damages:
             magic = task.conversion.target.magic
             limits = start, reading.end_offset, _epochs(task)
-            output.set_limits(*limits, layouts.MAGIC_V2 if magic is None else magic)
+            magic = layouts.MAGIC_V2 if magic is None else magic
+            output.set_limits(*limits, magic, reading.compacted_until)
             unfinished = output.finish()
             if task.notes:
                 outputs = describe_directory(task.directory, unfinished.directory, task.name)
@@ -330,9 +331,12 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or task.conversion.dry_run:
         return ConvertTaskResult(totals, start, end, tuple(damages), tuple(findings), None, (), ())
-    noted = (recorded_offset(source.path, source.topic, source.partition, each, options) for each in _CHECKPOINTS)
+    recovery_point, log_start = (
+        recorded_offset(source.path, source.topic, source.partition, each, options) for each in _CHECKPOINTS
+    )
+    checkpoints = Checkpoints(recovery_point, log_start, cleaner=reading.compacted_until)
     unfinished = copy_partition(
-        source, task.directory, task.topic_id, Checkpoints(*noted), end,
+        source, task.directory, task.topic_id, checkpoints, end,
         clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,
     )  # fmt: skip
     inputs = tuple(describe_file(each, options) for each in files_of(source, options)) if task.notes else ()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UnreadableError
 from brokerless.format.convert import ConversionTotals, Converter
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.run.types import Done
 from brokerless.kafka_names import Isolation
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_gaps import check_following, check_head
+from brokerless.log.offset_gaps import check_following, check_head, is_gap
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
@@ -34,7 +37,8 @@ def _companions(source: PartitionPath) -> list[Entry]:
 
 
 class ConvertReader:
-    """A partition that is read: where its log ends, and its damage."""
+    """A partition that is read: where its log ends, its damage, and up to which offset compaction explains what is
+    missing (``compacted_until``)."""
 
     def __init__(
         self,
@@ -50,10 +54,15 @@ class ConvertReader:
         self.damages: list[Finding] = []
         self.end_offset = max((each.base_offset for each in source.segments), default=0)
         self.path = source.path
+        self.compacted_until: int | None = None
+        with suppress(UnreadableError):
+            place = source.path, source.topic, source.partition
+            self.compacted_until = recorded_offset(*place, names.CLEANER_CHECKPOINT, storage_options)
         self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
         self._keeps_segments = keeps_segments
         self._notes: dict[str, ManifestFile] = {}
         self._first = EVERYTHING
+        self._read_until: int | None = None
         self._transactions: Transactions | None = None
         if isolation == "read_committed":
             self._transactions = transactions_of(source, storage_options)
@@ -76,7 +85,9 @@ class ConvertReader:
         self._first = from_log_start(source)
         if not self._begins():
             return
+        self._read_until = next((each.base_offset for each in self._first.segments(source.segments)), None)
         for each in open_segments(source, self.tell, self._first, options):
+            self._explain_gap(each)
             hashing = FileHasher(each.file) if self._is_hashed else None
             yield from self._of_file(each, converter, hashing, done)
             check_following(each.partition, each.segment, each.file, self.tell, options, self._first)
@@ -87,6 +98,15 @@ class ConvertReader:
             if self._keeps_segments:
                 yield from (piece.buffer for piece in converter.flush())
         yield from (piece.buffer for piece in converter.flush())
+
+    def _explain_gap(self, opened: OpenSegment) -> None:
+        """A hole before this segment that was not reported: in batches that are built again, nobody could see any more
+        that compaction (or a deletion meanwhile) took these offsets."""
+        before, base_offset = self._read_until, opened.segment.base_offset
+        is_empty_end = opened.is_last and not opened.file.size
+        if before is not None and is_gap(before, base_offset, self._first.start_offset) and not is_empty_end:
+            self.compacted_until = max(base_offset, self.compacted_until or 0)
+        self._read_until = max(base_offset, before or 0)
 
     def _begins(self) -> bool:
         """Whether the log reaches its log start offset; first segments that are missing are reported."""
@@ -107,7 +127,8 @@ class ConvertReader:
             check_checksums(chunk, file.path, self.tell)
             if self.damages:
                 return
-            self.end_offset = max(self.end_offset, int(chunk.batches.last_offset.max()) + 1)
+            self._read_until = int(chunk.batches.last_offset.max()) + 1
+            self.end_offset = max(self.end_offset, self._read_until)
             chosen = self._chosen(chunk.batches, converter.totals)
             for piece in converter.convert(chunk.buffer, chosen, chunk.base) if len(chosen) else ():
                 for damage in piece.damages:

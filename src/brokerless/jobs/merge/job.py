@@ -341,7 +341,7 @@ def _write(
     """Writes the merged log; what it does not take is missing then."""
     begin, start, end = limits
     place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
-    contents = PartitionContents(filled.batches, opened, begin, start, end)
+    contents = PartitionContents(filled.batches, opened, begin, start, end, cleaned_until=_cleaned_until(task))
     epochs = truncate_from_end(noted, end)
     limit, options = task.merge.limit, task.storage_options
     beside = newest_quorum_files([copy.paths[0] for copy in task.copies], options)
@@ -350,6 +350,11 @@ def _write(
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
     holes = tuple(sorted((*filled.holes, *spans)))
     return replace(filled, batches=filled.batches[taken], givers=filled.givers[taken], holes=holes), unfinished
+
+
+def _cleaned_until(task: MergeTask) -> int | None:
+    """Up to which offset any of the replicas was compacted."""
+    return max((each.cleaned_until for each in task.copies if each.cleaned_until is not None), default=None)
 
 
 def _tell(

@@ -31,7 +31,7 @@ Regions = list[Placed]
 class PartitionFiles:
     """A partition's files. ``paths``: its directories, the live one first. ``files``: in the order of preference.
     ``noted_start`` and ``noted_end``: its first offset and its end by the log directory's checkpoints, if they say so;
-    ``high_watermark``: the same; ``is_compacted``: whether they say that it was compacted. ``include``: with
+    ``high_watermark``: the same; ``cleaned_until``: up to which offset it was compacted. ``include``: with
     ``delete``, log files that wait for their deletion are among the files."""
 
     paths: tuple[PartitionPath, ...]
@@ -39,7 +39,7 @@ class PartitionFiles:
     noted_start: int | None = None
     noted_end: int | None = None
     high_watermark: int | None = None
-    is_compacted: bool = False
+    cleaned_until: int | None = None
     storage_options: StorageOptions | None = None
     include: tuple[str, ...] = ()
 
@@ -75,7 +75,7 @@ class RecoveredLog:
 
     def is_compacted(self, saved: NDArray[np.void]) -> bool:
         gaps = are_side_by_side(saved)[1:] & (saved["first"][1:] > saved["last"][:-1] + 1)
-        return self.files.is_compacted or bool(self.sound["compacted"].any() or gaps.any())
+        return self.files.cleaned_until is not None or bool(self.sound["compacted"].any() or gaps.any())
 
     def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
         """What is missing if these batches are saved."""
@@ -106,7 +106,7 @@ def describe_files(
         lines.get(names.LOG_START_OFFSET_CHECKPOINT),
         max(ends, default=None),
         lines.get(names.HIGH_WATERMARK_CHECKPOINT),
-        names.CLEANER_CHECKPOINT in lines,
+        lines.get(names.CLEANER_CHECKPOINT),
         storage_options,
         tuple(include),
     )

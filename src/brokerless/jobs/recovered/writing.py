@@ -42,7 +42,7 @@ class NewPartition:
 class PartitionContents:
     """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``files``. The first
     segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where segments begin
-    beside those that a config makes necessary."""
+    beside those that a config makes necessary. ``cleaned_until``: up to which offset it was compacted, if it was."""
 
     batches: NDArray[np.void]
     files: OpenFiles
@@ -50,6 +50,7 @@ class PartitionContents:
     start: int
     end: int
     base_offsets: Sequence[int] = ()
+    cleaned_until: int | None = None
 
 
 def write_unfinished(
@@ -77,7 +78,7 @@ def write_unfinished(
         base_offsets=contents.base_offsets,
     ) as output:
         taken = write_batches(output, contents.batches, contents.files, report, done, limit)
-        output.set_limits(contents.start, contents.end, epochs)
+        output.set_limits(contents.start, contents.end, epochs, cleaned_until=contents.cleaned_until)
         for each in beside:
             output.copy_file(each, storage_options)
         return taken, output.finish()

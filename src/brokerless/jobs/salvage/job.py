@@ -244,7 +244,9 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
     unfinished = None
     if not how.dry_run and not task.source.is_unreadable:
         base_offsets = _base_offsets(task, saved, found.losses(saved, regions))
-        contents = PartitionContents(saved, files, found.begin, found.start, found.end, base_offsets)
+        contents = PartitionContents(
+            saved, files, found.begin, found.start, found.end, base_offsets, task.source.cleaned_until
+        )
         taken, unfinished = _write(task, contents, told, done)
         regions = found.with_unsaved(saved, taken)
         saved = saved[taken]

@@ -36,11 +36,13 @@ class OffsetCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """What a log directory notes about one partition: offsets, None where there is no line."""
+    """What a log directory notes about one partition: offsets, None where there is no line. ``cleaner``: the one up to
+    which it was compacted; where that is None, the line is left unchanged."""
 
     recovery_point: int | None = None
     log_start_offset: int | None = None
     high_watermark: int | None = None
+    cleaner: int | None = None
 
 
 def load_offset_checkpoint(path: str, storage_options: StorageOptions | None = None) -> OffsetCheckpoint:
@@ -98,6 +100,9 @@ def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[st
         _merge(at, _FILES[0], {place: each.recovery_point for place, each in lines.items()})
         _merge(at, _FILES[1], {place: each.log_start_offset for place, each in lines.items()})
         _merge(at, _FILES[2], {place: each.high_watermark for place, each in lines.items()})
+        cleaned = {place: each.cleaner for place, each in lines.items() if each.cleaner is not None}
+        if cleaned:
+            _merge(at, names.CLEANER_CHECKPOINT, cleaned)
 
 
 @contextmanager

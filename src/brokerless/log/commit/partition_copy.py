@@ -68,7 +68,7 @@ def copy_partition(
                 _copy(entry, path / entry.name, storage_options)
             if source.partition_metadata is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
-            noted = Checkpoints(end_offset, checkpoints.log_start_offset, end_offset)
+            noted = Checkpoints(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
             start_offset = max(source.segments[0].base_offset if source.segments else 0, noted.log_start_offset or 0)
             if topic == names.CLUSTER_METADATA:
                 noted = Checkpoints()

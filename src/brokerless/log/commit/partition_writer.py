@@ -110,6 +110,7 @@ class PartitionOutput:
         self._topic, self._partition = topic, partition
         name = checked_name(topic, partition)
         self._epochs: Epochs = ()
+        self._cleaned_until: int | None = None
         self._has_offsets = has_offsets
         self._is_ours = True
         self._boundaries = Boundaries(base_offsets)
@@ -133,10 +134,16 @@ class PartitionOutput:
         return self._writer.append(buffer, batches)
 
     def set_limits(
-        self, log_start_offset: int, log_end_offset: int, epochs: Epochs, magic: int = layouts.MAGIC_V2
+        self,
+        log_start_offset: int,
+        log_end_offset: int,
+        epochs: Epochs,
+        magic: int = layouts.MAGIC_V2,
+        cleaned_until: int | None = None,
     ) -> None:
         """What batches do not tell of a log that is written anew: the first offset that a reader gets, the offset that
-        the next record gets at least, and (unless there are none) the first offset of each leader epoch.
+        the next record gets at least, (unless there are none) the first offset of each leader epoch, and the offset up
+        to which it was compacted, if it was: that explains offsets that are missing.
 
         Where the last records are missing, a batch without any takes the last offset, as compaction leaves one: without
         it, a consumer would never come to the end of the log. The formats before v2 (``magic``) have none.
@@ -153,6 +160,7 @@ class PartitionOutput:
                 self._writer.roll(offset)
         self._writer.delete_records_before(log_start_offset)
         self._epochs = epochs
+        self._cleaned_until = None if cleaned_until is None else min(cleaned_until, self._writer.log_end_offset)
 
     def copy_file(self, entry: Entry, storage_options: StorageOptions | None = None) -> None:
         """Puts a small file of another partition beside the segments. Raises UnreadableError, UnwritableError."""
@@ -203,7 +211,7 @@ class PartitionOutput:
                 write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
             files = Destination(str(self._path.parent)).files(self._path.name)
         start, end = self._writer.log_start_offset, self._writer.log_end_offset
-        checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end)
+        checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end, self._cleaned_until)
         return StagedPartition(
             self._path.name, self._topic, self._partition, start, end, checkpoints, files, self._has_offsets
         )

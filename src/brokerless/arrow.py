@@ -1,4 +1,4 @@
-"""Arrow's buffers as NumPy arrays, without a copy, and back.
+"""Converts between Arrow columns and NumPy arrays, without a copy.
 
 Used rather than ``to_numpy``, ``pa.array``, ``from_pylist`` and others that look for pandas: where it is installed,
 they import it, for 0.3 seconds. ``cast``, ``filter`` and ``is_valid`` import ``pyarrow.compute``, for 0.05.
@@ -26,7 +26,7 @@ _repeated: dict[tuple[str, int], Column] = {}
 
 
 def numbers(column: Column, dtype: type[np.generic]) -> NDArray[Any]:
-    """The values of a column of numbers (whatever they are where it is null), shape ``(len(column),)``."""
+    """The values of a column of numbers (undefined where it is null), shape ``(len(column),)``."""
     return np.frombuffer(column.buffers()[1], dtype)[column.offset : column.offset + len(column)]
 
 

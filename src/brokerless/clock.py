@@ -1,4 +1,4 @@
-"""Times as Kafka counts them."""
+"""Times in milliseconds since the epoch, as Kafka counts them."""
 
 from __future__ import annotations
 

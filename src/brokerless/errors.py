@@ -1,7 +1,7 @@
-"""What can be wrong, as values with a place.
+"""Findings, which report damage as values, and the exceptions that brokerless raises.
 
-Damage is data here, not control flow: readers give out what they could read and a :class:`Finding` for each place that
-they could not. Only what stops a whole call (a path that is not there, a wrong argument) is raised.
+Damage is data, not control flow: readers return what they could read and a :class:`Finding` for each place that they
+could not. Only what stops a whole call (a path that is not there, a wrong argument) is raised.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Finding:
     def __str__(self) -> str:
         place = self.file if self.position is None else f"{self.file}, position {self.position}"
         text = f"{place}: {self.message}"
-        facts = [f"{name} {value}" for name, value in (("expected", self.expected), ("found", self.found)) if value]
-        return f"{text} ({', '.join(facts)})" if facts else text
+        details = [f"{name} {value}" for name, value in (("expected", self.expected), ("found", self.found)) if value]
+        return f"{text} ({', '.join(details)})" if details else text
 
 
 class BrokerlessError(Exception):
@@ -52,11 +52,11 @@ class UsageError(BrokerlessError):
 
 
 class UnwritableError(BrokerlessError):
-    """A path where nothing can be written: not permitted, no space left. What was whole before is whole."""
+    """A path where nothing can be written: not permitted, no space left. Existing files are left intact."""
 
 
 class RefusedError(BrokerlessError):
-    """Batches that a log does not take. ``reason`` is what Kafka throws, such as ``OffsetsOutOfOrderException``."""
+    """Batches that a log does not accept. ``reason`` is what Kafka throws, such as ``OffsetsOutOfOrderException``."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class DamageError(BrokerlessError):
 
 
 def raise_errors(finding: Finding) -> None:
-    """What to do about damage where the caller says nothing: an error is raised, anything less is passed over."""
+    """The default for damage: an error is raised, warnings and infos are ignored."""
     if finding.severity == "error":
         raise DamageError(finding)
 

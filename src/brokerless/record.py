@@ -1,4 +1,4 @@
-"""One record as an object, for people: a thin view of a row of an Arrow record batch, made when it is looked at."""
+"""A record as a Python object: a view of one row of an Arrow record batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Arrow schemas of the four tables, in one place.
+"""The Arrow schemas of the four tables: records, batches, segments, transactions.
 
 Names are Kafka's, as in spark-sql-kafka for records. Timestamps are milliseconds since the epoch, as Kafka stores them.
 """

@@ -1,7 +1,7 @@
-"""JSON in files that anybody may have written: read strictly, and taken apart by type.
+"""Parses untrusted JSON strictly, with a type check for each member.
 
-Python's reader takes more than JSON, and keeps the last of two members of one name. Whatever is not as expected is a
-:class:`WrongJsonError`, which says where; nothing else is raised, whatever the bytes.
+Python's reader accepts more than JSON, and keeps the last of two members of one name. Anything unexpected is a
+:class:`WrongJsonError` that names the member; nothing else is raised, for any bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text from anywhere (names of files, contents of records) as text that can be encoded and shown."""
+"""Makes untrusted text (file names, records' contents) safe to encode and to print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record columns while they are being filled, and why a batch's records may end early.
+"""Record columns that kernels fill, and the reasons why a batch's records may end early.
 
 Variable-length columns have Arrow's layout: the bytes of row ``i`` are ``data[ends[i]:ends[i + 1]]``.
 """
@@ -42,7 +42,7 @@ REASONS: dict[int, tuple[str, str]] = {
     LENGTH_MISMATCH: ("record-invalid", "a record's fields take more or fewer bytes than its length says"),
     BYTES_LEFT: ("record-count-mismatch", "bytes are left after the number of records that the header declares"),
     COUNT_NEGATIVE: ("record-count-mismatch", "the header declares a negative number of records"),
-    TOO_MANY_HEADERS: ("limit-exceeded", "a record with more headers than a reader should hold"),
+    TOO_MANY_HEADERS: ("limit-exceeded", "a record with more headers than the limit"),
     MESSAGE_TOO_SMALL: ("message-invalid", "an inner message's size is below the smallest message"),
     MESSAGE_FIELD_INVALID: ("message-invalid", "a message's key or value reaches past its end"),
     MESSAGE_TOO_LARGE: ("message-invalid", "an inner message's size is beyond what any reader could hold"),
@@ -79,9 +79,9 @@ CONTENTS_SIGNATURE = ", ".join(
 """Numba's types of :meth:`Columns.contents`."""
 
 HUGE = 32 << 20
-"""Bytes of columns from which on their memory is given back to the system rather than kept for the next ones."""
+"""Columns of more bytes have their memory released to the system rather than pooled for the next ones."""
 _SLACK = 64
-"""Bytes beyond the last value, so that copies may go in wide steps."""
+"""Bytes after the last value, so that copies may use wide steps."""
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Columns:
         return sum(each.nbytes for each in self.arrays()) > HUGE
 
     def arrays(self) -> tuple[NDArray[np.generic], ...]:
-        """All of them, in the order in which the kernels take them."""
+        """All columns, in the order in which the kernels take them."""
         return (
             self.offset,
             self.timestamp,
@@ -141,7 +141,7 @@ class Columns:
         )
 
     def contents(self) -> tuple[NDArray[np.generic], ...]:
-        """What is written of records, in the order in which the kernels that write take it; none of it is changed."""
+        """The columns that writing reads, in the order in which the kernels take them; they are not changed."""
         return (
             self.offset,
             self.timestamp,
@@ -161,7 +161,7 @@ class Columns:
 
 
 def empty_columns() -> Columns:
-    """Columns of no records, not to be filled: :func:`allocate` for none takes long where there are many of them."""
+    """Columns without records, not to be filled: cheaper than :func:`allocate` where many are needed."""
     ends, data = np.zeros(1, np.int32), np.empty(0, np.uint8)
     return Columns(
         offset=np.empty(0, np.int64),
@@ -184,10 +184,10 @@ def empty_columns() -> Columns:
 
 
 def allocate(rows: int, data: int, headers: int) -> Columns:
-    """Columns with room for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
+    """Columns with capacity for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 
     if data > HUGE:
-        release_memory()  # The pool may hold on to what an earlier huge record had.
+        release_memory()  # The pool may still hold the memory of an earlier huge record.
 
     def ends(n: int) -> NDArray[np.int32]:
         array = allocate_array(n + 1, np.int32)
@@ -215,12 +215,12 @@ def allocate(rows: int, data: int, headers: int) -> Columns:
 
 
 def release_memory() -> None:
-    """Gives memory that is not in use any more back to the system, which Arrow's pool keeps by itself."""
+    """Returns unused memory of Arrow's pool to the system."""
     pa.default_memory_pool().release_unused()
 
 
 def allocate_array(length: int, dtype: type[T]) -> NDArray[T]:
-    """An uninitialized array from Arrow's memory pool, which hands out the pages of what was freed again: fresh pages
-    from the system would cost as much as decoding into them."""
+    """An uninitialized array from Arrow's memory pool, which reuses freed pages: fresh pages from the
+    system would cost as much as decoding into them."""
     buffer = pa.allocate_buffer(length * np.dtype(dtype).itemsize)
     return np.frombuffer(buffer, dtype) if length else np.empty(0, dtype)

@@ -1,8 +1,8 @@
-"""Control records, both ways: what the key and value of a record in a control batch say, and whole control batches.
+"""Decodes control records, and builds control batches: transaction markers and KRaft's control records.
 
 A control record's key is a version (int16) and a type (int16); a transaction marker's value is a version (int16) and
-the coordinator's epoch (int32). What the others hold is in ``control_messages.py``. Sources: KIP-98, KIP-595, KIP-853;
-``ControlRecordType`` and ``EndTransactionMarker`` (4.1.1), which take unknown types and newer versions as they come.
+the coordinator's epoch (int32). For the values of the others, see ``control_messages.py``. Sources: KIP-98, KIP-595,
+KIP-853; ``ControlRecordType`` and ``EndTransactionMarker`` (4.1.1), which accept unknown types and newer versions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ControlRecord:
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | None:
-    """What a control record says; None where its key is too short to say anything."""
+    """Decodes a control record; None where its key is too short for a type."""
     if key is None or len(key) < 4:
         return None
     type_id = int.from_bytes(key[2:4], "big", signed=True)
@@ -66,7 +66,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
 
 
 def decode_controls(columns: Columns) -> list[ControlRecord | None]:
-    """Of each row, which must come from a control batch."""
+    """Decodes each row; all must come from control batches."""
 
     def value(null: NDArray[np.uint8], ends: NDArray[np.int32], data: NDArray[np.uint8], row: int) -> bytes | None:
         return None if null[row] else data[ends[row] : ends[row + 1]].tobytes()

@@ -1,4 +1,4 @@
-"""What the values of KRaft's control records hold, both ways: bytes <-> plain values under Kafka's field names.
+"""Decodes and encodes the values of KRaft's control records, under Kafka's field names.
 
 The layouts are those of Kafka's message definitions ``LeaderChangeMessage``, ``SnapshotHeaderRecord``,
 ``SnapshotFooterRecord``, ``KRaftVersionRecord`` and ``VotersRecord`` (KIP-595, KIP-630, KIP-853; 3.9.1 and 4.1.1) in
@@ -17,7 +17,7 @@ from brokerless.errors import UsageError
 from brokerless.text import java_text
 
 LARGEST = 1 << 20
-"""Bytes of a value beyond which it is not looked into: a quorum's voters take some hundred."""
+"""Larger values (bytes) are not decoded: a quorum's voters take some hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ KRAFT_VOTERS = Structure((_VERSION, ("voters", Array(_VOTER))))
 def decode_message(structure: Structure, data: bytes) -> dict[str, Any] | None:
     """The fields of a value; None where Kafka could not read it, or it is larger than ``LARGEST``.
 
-    ``uuid`` is base64 as Kafka prints it. Tagged fields and what follows the structure are passed over, as Kafka does.
+    ``uuid`` is base64 as Kafka prints it. Tagged fields and what follows the structure are skipped, as Kafka does.
     """
     if len(data) > LARGEST:
         return None
@@ -71,8 +71,8 @@ def decode_message(structure: Structure, data: bytes) -> dict[str, Any] | None:
 
 
 def encode_message(structure: Structure, contents: dict[str, Any]) -> bytes:
-    """The bytes that Kafka writes for ``contents``, which has the structure's fields as :func:`decode_message` gives
-    them, and no others. Raises :class:`UsageError`."""
+    """The bytes that Kafka writes for ``contents``, which has exactly the structure's fields, as :func:`decode_message`
+    returns them. Raises :class:`UsageError`."""
     out = bytearray()
     _write(out, contents, structure, "")
     return bytes(out)
@@ -111,7 +111,7 @@ def _read(data: bytes, at: int, type_: Type) -> tuple[Any, int]:
 
 
 def _read_length(data: bytes, at: int) -> tuple[int, int]:
-    """A length that is not null, and that what is left may have."""
+    """A length that is not null and fits into the remaining bytes."""
     raw, at = _read_unsigned(data, at)
     if not 0 < raw <= len(data) - at + 1:
         raise _UnreadableValueError

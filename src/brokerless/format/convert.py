@@ -1,9 +1,9 @@
-"""Batches of any format and codec -> batches of another, chunk by chunk in bounded memory.
+"""Converts batches between formats and codecs, chunk by chunk in bounded memory.
 
-Offsets, timestamps, keys and values stay what they are. What a format cannot carry is left out and counted, see
-:data:`LOST`. A v2 batch or wrapper message becomes one batch or wrapper message, with all that its header says, unless
-a batch size is given; messages without a codec are packed into batches of Kafka's default size. What is in the format
-and codec that is asked for already is handed on as it is, and not looked into.
+Offsets, timestamps, keys and values do not change. What a format cannot carry is left out and counted, see
+:data:`LOST`. A v2 batch or wrapper message becomes one batch or wrapper message, with its header's fields, unless a
+batch size is set; messages without a codec are packed into batches of Kafka's default size. Batches that are in the
+requested format and codec already are passed through unchanged.
 
 Sources: ``RecordsUtil.downConvert``, ``FileRecords.downConvert`` (3.9.1), KIP-98, KIP-534.
 """
@@ -40,23 +40,23 @@ LOST = {
     "producers": "batches with a producer's id, epoch and sequence",
     "leaderEpochs": "batches with a leader epoch",
     "deleteHorizons": "batches with a delete horizon",
-    "emptyBatches": "batches that compaction had left without records",
+    "emptyBatches": "batches without records, as compaction leaves them",
     "zstd": "batches with gzip instead of zstd",
 }
-"""What a format cannot carry, by the names under which it is counted."""
+"""What a format cannot carry, by the name under which it is counted."""
 
 PACKED = 16 << 10
 """Bytes of the batches into which messages without a codec are packed: Kafka's default ``batch.size``."""
 LARGEST = 100 << 20
 """The largest batch size: what a broker takes in one request (``socket.request.max.bytes``)."""
 _ROUND = 64
-"""Batches that are cut by one estimate of how they will compress."""
+"""Batches that are cut with one estimate of the compression ratio."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionTarget:
-    """What batches become; None: what each of them is. ``level``: as ``compression.gzip.level`` and so on.
-    ``batch_size``: bytes, as ``batch.size``; None keeps the batches that there are.
+    """The format and codec that batches get; None keeps each batch's. ``level``: as ``compression.gzip.level`` and so
+    on. ``batch_size``: bytes, as ``batch.size``; None keeps the batches' boundaries.
 
     Raises :class:`UsageError` for what Kafka does not have."""
 
@@ -67,16 +67,16 @@ class ConversionTarget:
 
     def __post_init__(self) -> None:
         if self.codec is None and self.level is not None:
-            raise UsageError("a level is one of a codec: give the codec as well")
+            raise UsageError("a level needs a codec: set the codec too")
         Encoder(layouts.MAGIC_V2 if self.magic is None else self.magic, self.codec or "none", self.level)
         if self.batch_size is not None and not 0 <= self.batch_size <= LARGEST:
-            raise UsageError(f"a batch size of {self.batch_size} bytes; Kafka could take 0 to {LARGEST}")
+            raise UsageError(f"a batch size of {self.batch_size} bytes; Kafka accepts 0 to {LARGEST}")
 
 
 @dataclass(slots=True)
 class ConversionTotals:
-    """What went in and came out; ``lost`` by the names of :data:`LOST`. ``converted``: records that were written anew,
-    not handed on in the bytes that they were."""
+    """Counts of input and output; ``lost`` by the names of :data:`LOST`. ``converted``: records that were rewritten,
+    not passed through unchanged."""
 
     batches_in: int = 0
     records_in: int = 0
@@ -90,8 +90,7 @@ class ConversionTotals:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedBatches:
-    """Whole batches, one after the other; or what was broken in those that they would come from, and then there are
-    some missing."""
+    """Whole batches, one after another; or the damage in the source batches, and then some are missing."""
 
     buffer: NDArray[np.uint8]
     damages: list[Damage] = field(default_factory=list[Damage])
@@ -99,7 +98,7 @@ class ConvertedBatches:
 
 @dataclass(frozen=True, slots=True)
 class DownConverted:
-    """What a broker would answer; ``records``: how many were converted."""
+    """A broker's answer; ``records``: how many were converted."""
 
     buffer: NDArray[np.uint8]
     records: int
@@ -108,8 +107,8 @@ class DownConverted:
 
 
 def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit: int = DEFAULT_LIMIT) -> DownConverted:
-    """What a broker before 4.0 answers to a fetch from ``first_offset`` on in an older format, for a ``buffer`` of its
-    log (``FileRecords.downConvert``, 3.9.1). Checksums are not looked at. ``limit``: bytes that a batch may inflate to.
+    """The answer of a broker before 4.0 to a fetch in an older format from ``first_offset`` on, for a ``buffer`` of its
+    log (``FileRecords.downConvert``, 3.9.1). Checksums are not checked. ``limit``: bytes that a batch may inflate to.
 
     Raises :class:`UsageError` where Kafka refuses: for batches with zstd, and timestamps below -1.
     """
@@ -128,8 +127,8 @@ def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit
 class Converter:
     """Converts batches; owns the decoder and the encoders, so one belongs to one thread. ``totals`` grows.
 
-    ``limit``: bytes that one batch may inflate to. ``fetched``: the first offset that a fetch asks for; then formats
-    only go down, and records before it are left out of batches without a codec, whose messages then stand alone.
+    ``limit``: bytes that one batch may inflate to. ``fetched``: the first offset of a fetch; then formats only
+    go down, and batches without a codec lose the records before it and become single messages.
     """
 
     def __init__(self, target: ConversionTarget, limit: int = DEFAULT_LIMIT, fetched: int | None = None) -> None:
@@ -138,19 +137,18 @@ class Converter:
         self._decoder = Decoder(limit=limit)
         self._checker = Decoder(keys=False, values=False, headers=False, limit=limit)
         self._encoders: dict[tuple[int, int], tuple[Encoder, CompressionRatioEstimator]] = {}
-        self._held: BatchGroup | None = None
-        """Rows of a batch that may go on."""
+        self._retained: BatchGroup | None = None
+        """Rows of a batch that may continue."""
 
     def convert(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[ConvertedBatches]:
-        """Takes batches (whose checksums the caller has looked at) in the order of the log. What is not yet full is
-        held until the next ones come, or :meth:`flush`. ``base``: the position of the buffer's first byte in its file,
-        for the places of damage."""
+        """Converts batches (whose checksums the caller has checked) in log order. A batch that is not yet full is
+        retained for the next call or :meth:`flush`. ``base``: the position of the buffer's first byte in its file."""
         magic, codec = self._targets(batches)
-        passed, dropped = self._as_they_are(batches, magic, codec), _dropped(batches, magic)
+        passed, dropped = self._unchanged(batches, magic, codec), _dropped(batches, magic)
         self._count(buffer, batches, magic, passed, dropped)
         if self._fetched is None and (damages := self._check(buffer, batches.take(passed), base)):
             yield ConvertedBatches(_NOTHING, damages)
-        kept = _Kept(buffer, batches, np.flatnonzero(passed))
+        unconverted = _Unconverted(buffer, batches, np.flatnonzero(passed))
         rows = np.flatnonzero(~passed & ~dropped)
         for decoded in self._decode(buffer, batches.take(rows), base):
             places = np.searchsorted(batches.positions[rows], decoded.positions - base)
@@ -160,23 +158,23 @@ class Converter:
                 yield ConvertedBatches(_NOTHING, damages)
                 continue
             last = int(rows[places[-1]])
-            goes_on = last + 1 == len(batches) or not (passed[last + 1] or dropped[last + 1])
-            yield from self._convert_group(group, kept, goes_on)
-            del decoded, group  # a huge one is not to stay beside the next
-        if kept.left:
+            continues = last + 1 == len(batches) or not (passed[last + 1] or dropped[last + 1])
+            yield from self._convert_group(group, unconverted, continues)
+            del decoded, group  # free it before the next allocation
+        if unconverted.left:
             yield from self.flush()
-            yield self._out(kept.until(len(batches)))
-        if self._held is not None:
-            self._held = self._held.moved(-len(batches))
+            yield self._out(unconverted.until(len(batches)))
+        if self._retained is not None:
+            self._retained = self._retained.moved(-len(batches))
 
     def flush(self) -> Iterator[ConvertedBatches]:
-        """What was held."""
-        held, self._held = self._held, None
-        if held is not None:
-            yield self._out([data for run, _ in self._runs(held) for _, data, _ in self._encode(run, False)])
+        """Converts what was retained."""
+        retained, self._retained = self._retained, None
+        if retained is not None:
+            yield self._out([data for run, _ in self._runs(retained) for _, data, _ in self._encode(run, False)])
 
     def _check(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> list[Damage]:
-        """What is broken inside batches that are handed on as they are."""
+        """Damage inside batches that are passed through unchanged."""
         found = [*self._checker.decode(buffer, batches, base), self._checker.flush()]
         return [damage for decoded in found if decoded is not None for damage in decoded.damages]
 
@@ -186,27 +184,29 @@ class Converter:
         if rest is not None:
             yield rest
 
-    def _convert_group(self, group: BatchGroup, kept: _Kept, goes_on: bool) -> Iterator[ConvertedBatches]:
-        """``goes_on``: whether the next batch is converted as well."""
+    def _convert_group(
+        self, group: BatchGroup, unconverted: _Unconverted, continues: bool
+    ) -> Iterator[ConvertedBatches]:
+        """``continues``: whether the next batch is converted as well."""
         self._count_rows(group)
         if self._fetched is not None:
             group = group.from_offset(self._fetched)
             if (group.columns.timestamp[: group.columns.rows] < layouts.NO_TIMESTAMP).any():
                 raise UsageError("a fetch in an older format cannot be answered from negative timestamps")
-        if self._held is not None and data_size(self._held.columns) + data_size(group.columns) > MOST_BYTES:
+        if self._retained is not None and data_size(self._retained.columns) + data_size(group.columns) > MOST_BYTES:
             text = "the records of a batch would take more than 2 GiB"
             yield ConvertedBatches(_NOTHING, [Damage("limit-exceeded", int(group.batches.positions[0]), -1, text)])
-        elif self._held is not None:
-            group = join_groups(self._held, group)
-        self._held = None
+        elif self._retained is not None:
+            group = join_groups(self._retained, group)
+        self._retained = None
         pieces: list[NDArray[np.uint8]] = []
         for run, is_last in self._runs(group):
-            for ordinals, data, entries in self._encode(run, is_last and (goes_on or not run.is_complete)):
-                pieces += kept.among(ordinals, data, entries)
-        if self._held is not None:
-            pieces += kept.until(int(self._held.ordinals[0]))
+            for ordinals, data, entries in self._encode(run, is_last and (continues or not run.is_complete)):
+                pieces += unconverted.among(ordinals, data, entries)
+        if self._retained is not None:
+            pieces += unconverted.until(int(self._retained.ordinals[0]))
         elif len(group.ordinals):
-            pieces += kept.until(int(group.ordinals[-1]) + 1)
+            pieces += unconverted.until(int(group.ordinals[-1]) + 1)
         yield self._out(pieces)
 
     def _out(self, pieces: list[NDArray[np.uint8]]) -> ConvertedBatches:
@@ -215,7 +215,7 @@ class Converter:
         return ConvertedBatches(buffer)
 
     def _targets(self, batches: Batches) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-        """The format and codec that each batch is to have."""
+        """The target format and codec of each batch."""
         magic = np.clip(batches.magic, layouts.MAGIC_V0, layouts.MAGIC_V2)
         if self._fetched is not None:
             magic = np.minimum(magic, self._target.magic or 0).astype(np.int8)
@@ -223,14 +223,14 @@ class Converter:
             magic = np.full(len(batches), self._target.magic, np.int8)
         codec = batches.codec
         if self._target.codec is not None:
-            wanted = np.int8(layouts.CODECS.index(self._target.codec))
-            codec = np.where(batches.is_control & (codec == 0), codec, wanted)  # Kafka never compresses its markers
+            requested = np.int8(layouts.CODECS.index(self._target.codec))
+            codec = np.where(batches.is_control & (codec == 0), codec, requested)  # Kafka never compresses its markers
         return magic, np.where((magic < layouts.MAGIC_V2) & (codec == layouts.ZSTD), np.int8(layouts.GZIP), codec)
 
-    def _as_they_are(self, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8]) -> NDArray[np.bool_]:
+    def _unchanged(self, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8]) -> NDArray[np.bool_]:
         same = (batches.magic == magic) & (batches.codec == codec)
         if self._target.batch_size is not None or self._target.level is not None:
-            same &= batches.is_legacy & (codec == 0)  # messages that stand alone are in no batch
+            same &= batches.is_legacy & (codec == 0)  # single messages are in no batch
         is_marker = batches.is_control & (codec == 0) & (batches.codec == 0)
         return same | (~batches.is_legacy & (magic == layouts.MAGIC_V2) & (is_marker | (batches.count == 0)))
 
@@ -251,7 +251,7 @@ class Converter:
         totals.records_in += int(counts) + int(np.maximum(batches.count[dropped], 0).sum())
         down = ~batches.is_legacy & (magic < layouts.MAGIC_V2)
         data = down & ~dropped
-        wants_zstd = batches.codec == layouts.ZSTD if self._target.codec is None else self._target.codec == "zstd"
+        has_zstd = batches.codec == layouts.ZSTD if self._target.codec is None else self._target.codec == "zstd"
         for name, each in {
             "controlBatches": dropped & batches.is_control,
             "emptyBatches": dropped & ~batches.is_control,
@@ -259,7 +259,7 @@ class Converter:
             "producers": data & (batches.producer_id != layouts.NO_PRODUCER_ID),
             "leaderEpochs": data & (batches.partition_leader_epoch != layouts.NO_PARTITION_LEADER_EPOCH),
             "deleteHorizons": data & batches.has_delete_horizon,
-            "zstd": ~dropped & (magic < layouts.MAGIC_V2) & wants_zstd,
+            "zstd": ~dropped & (magic < layouts.MAGIC_V2) & has_zstd,
         }.items():
             if each.any():
                 lost[name] += int(each.sum())
@@ -280,14 +280,14 @@ class Converter:
 
     def _runs(self, group: BatchGroup) -> Iterator[tuple[BatchGroup, bool]]:
         """Runs of batches that one encoder writes in one way, and whether it is the last run."""
-        kinds = group.magic * 16 + group.codec * 2 + _stands_alone(group.batches) + 64 * group.batches.is_control
+        kinds = group.magic * 16 + group.codec * 2 + _is_single_message(group.batches) + 64 * group.batches.is_control
         borders = np.flatnonzero(np.diff(kinds, prepend=-1, append=-1)).tolist()
         for first, last in pairwise(borders):
             yield group.between(first, last), last == borders[-1]
 
     def _encode(self, run: BatchGroup, is_open: bool) -> Iterator[tuple[Int64s, NDArray[np.uint8], Int64s | None]]:
         """The bytes of a run's batches, the ordinal of each one's first source, and the entry with which it begins if
-        that is another number; what is left of an open run is held."""
+        that is another number; what is left of an open run is retained."""
         magic, codec = int(run.magic[0]), int(run.codec[0])
         if (magic, codec) not in self._encoders:
             level = self._target.level if self._target.codec is not None else None
@@ -295,7 +295,7 @@ class Converter:
         encoder, ratio = self._encoders[magic, codec]
         alone = magic < layouts.MAGIC_V2 and not codec
         size = self._target.batch_size
-        if size is None and _stands_alone(run.batches)[0]:
+        if size is None and _is_single_message(run.batches)[0]:
             size = PACKED
         breaks = None if size is None or alone or run.batches.is_control[0] else run.breaks()
         rows, at = run.columns.rows, 0
@@ -309,7 +309,7 @@ class Converter:
             at = int(starts[-1])
             if is_open and at == rows and not alone:
                 starts = starts[:-1]
-                self._held = run.after(int(starts[-1]))
+                self._retained = run.after(int(starts[-1]))
             if len(starts) < 2:
                 return
             headers = run.headers(starts)
@@ -323,8 +323,8 @@ class Converter:
             yield run.ordinals[run.source_of(starts[:-1])], data, starts[:-1] - starts[0] if alone else None
 
 
-class _Kept:
-    """Batches that are handed on as they are, in between those that are converted."""
+class _Unconverted:
+    """Batches that are passed through unchanged, between those that are converted."""
 
     def __init__(self, buffer: NDArray[np.uint8], batches: Batches, ordinals: Int64s) -> None:
         self._buffer, self._batches, self._ordinals = buffer, batches, ordinals
@@ -364,7 +364,7 @@ def _dropped(batches: Batches, magic: NDArray[np.int8]) -> NDArray[np.bool_]:
     return ~batches.is_legacy & (magic < layouts.MAGIC_V2) & (batches.is_control | (batches.count == 0))
 
 
-def _stands_alone(batches: Batches) -> NDArray[np.bool_]:
+def _is_single_message(batches: Batches) -> NDArray[np.bool_]:
     """Messages without a codec, which are in no batch."""
     return batches.is_legacy & ~batches.is_wrapper
 

@@ -1,4 +1,4 @@
-"""Words at any address of a byte array, and wide copies, for kernels only.
+"""Machine instructions for kernels: words at any address of a byte array, wide copies, CRC-32C.
 
 NumPy's indexing in Numba moves one byte at a time; these intrinsics become single machine instructions. None of them
 checks bounds, as the caller has; ``make bounds`` compiles them with such checks (``kernel.CHECK_BOUNDS``).

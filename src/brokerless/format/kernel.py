@@ -1,4 +1,4 @@
-"""How a kernel is made: compiled for explicit types, cached for each machine, without the GIL.
+"""Compiles kernels with Numba: for explicit types, cached for each machine, without the GIL.
 
 Importing a module of kernels imports Numba and loads (or, the first time on a machine, compiles) its kernels, so such
 modules are imported only where a kernel is first needed.
@@ -18,17 +18,17 @@ import numba  # pyright: ignore[reportMissingTypeStubs]
 F = TypeVar("F", bound=Callable[..., Any])
 
 CHECK_BOUNDS = os.environ.get("BROKERLESS_CHECK_BOUNDS", "0") != "0"
-"""Whether kernels raise IndexError where they would touch a byte outside an array: for tests, as it takes time."""
+"""Whether kernels raise IndexError for an access outside an array: for tests, as the check takes time."""
 
 if CHECK_BOUNDS and not numba.config.CACHE_DIR:  # pyright: ignore
-    # Numba does not tell apart what it compiled with checks and without.
+    # Numba's cache does not distinguish kernels compiled with checks from those without.
     raise ImportError("BROKERLESS_CHECK_BOUNDS needs a directory of its own for compiled kernels: set NUMBA_CACHE_DIR")
 
 _OPTIONS: Any = {"nogil": True, "boundscheck": CHECK_BOUNDS, "error_model": "numpy", "_nrt": False}
 """Without Numba's run time, which allocates, arrays are not counted at each call of a helper: a fifth of the time."""
 
 compiled = 0
-"""How many kernels this process compiled, as no cache had them: it may take minutes, of which people are told."""
+"""How many kernels this process compiled, as no cache had them. It may take minutes, which progress reports."""
 
 
 def kernel(signature: str) -> Callable[[F], F]:
@@ -41,7 +41,7 @@ def kernel(signature: str) -> Callable[[F], F]:
         try:
             dispatcher: Any = numba.njit(signature, cache=True, **_OPTIONS)(function)  # pyright: ignore
         except RuntimeError:
-            # Neither beside the sources nor in the home directory can anything be written.
+            # Neither the sources' directory nor the home directory is writable.
             place = _own_directory()
             if place is not None:
                 numba.config.CACHE_DIR = place  # pyright: ignore

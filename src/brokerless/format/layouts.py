@@ -1,7 +1,7 @@
-"""Every fixed layout of the format, as one NumPy dtype each: the written-down specification.
+"""The fixed layouts of Kafka's formats, each as one NumPy dtype: the specification.
 
 All numbers are big-endian, as Kafka writes them. ``offset`` and ``size`` (the 12-byte log entry header) come first in
-every format, which is how a reader follows the chain of sizes without knowing what is inside.
+every format, so that a reader finds the next batch without knowing what is inside this one.
 
 Sources: KIP-32 (v1), KIP-98 (v2), KIP-101 (leader epoch), KIP-534 (delete horizon); org.apache.kafka.common.record
 ``LegacyRecord``, ``DefaultRecordBatch`` and ``Records``, 3.9.1.

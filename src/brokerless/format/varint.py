@@ -1,8 +1,8 @@
-"""ZigZag varints, for kernels: int32 in at most 5 bytes, int64 in at most 10.
+"""ZigZag varints for kernels: int32 in at most 5 bytes, int64 in at most 10.
 
-The rules are ``org.apache.kafka.common.utils.ByteUtils``'s (3.9.1): longer encodings than need be are fine, bits past
-the 32nd or 64th are dropped, a sixth (eleventh) byte is an error. Indexes are unsigned, so that Numba need not ask each
-time whether they count from the end.
+The rules are ``org.apache.kafka.common.utils.ByteUtils``'s (3.9.1): longer encodings than necessary are valid, bits
+past the 32nd or 64th are dropped, a sixth (eleventh) byte is an error. Indexes are unsigned, so that Numba need not
+ask each time whether they count from the end.
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.

@@ -1,4 +1,4 @@
-"""An audit for people: a line for each partition, then what there is to say of each."""
+"""Formats an audit: a line for each partition, then the findings of each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def partition_lines(audits: Sequence[PartitionAudit]) -> Iterator[str]:
 
 
 def finding_lines(title: str, findings: Sequence[Finding], left_out: Mapping[str, int]) -> Iterator[str]:
-    """What there is to say of one partition or log directory, the worst first; each kind with what to do about it."""
+    """The findings of one partition or log directory, the worst first; each kind with what to do about it."""
     by_kind: dict[tuple[int, str], list[Finding]] = {}
     for finding in findings:
         by_kind.setdefault((SEVERITIES.index(finding.severity), finding.kind), []).append(finding)

@@ -1,4 +1,4 @@
-"""Findings for people: those of one severity and kind together, as there may be thousands that say the same."""
+"""Formats findings, grouped by severity and kind, as there may be thousands of one kind."""
 
 from __future__ import annotations
 

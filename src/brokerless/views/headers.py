@@ -1,4 +1,4 @@
-"""Batch headers for people."""
+"""Formats batch headers as lines of text."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _cells(row: dict[str, Any], time: str) -> tuple[str, ...]:
     if row["producerId"] is not None and row["producerId"] >= 0:
         producer = f"{row['producerId']}/{row['producerEpoch']}"
         producer += f" {row['baseSequence']}..{row['lastSequence']}" if row["baseSequence"] >= 0 else ""
-    notes = [note for name, note in (("isTransactional", "transactional"), ("isControl", "control")) if row[name]]
-    notes += ["LogAppendTime"] if row["timestampType"] == "LogAppendTime" else []
-    notes += ["CHECKSUM WRONG"] if row["isValid"] is False else []
+    flags = [flag for name, flag in (("isTransactional", "transactional"), ("isControl", "control")) if row[name]]
+    flags += ["LogAppendTime"] if row["timestampType"] == "LogAppendTime" else []
+    flags += ["CHECKSUM WRONG"] if row["isValid"] is False else []
     return (
         str(row["position"]),
         str(row["sizeInBytes"]),
@@ -46,7 +46,7 @@ def _cells(row: dict[str, Any], time: str) -> tuple[str, ...]:
         time,
         producer,
         NOTHING if row["partitionLeaderEpoch"] == -1 else _text(row["partitionLeaderEpoch"]),
-        " ".join(notes),
+        " ".join(flags),
     )
 
 

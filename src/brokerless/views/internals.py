@@ -1,4 +1,4 @@
-"""What Kafka's internal topics say, for people and as JSON."""
+"""Formats the state and history in Kafka's internal topics, as tables, lines and JSON."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def state_lines(name: str, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def history_line(row: Row) -> str:
-    """A record: its partition if that is known, offset, time, type, key and payload with tabs between, and what became
+    """A record: its partition if that is known, offset, time, type, key and payload separated by tabs, and the outcome
     of its transaction."""
     partition = row["partition"]
     place = [] if partition is None else [f"{row['topic']}-{partition}"]
     cells = [*place, str(row["offset"]), format_times([row["timestamp"]])[0], row["type"] or NOTHING]
-    cells += [_said(row["key"]), _said(row["payload"])]
+    cells += [_format_entry(row["key"]), _format_entry(row["payload"])]
     return "\t".join([*cells, *([row["transaction"]] if row["transaction"] else [])])
 
 
@@ -64,7 +64,7 @@ def history_json(row: Row) -> Row:
     return {**row, "key": as_json(row["key"]), "payload": as_json(row["payload"])}
 
 
-def _said(value: dict[str, Any] | bytes | None) -> str:
+def _format_entry(value: dict[str, Any] | bytes | None) -> str:
     if isinstance(value, dict):
         return show(dumps(value["data"]))
     return escape(value)

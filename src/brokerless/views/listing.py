@@ -1,4 +1,4 @@
-"""What there is in a log, by segment, partition or topic, from batch headers alone: rows as plain dicts.
+"""Lists the contents of a log by segment, partition or topic, from batch headers alone.
 
 A segment's row has the names of ``schemas.SEGMENTS``; those of partitions and topics are sums of them.
 """

@@ -1,4 +1,4 @@
-"""What became of several copies of each partition, for people and programs."""
+"""Formats the result of a merge of replicas, as tables and as rows for JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records whose contents may not be shown: keys, values and header values become a length and a keyed hash.
+"""Redacts records: keys, values and header values become a length and a keyed hash.
 
 Equal bytes get equal hashes as long as the key is the same, so that output which may be shared still tells which
 records belong together. The key is what keeps short or guessable contents from being found by hashing guesses; a new

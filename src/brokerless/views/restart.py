@@ -1,4 +1,4 @@
-"""The dry run of a broker's next start, for people and for programs."""
+"""Formats the dry run of a broker's next start, as text and as rows for JSON."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
 
 def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> Iterator[str]:
     """What a start does to a log directory, if it is anything but to load it. ``shown``: paths of partitions of which
-    :func:`detail_lines` says what is to say."""
+    :func:`detail_lines` reports."""
     lines = [
         *(f"refused: {show_name(str(each))}" for each in restart.refused),
         *(_stray(path, each) for path, each in restart.stray.items() if path not in shown),
@@ -136,7 +136,7 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         return
     yield f"\n{show_name(restart.path)}:"
     if restart.refused is not None:
-        yield f"  the broker cannot load it as it is, and takes the log directory offline: {show_name(restart.refused)}"
+        yield f"  the broker cannot load it, and takes the log directory offline: {show_name(restart.refused)}"
     if restart.stray is not None:
         yield f"  {_stray(restart.path, restart.stray)}"
     if restart.unserved is not None:
@@ -149,7 +149,7 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     for file, size in restart.deleted:
         yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
     for text in restart.unclosed:
-        yield f"  takes the end of the log as it is, as the stop was clean: {show_name(text)}"
+        yield f"  accepts the end of the log unchanged, as the stop was clean: {show_name(text)}"
     for file in restart.emptied:
         yield f"  makes an empty {_name(file)}: retention then goes by the time of the log file"
     for name in restart.removed:

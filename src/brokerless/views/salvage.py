@@ -1,4 +1,4 @@
-"""What was saved of damaged logs and what was lost, for people and programs."""
+"""Formats what was saved of damaged logs and what was lost, as tables and as rows for JSON."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def loss_lines(losses: Sequence[tuple[str, Loss]]) -> Iterator[str]:
     yield from table(_LOSSES, cells, right=("count", "bytes")) if cells else iter(())
     if rest:
         holes, offsets = sum(loss.holes for loss in rest), sum(loss.offsets or 0 for loss in rest)
-        yield f"and {count_of(holes, 'more hole')} with {count_of(offsets, 'offset')}; --json tells more of them"
+        yield f"and {count_of(holes, 'more hole')} with {count_of(offsets, 'offset')}; --json lists more of them"
 
 
 def carved_row(carved: Carved) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Aligned columns of text, plain wherever they go."""
+"""Formats tables of aligned columns, sizes and counts as plain text."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def count_of(number: int, name: str) -> str:
 
 
 def segments_changed(name: str, before: Sequence[int], after: Sequence[int]) -> str:
-    """What is said of a log that was divided into other segments; their base offsets."""
+    """The message about a log that was divided into other segments; their base offsets."""
     counts = f"{count_of(len(before), 'segment')}, now {len(after):,}"
     return f"{name}: segments begin at other offsets than before: {counts}"

@@ -1,4 +1,4 @@
-"""The last records of a partition, without reading all of it."""
+"""Finds the last records of a partition without reading all of it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Read = Callable[[int | None], Iterable[pa.RecordBatch]]
 def tail(count: int, headers: Iterable[pa.RecordBatch], read: Read) -> Iterator[pa.RecordBatch]:
     """The last ``count`` records that ``read`` gives.
 
-    ``headers``: the partition's batches, with ``lastOffset`` and ``count``. They tell where to begin; since not every
-    record needs to be asked for (aborted, out of a range), more are read where too few came.
+    ``headers``: the partition's batches, with ``lastOffset`` and ``count``. They determine where to begin; since
+    some records may be filtered out (aborted, out of a range), more are read where too few came.
     """
     starts = _starts(headers)
-    wanted = count
+    requested = count
     while True:
-        start = _start(*starts, wanted)
+        start = _start(*starts, requested)
         kept: deque[pa.RecordBatch] = deque()
         rows = 0
         for batch in read(start):
@@ -32,7 +32,7 @@ def tail(count: int, headers: Iterable[pa.RecordBatch], read: Read) -> Iterator[
                 rows -= kept.popleft().num_rows
         if rows >= count or start is None:
             break
-        wanted *= 4
+        requested *= 4
     if rows > count and kept:
         kept[0] = kept[0].slice(rows - count)
     yield from kept
@@ -50,6 +50,6 @@ def _starts(headers: Iterable[pa.RecordBatch]) -> tuple[NDArray[np.int64], NDArr
     return starts, np.cumsum(np.array(counts[::-1], np.int64))[::-1]
 
 
-def _start(starts: NDArray[np.int64], rows: NDArray[np.int64], wanted: int) -> int | None:
-    enough = np.flatnonzero(rows >= wanted)
+def _start(starts: NDArray[np.int64], rows: NDArray[np.int64], requested: int) -> int | None:
+    enough = np.flatnonzero(rows >= requested)
     return int(starts[enough[-1]]) if len(enough) and enough[-1] > 0 else None

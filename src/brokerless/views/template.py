@@ -1,4 +1,4 @@
-"""A template for records, in the notation of kcat's ``-f``."""
+"""Formats records by a template in the notation of kcat's ``-f``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "\\": b"\\", "0": b"\0"}
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A parsed template: what is written as it is (bytes), and the letters of fields between (str)."""
+    """A parsed template: literal text (bytes), and the letters of fields (str)."""
 
     parts: tuple[bytes | str, ...]
 
@@ -77,10 +77,10 @@ def render(
 ) -> Iterator[bytes]:
     """The records of ``batch``, which has the template's columns; nothing is put between them.
 
-    Bytes are written as they are, as kcat does; but ``to_terminal`` what is in records is escaped, as it is in
-    :func:`text.records`: a terminal would obey it. The template's own text is the user's, and is not.
+    Bytes are written unchanged, as kcat does; but ``to_terminal`` the records' contents are escaped, as in
+    :func:`text.records`: a terminal would obey them. The template's own text is the user's, and is not escaped.
 
-    Nulls are written as nothing, and the null value of a header as ``NULL``, as kcat does. ``original``: the records
+    A null is empty, and the null value of a header as ``NULL``, as kcat does. ``original``: the records
     before they were redacted, whose lengths ``%K`` and ``%S`` are; ``%R`` is what it takes to read ``%s`` again.
     """
     for start in range(0, batch.num_rows, _ROWS):

@@ -1,4 +1,4 @@
-"""Records for people: one line a record, whatever is in it."""
+"""Formats records as text, one line a record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SLICE = 1 << 18
 
 
 def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Iterator[bytes]:
-    """Lines of ``topic-partition`` (if it is known), offset, time, key, value and headers (if any), with tabs between.
+    """Lines of ``topic-partition`` (if known), offset, time, key, value and headers (if any), separated by tabs.
 
     Bytes that are no UTF-8, and characters that do not show, are escaped. ``controls``: for each row what is written in
     place of the key and value of a control record (see ``controls.py``).
@@ -30,14 +30,14 @@ def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Ite
         part = batch.slice(start, _ROWS)
         columns = [part.column(name) for name in ("offset", "key", "value", "headers")]
         times, places = format_times(arrow.integers(part.column("timestamp"))), _places(part)
-        said = [None] * part.num_rows if controls is None else controls[start : start + _ROWS]
+        shown = [None] * part.num_rows if controls is None else controls[start : start + _ROWS]
         large = part.nbytes > _LARGE
         lines: list[str] = []
         for row in range(part.num_rows) if large else ():
             head = f"{places[row]}{columns[0][row].as_py()}\t{times[row]}"
-            yield from _large_line(head, [column[row] for column in columns[1:]], said[row])
+            yield from _large_line(head, [column[row] for column in columns[1:]], shown[row])
         if not large:
-            rows = zip(places, *(column.to_pylist() for column in columns), times, said, strict=True)
+            rows = zip(places, *(column.to_pylist() for column in columns), times, shown, strict=True)
             for place, offset, key, value, headers, time, control in rows:
                 content = f"{escape(key)}\t{escape(value)}" if control is None else dumps(control)
                 lines.append(f"{place}{offset}\t{time}\t{content}{_headers(headers)}\n")
@@ -68,7 +68,7 @@ def _headers(headers: Sequence[Any]) -> str:
 
 
 def _large_line(head: str, content: Sequence[Any], control: Any) -> Iterator[bytes]:
-    """A line in pieces, so that a large value is never there as text as a whole."""
+    """A line in slices, so that a large value is never in memory as text."""
     key, value, headers = content
     yield f"{head}\t".encode()
     if control is None:

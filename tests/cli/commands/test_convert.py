@@ -79,10 +79,10 @@ def test_damage_is_told_with_what_to_do_and_the_exit_code_is_1(run: Run, tmp_pat
     [
         ((), "there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes"),
         (("--codec", "zstd", "--format", "v1"), "message format v1 has no zstd; it has none, gzip, snappy, lz4"),
-        (("--format", "v2", "--level", "3"), "a level is one of a codec: give the codec as well"),
+        (("--format", "v2", "--level", "3"), "a level needs a codec: set the codec too"),
         (("--codec", "snappy", "--level", "3"), "snappy has no levels"),
         (("--codec", "zstd", "--level", "99"), "zstd has no level 99; it has -131072 to 22, by default 3"),
-        (("--batch-size", "1GiB"), "a batch size of 1073741824 bytes; Kafka could take 0 to 104857600"),
+        (("--batch-size", "1GiB"), "a batch size of 1073741824 bytes; Kafka accepts 0 to 104857600"),
     ],
 )
 def test_what_kafka_does_not_have_is_refused(run: Run, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:

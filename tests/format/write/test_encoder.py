@@ -201,7 +201,7 @@ def test_a_batch_of_two_gigabytes_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     columns.value_data, columns.value_ends = np.full(100, 65, np.uint8), np.array([0, 100], np.int32)
     starts = np.array([0, 1])
     for magic in (1, 2):
-        with pytest.raises(UsageError, match="use a smaller batch size"):
+        with pytest.raises(UsageError, match="set a smaller batch size"):
             Encoder(magic).encode(columns, starts, build_headers(columns, starts))
 
 

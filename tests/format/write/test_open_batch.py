@@ -86,5 +86,5 @@ def test_more_than_is_handed_over_at_once() -> None:
 def test_a_batch_of_two_gigabytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_batch, "LARGEST", 2000)
     monkeypatch.setattr(open_batch, "_AT_ONCE", 100)
-    with pytest.raises(UsageError, match="use a smaller batch size"):
+    with pytest.raises(UsageError, match="set a smaller batch size"):
         filled(OpenBatch(0), table([{"value": b"v" * 10}, {"value": b"v" * 10_000}]))

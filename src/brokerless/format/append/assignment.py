@@ -1,7 +1,7 @@
-"""Offsets, leader epochs and timestamps for batches that were found to be right: in their headers where nothing else
-has to change, otherwise with their records written anew.
+"""Assigns offsets, leader epochs and timestamps to validated batches.
 
-Only a batch's timestamp type and largest timestamp are under its checksum; payloads are never decompressed for it.
+Only headers change where that is enough; otherwise records are rewritten. Of these fields, the checksum covers only the
+timestamp type and the max timestamp; payloads are never decompressed for them.
 Sources: ``DefaultRecordBatch.setMaxTimestamp`` and ``setLastOffset``, ``AbstractLegacyRecordBatch``,
 ``MemoryRecordsBuilder`` as ``LogValidator`` uses it (3.9.1, 4.1.1).
 """
@@ -115,7 +115,7 @@ def rewrite_records(columns: Columns, first: Batches, codec: int, context: Appen
         timestamp = layouts.NO_TIMESTAMP
     if count == 0:
         if context.is_append_time and (codec or to_magic == layouts.MAGIC_V2):
-            refuse("NullPointerException", "there is no record to write anew, which Kafka does not expect")
+            refuse("NullPointerException", "there is no record to rewrite, which Kafka does not expect")
         return AppendResult(np.empty(0, np.uint8), first_offset, first_offset, timestamp, False, 0)
     columns.offset[:count] = first_offset + np.arange(count)
     if to_magic == layouts.MAGIC_V2:
@@ -147,7 +147,7 @@ def _check_producer(batch: Batches, to_magic: int) -> None:
 
 
 def normalize_header_keys(columns: Columns) -> None:
-    """Header keys become Java's strings where Kafka writes records anew, so what is no UTF-8 is replaced in them."""
+    """Replaces invalid UTF-8 in header keys: they become Java's strings where Kafka rewrites records."""
     count = int(columns.used[3])
     ends, data = columns.header_key_ends, columns.header_key_data
     if not count or not bool((data[: ends[count]] >= 0x80).any()):

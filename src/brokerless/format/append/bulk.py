@@ -1,7 +1,7 @@
-"""Many produce requests at once: each batch of a buffer is one of its own, as brokers have them one after another.
+"""Appends many produce requests at once: each batch of a buffer is a request of its own.
 
-What comes out is what :func:`brokerless.format.append.leader.append` makes of each in turn. Batches of v2 that are as
-they should be are checked, and if need be written anew, many in a call of a kernel; all others are taken one by one.
+The result is that of :func:`brokerless.format.append.leader.append` for each in turn. Well-formed v2 batches are
+checked, and rewritten if necessary, many at a call of a kernel; all others one by one.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def append_bulk(
     context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
     pieces = _Pieces(buffer, len(batches))
     if config.to_magic == layouts.MAGIC_V2:
-        _take_many(buffer, batches, context, pieces)
-    refusals = _take_others(buffer, batches, context, pieces)
+        _append_well_formed(buffer, batches, context, pieces)
+    refusals = _append_others(buffer, batches, context, pieces)
     if broken is not None:
         refusals[len(batches)] = broken
     return _finished(pieces, context, refusals)
@@ -90,23 +90,27 @@ class _Pieces:
             self.buffers.append(buffer)
 
 
-def _take_many(buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, pieces: _Pieces) -> None:
-    """Takes all batches that are as usual and right."""
+def _append_well_formed(buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, pieces: _Pieces) -> None:
+    """Fast path: accepts well-formed v2 batches."""
     header, config = batches.v2, context.config
     targets = batches.codec if config.codec == "producer" else np.full(len(batches), layouts.CODECS.index(config.codec))
-    is_usual = (check_batches(buffer, batches, config, context.origin) == 0) & ~batches.is_legacy & ~batches.is_control
-    is_usual &= (batches.count > 0) & (header["last_offset_delta"] == batches.count - 1) & (batches.entry_offset == 0)
+    is_well_formed = (
+        (check_batches(buffer, batches, config, context.origin) == 0) & ~batches.is_legacy & ~batches.is_control
+    )
+    is_well_formed &= (
+        (batches.count > 0) & (header["last_offset_delta"] == batches.count - 1) & (batches.entry_offset == 0)
+    )
     has_producer = batches.producer_id != layouts.NO_PRODUCER_ID
     has_state = (batches.producer_id >= 0) & (batches.producer_epoch >= 0) & (batches.base_sequence >= 0)
-    is_usual &= np.where(has_producer, has_state, ~batches.is_transactional)
-    for codec in np.unique(batches.codec[is_usual]).tolist():
-        for target in np.unique(targets[is_usual & (batches.codec == codec)]).tolist():
-            rows = np.flatnonzero(is_usual & (batches.codec == codec) & (targets == target))
+    is_well_formed &= np.where(has_producer, has_state, ~batches.is_transactional)
+    for codec in np.unique(batches.codec[is_well_formed]).tolist():
+        for target in np.unique(targets[is_well_formed & (batches.codec == codec)]).tolist():
+            rows = np.flatnonzero(is_well_formed & (batches.codec == codec) & (targets == target))
             for part in np.split(rows, np.flatnonzero(np.diff(np.cumsum(batches.sizes[rows]) // _GROUP)) + 1):
-                _take_group(buffer, batches.take(part), part, codec, target, context, pieces)
+                _append_group(buffer, batches.take(part), part, codec, target, context, pieces)
 
 
-def _take_group(
+def _append_group(
     buffer: NDArray[np.uint8],
     run: Batches,
     rows: Int64s,
@@ -115,10 +119,10 @@ def _take_group(
     context: AppendContext,
     pieces: _Pieces,
 ) -> None:
-    """Takes batches of one codec, many at once; leaves those that are not right."""
+    """Accepts valid batches of one codec, many at once; leaves the others."""
     payloads = run.positions + layouts.BATCH_V2_SIZE
     if codec == 0:
-        _take_read(buffer, payloads, run.ends, set(), run, rows, target, context, pieces)
+        _append_decoded(buffer, payloads, run.ends, set(), run, rows, target, context, pieces)
         return
     inflater = Inflater(context.limit)
     found = find_payloads(buffer, payloads, run.ends, run.codec, run.magic)
@@ -127,11 +131,11 @@ def _take_group(
         inflater.clear()
         starts, ends, errors = inflater.inflate_many(found, first, _GROUP)
         some = slice(first, first + len(starts))
-        _take_read(inflater.buffer, starts, ends, set(errors), run.take(some), rows[some], target, context, pieces)
+        _append_decoded(inflater.buffer, starts, ends, set(errors), run.take(some), rows[some], target, context, pieces)
         first += len(starts)
 
 
-def _take_read(
+def _append_decoded(
     source: NDArray[np.uint8],
     starts: Int64s,
     ends: Int64s,
@@ -142,7 +146,7 @@ def _take_read(
     context: AppendContext,
     pieces: _Pieces,
 ) -> None:
-    """Takes those batches whose records, at ``source[starts[i]:ends[i]]``, are right."""
+    """Accepts the batches whose records, at ``source[starts[i]:ends[i]]``, are valid."""
     codec = int(run.codec[0])
     incomplete = np.zeros(len(run), np.uint8)
     incomplete[list(failed)] = 1
@@ -163,7 +167,7 @@ def _take_read(
     elif codec != target:
         wrong |= records.timestamp < layouts.NO_TIMESTAMP
     wrong_before = np.concatenate([[0], np.cumsum(wrong)])
-    is_right = (read.status == 0) & (incomplete == 0) & (np.diff(wrong_before[read.row_ends]) == 0)
+    is_valid = (read.status == 0) & (incomplete == 0) & (np.diff(wrong_before[read.row_ends]) == 0)
     max_timestamps = np.full(len(run), context.now_ms)
     if not context.is_append_time:
         max_timestamps = np.full(len(run), layouts.NO_TIMESTAMP)
@@ -172,21 +176,21 @@ def _take_read(
             largest = np.maximum.reduceat(records.timestamp, read.row_ends[:-1][filled])
             max_timestamps[filled] = np.maximum(largest, layouts.NO_TIMESTAMP)
     if codec == target:
-        pieces.put(rows[is_right], None, run.positions[is_right], run.ends[is_right])
+        pieces.put(rows[is_valid], None, run.positions[is_valid], run.ends[is_valid])
     else:
         written = _rewrite_group(read, run, max_timestamps, target, context)
         positions = np.append(scan_batches(written).positions, len(written))
-        is_right &= np.diff(positions) <= context.config.max_message_bytes
-        pieces.put(rows[is_right], written, positions[:-1][is_right], positions[1:][is_right])
-        pieces.converted += int(given[is_right].sum())
-    pieces.counts[rows[is_right]] = given[is_right]
-    pieces.max_timestamps[rows[is_right]] = max_timestamps[is_right]
+        is_valid &= np.diff(positions) <= context.config.max_message_bytes
+        pieces.put(rows[is_valid], written, positions[:-1][is_valid], positions[1:][is_valid])
+        pieces.converted += int(given[is_valid].sum())
+    pieces.counts[rows[is_valid]] = given[is_valid]
+    pieces.max_timestamps[rows[is_valid]] = max_timestamps[is_valid]
 
 
 def _rewrite_group(
     read: ReadRecords, run: Batches, max_timestamps: Int64s, target: int, context: AppendContext
 ) -> NDArray[np.uint8]:
-    """All batches, also those that are not right; their base offsets are 0."""
+    """All batches, also invalid ones; their base offsets are 0."""
     columns, row_ends = read.records.contents, read.row_ends
     assert columns is not None
     given = np.diff(row_ends)
@@ -204,16 +208,16 @@ def _rewrite_group(
     return Encoder(layouts.MAGIC_V2, codec, level).encode(columns, row_ends, headers)
 
 
-def _take_others(
+def _append_others(
     buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, pieces: _Pieces
 ) -> dict[int, Refusal]:
-    """Takes what was left, one by one, and returns what was refused."""
+    """Appends the remaining batches one by one, and returns what was refused."""
     refusals: dict[int, Refusal] = {}
     is_v2 = context.to_magic == layouts.MAGIC_V2
     offset = context.first_offset
     for row in np.flatnonzero(pieces.which < 0).tolist():
         start, end = int(batches.positions[row]), int(batches.ends[row])
-        # Base offsets of v2 are set at last.
+        # Base offsets of v2 are set at the end.
         found = append(
             buffer[start:end], context.config, 0 if is_v2 else offset, context.partition_leader_epoch, context.now_ms,
             context.origin, context.limit,
@@ -262,17 +266,17 @@ def _set_headers(
     positions: Int64s,
     offsets: Int64s,
     max_timestamps: Int64s,
-    is_as_given: NDArray[np.bool_],
+    is_unchanged: NDArray[np.bool_],
     context: AppendContext,
 ) -> None:
-    """Sets base offsets, and leader epochs and timestamps of the batches that are still as they were given."""
+    """Sets base offsets, and leader epochs and timestamps of the batches that are still unchanged."""
     batches = read_headers(buffer, positions)
     header: Any = batches.v2
     header["base_offset"] += offsets
     header["partition_leader_epoch"] = context.partition_leader_epoch
     scatter(buffer, positions, header)
     is_kept = (batches.timestamp_type == context.is_append_time) & (batches.max_timestamp == max_timestamps)
-    rows = np.flatnonzero(is_as_given & ~is_kept)
+    rows = np.flatnonzero(is_unchanged & ~is_kept)
     flags = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.DELETE_HORIZON_BIT
     changed = header[rows]
     changed["attributes"] = batches.attributes[rows] & flags | layouts.TIMESTAMP_TYPE_BIT * context.is_append_time

@@ -1,7 +1,7 @@
-"""The append path: what a broker does to one partition's part of a produce request before it is written to the log.
+"""The leader's append path: validates produced batches and assigns offsets, before they are written to the log.
 
-Checksums, sizes and base offsets are looked at first, as ``UnifiedLog.analyzeAndValidateRecords`` does (4.1.1), then
-:func:`brokerless.format.append.validator.validate` does the rest, and sizes that it may have changed are looked at
+Checksums, sizes and base offsets are checked first, as ``UnifiedLog.analyzeAndValidateRecords`` does (4.1.1), then
+:func:`brokerless.format.append.validator.validate` does the rest, and sizes that it may have changed are checked
 again.
 """
 
@@ -41,7 +41,7 @@ def append(
     2 GiB or more, and for a level that the topic's codec does not have.
     """
     if len(buffer) > MAX_INT32:
-        raise UsageError(f"{len(buffer)} bytes at once: a produce request is smaller than 2 GiB")
+        raise UsageError(f"{len(buffer)} bytes at once: a produce request must be smaller than 2 GiB")
     batches, broken = find_batches(buffer)
     wrong = check_batches(buffer, batches, config, origin)
     if wrong.any():
@@ -62,7 +62,7 @@ def append(
 def check_batches(
     buffer: NDArray[np.uint8], batches: Batches, config: AppendConfig, origin: Origin
 ) -> NDArray[np.int8]:
-    """For each batch 0, or what is wrong with it at first sight."""
+    """For each batch 0, or the first check that it fails."""
     is_v2 = ~batches.is_legacy
     wrong = np.zeros(len(batches), np.int8)
     wrong[batches.codec >= len(layouts.CODECS)] = _UNKNOWN_CODEC

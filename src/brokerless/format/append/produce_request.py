@@ -1,7 +1,7 @@
-"""What a broker reads of produced batches before it appends them, and the exceptions that Kafka throws on the way.
+"""Parses a produce request as a broker does, with the exceptions that Kafka throws.
 
-A broker takes bytes as Kafka's in-memory reader does: a size or magic that cannot be is refused, a cut-off last batch
-is dropped. Of compressed batches that stay as they are it steps over keys and values. Sources:
+The rules are those of Kafka's in-memory reader: an invalid size or magic is refused, a cut-off last batch is dropped.
+Of compressed batches that are not rewritten, keys and values are skipped. Sources:
 ``ByteBufferLogInputStream``, ``DefaultRecordBatch``, ``AbstractLegacyRecordBatch``, ``LegacyRecord`` (3.9.1, 4.1.1).
 """
 
@@ -43,9 +43,9 @@ FIELD_ERRORS = ("", "IndexOutOfBoundsException", "IllegalArgumentException")
 
 @dataclass(frozen=True, slots=True)
 class RecordFields:
-    """What is checked of a batch's records: arrays of shape ``(n,)``, timestamps in ms.
+    """The fields of records that are checked: arrays of shape ``(n,)``, timestamps in ms.
 
-    ``contents``: the records themselves, where they were read to be written anew, with the same timestamps.
+    ``contents``: the records themselves, where they were read to be rewritten, with the same timestamps.
     """
 
     offset: Int64s
@@ -55,7 +55,7 @@ class RecordFields:
 
 
 def find_batches(buffer: NDArray[np.uint8]) -> tuple[Batches, Refusal | None]:
-    """The batches of a produce request's bytes, and what Kafka throws in looking for the next one, if anything."""
+    """The batches of a produce request, and what Kafka throws where the next one should be, if anything."""
     found = scan_batches(buffer)
     batches = read_headers(buffer, found.positions)
     wrong = np.flatnonzero((batches.magic < 0) | (batches.magic > layouts.MAGIC_V2))
@@ -85,7 +85,7 @@ def check_header(batch: Batches) -> None:
 
 
 def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, limit: int) -> RecordFields:
-    """The records of one v2 batch, read to the last byte as Kafka does where it may write them anew."""
+    """The records of one v2 batch, read to the last byte as Kafka does where it may rewrite them."""
     check_header(batch)
     codec, at = int(batch.codec[0]), int(batch.positions[0])
     source, starts, ends, error = _payload(buffer, batch, limit)
@@ -125,17 +125,18 @@ def decode_all(
     incomplete: NDArray[np.uint8],
     contents: bool,
 ) -> ReadRecords:
-    """Reads the records at ``source[starts[i]:ends[i]]`` of v2 batches; ``incomplete``: those that broke off."""
-    rooms = ends - starts
-    rows = int(np.minimum(np.maximum(batches.count, 0), rooms // layouts.RECORD_OVERHEAD_V2 + 1).sum())
-    data, headers, wanted = int(rooms.sum()) * contents, contents << 10, np.full(3, contents, np.uint8)
+    """Reads the records at ``source[starts[i]:ends[i]]`` of v2 batches. ``incomplete``: those whose payload does not
+    inflate."""
+    sizes = ends - starts
+    rows = int(np.minimum(np.maximum(batches.count, 0), sizes // layouts.RECORD_OVERHEAD_V2 + 1).sum())
+    data, headers, selected = int(sizes.sum()) * contents, contents << 10, np.full(3, contents, np.uint8)
     given, status = np.zeros(len(batches), np.int32), np.zeros(len(batches), np.int8)
     stopped_at = np.zeros(len(batches), np.int64)
     while True:
         columns, resume = allocate(rows, data, headers), np.zeros(4, np.int64)
         after = decode_batches(
             source, 0, starts, ends, batches.count, batches.entry_offset, _base_timestamps(batches),
-            batches.timestamp_type, batches.base_sequence, incomplete, wanted, *columns.arrays(),
+            batches.timestamp_type, batches.base_sequence, incomplete, selected, *columns.arrays(),
             given, status, stopped_at, resume,
         )  # fmt: skip
         if after == len(batches):
@@ -150,7 +151,7 @@ def decode_all(
 
 
 def read_partial(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> RecordFields:
-    """The records of one compressed v2 batch whose payload will stay as it is: without contents."""
+    """The records of one compressed v2 batch whose payload will not change: without contents."""
     count, at = int(batch.count[0]), int(batch.positions[0])
     if count == 0:
         return RecordFields(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
@@ -166,7 +167,8 @@ def read_partial(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Recor
 
 
 def read_all_partial(source: NDArray[np.uint8], starts: Int64s, ends: Int64s, batches: Batches) -> ReadRecords:
-    """Steps over the records at ``source[starts[i]:ends[i]]`` of v2 batches; a status is one of :mod:`skim`."""
+    """Skips through the records at ``source[starts[i]:ends[i]]`` of v2 batches, with statuses of
+    :mod:`brokerless.format.read.partial_record_kernels`."""
     rows = int(np.minimum(np.maximum(batches.count, 0), (ends - starts) // layouts.RECORD_OVERHEAD_V2).sum())
     offset, timestamp, key_null = (
         allocate_array(rows, np.int64),
@@ -219,8 +221,8 @@ def _inflate(
 
 @dataclass(frozen=True, slots=True)
 class InnerMessages:
-    """The inner messages of a wrapper: ``messages`` are their headers, at their places in ``buffer``; ``records`` has
-    their absolute offsets, and timestamps as consumers see them."""
+    """The inner messages of a wrapper; ``messages``: their headers, at positions in ``buffer``; ``records`` has their
+    absolute offsets, and timestamps as consumers see them."""
 
     buffer: NDArray[np.uint8]
     messages: Batches
@@ -269,12 +271,12 @@ def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> InnerMess
 
 
 def message_fields(messages: Batches) -> RecordFields:
-    """What is checked of uncompressed v0 and v1 messages, as their headers have it."""
+    """The checked fields of uncompressed v0 and v1 messages, from their headers."""
     return RecordFields(messages.entry_offset, messages.max_timestamp, _key_lengths(messages) < 0)
 
 
 def _key_lengths(messages: Batches) -> NDArray[np.int32]:
-    """As stored, below 0 for null; means nothing where :func:`lacks_key_length`."""
+    """As stored, below 0 for null; meaningless where :func:`lacks_key_length`."""
     in_v0 = _int32s(messages, layouts.MESSAGE_V0_HEADER_SIZE - 4)
     return np.where(messages.magic == layouts.MAGIC_V0, in_v0, _int32s(messages, layouts.MESSAGE_V1_HEADER_SIZE - 4))
 

@@ -1,4 +1,4 @@
-"""What an append is given, and what comes out of it: the topic's settings, what will be in the log, or a refusal."""
+"""The settings of an append to a partition, and its result: what goes into the log, or a refusal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AppendConfig:
 
 @dataclass(frozen=True, slots=True)
 class AppendContext:
-    """What a broker goes by in one append: the topic's settings, the offset of the first record, the leader epoch, the
+    """The context of one append: the topic's settings, the offset of the first record, the leader epoch, the
     time now (ms), who appends, and the bytes that a batch may inflate to."""
 
     config: AppendConfig
@@ -68,7 +68,7 @@ class AppendContext:
         return self.config.timestamp_type == "LogAppendTime"
 
     def max_timestamp(self, timestamps: NDArray[np.int64]) -> int:
-        """What a batch with these has in its header, in ms; -1 for none."""
+        """The max timestamp in the header of a batch with these, in ms; -1 for none."""
         if self.is_append_time:
             return self.now_ms
         return max(layouts.NO_TIMESTAMP, int(timestamps.max())) if len(timestamps) else layouts.NO_TIMESTAMP
@@ -76,11 +76,11 @@ class AppendContext:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What goes into the log: ``buffer`` (uint8) has whole batches with the offsets from ``first_offset`` up to
+    """What goes into the log: ``buffer`` (uint8) holds whole batches with the offsets from ``first_offset`` up to
     ``next_offset``, and their leader epoch and timestamps.
 
     ``max_timestamp``: ms, -1 for none. ``in_place``: only headers were changed; otherwise ``records_converted`` records
-    were written anew.
+    were rewritten.
     """
 
     buffer: NDArray[np.uint8]
@@ -96,7 +96,7 @@ class Refusal:
     """Why produced batches are not appended; none of them is.
 
     ``error``: the exception that Kafka throws, without its package; ``cause``: the one inside a
-    ``RecordValidationException``, which is what a client gets to see. ``position``: of the batch that is to blame, in
+    ``RecordValidationException``, which is what a client sees. ``position``: of the batch that is to blame, in
     bytes, where it is a single one. ``record_errors`` (int64): the records that are to blame, by their index in it.
     """
 
@@ -111,7 +111,7 @@ class Refusal:
 
 
 class BatchRefusedError(Exception):
-    """Carries a refusal up to whoever was asked to append; never further."""
+    """Carries a refusal to the public function of the append path; it never leaves it."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(str(refusal))

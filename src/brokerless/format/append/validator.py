@@ -1,8 +1,7 @@
-"""What a broker does to produced batches: it validates them, and gives them offsets, a leader epoch and timestamps.
+"""Validates produced batches as a broker's ``LogValidator``, and assigns offsets, leader epoch and timestamps.
 
-Batches stay as they are, but for their headers, where the topic's format and codec are theirs; otherwise their records
-are written anew. The rules, and which exception comes first, are ``LogValidator``'s (4.1.1; for topics of v0 and v1,
-which 4.x does not have any more, 3.9.1).
+Where a batch has the topic's format and codec, only its header changes; otherwise its records are rewritten. The rules,
+and the order of exceptions, are those of 4.1.1, and of 3.9.1 for topics of v0 and v1, which 4.x does not have.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ def validate(
     origin: Origin = "client",
     limit: int = DEFAULT_LIMIT,
 ) -> AppendResult | Refusal:
-    """What ``LogValidator`` makes of one partition's part of a produce request, whose checksums the caller has looked
-    at: one v2 batch, one wrapper message, or any number of messages. ``buffer`` (uint8) is not changed.
+    """What ``LogValidator`` makes of one partition's part of a produce request, whose checksums the caller has
+    checked: one v2 batch, one wrapper message, or any number of messages. ``buffer`` (uint8) is not changed.
 
     ``limit``: bytes that a batch may inflate to; past it, it is refused with ``RecordTooLargeException``.
     """
@@ -108,7 +107,7 @@ def _convert_plain(
     buffer: NDArray[np.uint8], batches: Batches, broken: Refusal | None, context: AppendContext
 ) -> AppendResult:
     """Nothing is compressed, nor will it be, but the format is another one."""
-    # Kafka first estimates the size, and so reads everything before it looks at anything else.
+    # Kafka first estimates the size, and so reads everything before it checks anything else.
     contents = [_contents(buffer, piece, context) for piece in _pieces(batches)]
     if broken is not None:
         raise BatchRefusedError(broken)
@@ -158,7 +157,7 @@ def _compressed_batch(
     if is_kept and (context.to_magic == layouts.MAGIC_V0 or _counts_from_0(records)):
         return assign_batch(buffer, batch, records.timestamp, context)
     if records.contents is None:
-        message = "a compressed batch whose offsets are not 0, 1, 2, ...: Kafka cannot write it anew either"
+        message = "a compressed batch whose offsets are not 0, 1, 2, ...: Kafka cannot rewrite it either"
         refuse("UnsupportedOperationException", message, int(batch.positions[0]))
     return rewrite_records(records.contents, batch, target, context)
 
@@ -195,7 +194,7 @@ def _wrapper(buffer: NDArray[np.uint8], wrapper: Batches, target: int, context: 
 def _is_v2(batches: Batches, broken: Refusal | None, source: int) -> bool:
     """Whether there is one v2 batch; if not, one wrapper message, or messages."""
     if not len(batches):
-        raise BatchRefusedError(broken or Refusal("InvalidRecordException", "there is no batch at all"))
+        raise BatchRefusedError(broken or Refusal("InvalidRecordException", "there is no batch"))
     is_v2 = int(batches.magic[0]) == layouts.MAGIC_V2
     if is_v2 or source:
         if len(batches) > 1:
@@ -252,8 +251,8 @@ def _check_messages(
     context: AppendContext,
     is_written: bool = False,
 ) -> None:
-    """All checks of uncompressed messages, each of which is a batch by itself. ``is_written``: Kafka writes each anew
-    right after it was checked."""
+    """All checks of uncompressed messages, each of which is a batch by itself. ``is_written``: Kafka rewrites each
+    right after its check."""
     others = np.flatnonzero(batches.magic != batches.magic[0])
     messages = batches.take(slice(0, int(others[0]) if len(others) else len(batches)))
     records = message_fields(messages)

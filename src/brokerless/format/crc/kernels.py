@@ -1,8 +1,8 @@
-"""CRC-32 (v0 and v1: one per message) and CRC-32C (v2: one per batch) over ranges of a buffer.
+"""Kernels for CRC-32 (v0 and v1: one per message) and CRC-32C (v2: one per batch) over ranges of a buffer.
 
 CRC-32C uses the processor's instruction where there is one: it takes eight bytes in one cycle but answers after three,
 so long ranges are cut into three streams that run side by side and are then joined. Elsewhere, and for CRC-32, eight
-tables take eight bytes a step.
+tables process eight bytes a step.
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.

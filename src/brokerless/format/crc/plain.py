@@ -1,7 +1,7 @@
-"""CRC-32 and CRC-32C of few bytes in plain Python: what :mod:`brokerless.format.crc.kernels` does, without Numba.
+"""CRC-32 and CRC-32C of a few bytes in plain Python, without importing Numba.
 
-For processes that check a batch here and there and need kernels for nothing else, as Spark's do that plan a query:
-importing Numba takes 0.6 s, which is as long as 10 MB take here.
+For processes that check a few batches and need no other kernels, such as Spark's when it plans a query: importing
+Numba takes 0.6 s, as long as 10 MB take here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 CRC32C_POLYNOMIAL = 0x82F63B78
 _BEFORE_NUMBA = 8 << 20
-"""So many bytes are checked here by a process: by then, importing Numba would have paid off."""
+"""How many bytes a process checks here before importing Numba pays off."""
 _checked = 0
 
 
 def is_plain_cheaper(size: int) -> bool:
-    """Whether ``size`` bytes more are to be checked here rather than by kernels; if so, they are counted."""
+    """Whether checking ``size`` more bytes here is cheaper than with kernels; if so, they are counted."""
     global _checked
     if "brokerless.format.kernel" in sys.modules or _checked + size > _BEFORE_NUMBA:
         return False

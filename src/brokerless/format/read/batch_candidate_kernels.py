@@ -1,4 +1,4 @@
-"""Where a batch may start, by its header alone (kernel)."""
+"""A kernel that finds positions where a batch may start, by their header alone."""
 
 # pyright: basic, reportCallIssue=false
 
@@ -29,8 +29,8 @@ def _may_be_keys(keys: np.uint64, sizes: np.uint64) -> np.uint64:
 def find_candidates(
     buffer: NDArray[np.uint8], start: int, until: int, more: int, positions: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Fills ``positions`` with places in ``[start, until)`` whose header makes sense; returns how many, and where to go
-    on.
+    """Fills ``positions`` with those in ``[start, until)`` whose header is plausible; returns how many, and where to
+    continue.
 
     The header must be in the buffer, and all of the batch there or in the ``more`` bytes that follow it in its file;
     fewer than ``len(positions)`` means that the end was reached.
@@ -39,15 +39,15 @@ def find_candidates(
     at = start
     end = min(until, len(buffer) - 25)
     while at < end and found < len(positions):
-        # Eight places at once: on to the first whose magic is 0, 1 or 2, unless all their sizes are zero.
+        # Eight positions at once: skip to the first whose magic is 0, 1 or 2, unless all their sizes are zero.
         magics = load_u64(buffer, at + 16)
         if magics == 0 and load_u64(buffer, at + 8) == 0:
             at += 8
             continue
         possible = (magics - _THREES) & ~magics & _HIGH_BITS
         if possible != 0 and at + 65 <= len(buffer):
-            # Binary data is full of small bytes, so more is asked of all eight. No size is zero; the attributes of v2
-            # begin with a zero; those of v0 and v1 are less than 16, and a key is not longer than its message.
+            # Binary data is full of small bytes, so more is checked for all eight. No size is zero; the attributes of
+            # v2 begin with a zero; those of v0 and v1 are less than 16, and a key is not longer than its message.
             sizes = load_u64(buffer, at + 8)
             some = sizes | load_u64(buffer, at + 9) | load_u64(buffer, at + 10) | load_u64(buffer, at + 11)
             attributes = load_u64(buffer, at + 21)
@@ -70,14 +70,14 @@ def find_candidates(
         if magic <= 2:
             size = np.int64(np.int32(load_u32_be(buffer, at + 8)))
             offset = np.int64(load_u64_be(buffer, at))
-            room = len(buffer) + more - at - 12
-            sound = False
-            if offset >= 0 and size <= room:
+            available = len(buffer) + more - at - 12
+            is_valid = False
+            if offset >= 0 and size <= available:
                 if magic == 2 and size >= 49 and at + 61 <= len(buffer):
                     # Attributes use seven bits; KIP-98 fills the rest with zeros.
                     delta = np.int64(np.int32(load_u32_be(buffer, at + 23)))
                     count = np.int64(np.int32(load_u32_be(buffer, at + 57)))
-                    sound = (
+                    is_valid = (
                         buffer[at + 21] == 0
                         and buffer[at + 22] < 128
                         and (buffer[at + 22] & 7) <= 4
@@ -88,18 +88,18 @@ def find_candidates(
                 elif magic == 1 and size >= 22 and at + 34 <= len(buffer):
                     key = np.int64(np.int32(load_u32_be(buffer, at + 26)))
                     if at + 34 + key > len(buffer):
-                        sound = buffer[at + 17] < 16 and key <= size - 22  # the checksum has to tell
+                        is_valid = buffer[at + 17] < 16 and key <= size - 22  # only the checksum can decide
                     elif buffer[at + 17] < 16 and key >= -1 and key <= size - 22:
                         value = np.int64(np.int32(load_u32_be(buffer, at + 30 + max(key, 0))))
-                        sound = value >= -1 and 22 + max(key, 0) + max(value, 0) == size
+                        is_valid = value >= -1 and 22 + max(key, 0) + max(value, 0) == size
                 elif magic == 0 and size >= 14:
                     key = np.int64(np.int32(load_u32_be(buffer, at + 18)))
                     if at + 26 + key > len(buffer):
-                        sound = buffer[at + 17] < 8 and key <= size - 14
+                        is_valid = buffer[at + 17] < 8 and key <= size - 14
                     elif buffer[at + 17] < 8 and key >= -1 and key <= size - 14:
                         value = np.int64(np.int32(load_u32_be(buffer, at + 22 + max(key, 0))))
-                        sound = value >= -1 and 14 + max(key, 0) + max(value, 0) == size
-            if sound:
+                        is_valid = value >= -1 and 14 + max(key, 0) + max(value, 0) == size
+            if is_valid:
                 positions[found] = at
                 found += 1
         at += 1

@@ -54,12 +54,12 @@ class Batches:
 
     @cached_property
     def v2(self) -> NDArray[np.void]:
-        """The headers by :data:`layouts.BATCH_V2`; means nothing where :attr:`is_legacy`."""
+        """The headers by :data:`layouts.BATCH_V2`; meaningless where :attr:`is_legacy`."""
         return self.raw.view(layouts.BATCH_V2).reshape(-1)
 
     @cached_property
     def legacy(self) -> NDArray[np.void]:
-        """The headers as v0/v1 messages; means nothing where not :attr:`is_legacy`."""
+        """The headers as v0/v1 messages; meaningless where not :attr:`is_legacy`."""
         return self.raw.view(_LEGACY).reshape(-1)
 
     @cached_property
@@ -116,7 +116,7 @@ class Batches:
 
     @cached_property
     def base_timestamp(self) -> NDArray[np.int64]:
-        """ms; with a delete horizon, that horizon. Means nothing for v0/v1."""
+        """ms; with a delete horizon, that horizon. Meaningless for v0/v1."""
         return self.v2["base_timestamp"].astype(np.int64)
 
     @cached_property
@@ -149,7 +149,7 @@ class Batches:
 
     @cached_property
     def count(self) -> NDArray[np.int32]:
-        """Records by the header; -1 for v0/v1, which do not say."""
+        """Records by the header; -1 for v0/v1, which have no such field."""
         return self._pick(self.v2["count"], -1)
 
     @cached_property
@@ -179,12 +179,12 @@ class Batches:
 
     @cached_property
     def is_cut(self) -> NDArray[np.bool_]:
-        """v2 batches whose header reaches past the end of the buffer: nothing but their place and offset is known."""
+        """v2 batches whose header reaches past the end of the buffer: only their position and offset are known."""
         return ~self.is_legacy & (self.positions + layouts.BATCH_V2_SIZE > self.buffer_size)
 
     @cached_property
     def is_wrapper(self) -> NDArray[np.bool_]:
-        """v0 and v1 messages that are compressed, and so hold others."""
+        """v0 and v1 messages that are compressed, and so contain others."""
         return self.is_legacy & (self.codec != 0)
 
 
@@ -202,7 +202,7 @@ def read_headers(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> Bat
     near_end = int(np.searchsorted(positions, inside, side="right"))
     raw = np.zeros((len(positions), _HEADER_SIZE), dtype=np.uint8)
     if near_end:
-        # One item of 61 bytes at every byte of the buffer: a view, of which only what is asked for is copied.
+        # One item of 61 bytes at every byte of the buffer: a view, of which only the selected items are copied.
         at_every_byte = np.ndarray((inside + 1,), f"V{_HEADER_SIZE}", buffer, strides=(1,))
         raw[:near_end] = at_every_byte[positions[:near_end]].view(np.uint8).reshape(-1, _HEADER_SIZE)
     for row in range(near_end, len(positions)):

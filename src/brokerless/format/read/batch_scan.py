@@ -24,10 +24,10 @@ _scanned_in_python = 0
 
 
 class ScanStop(IntEnum):
-    """Why a walk along the chain of sizes ended."""
+    """Why a scan ended."""
 
     LIMIT = 0
-    """As many batches as were asked for; there may be more."""
+    """As many batches as were requested; there may be more."""
     END = 1
     """Fewer bytes are left than the next entry needs: the end, or a cut-off tail. Kafka's reader is silent."""
     SIZE_TOO_SMALL = 2
@@ -36,7 +36,7 @@ class ScanStop(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchScan:
-    """Where the batches of a buffer start (int64, bytes from its beginning), and where and why the walk ended."""
+    """Where the batches of a buffer start (int64, bytes from its beginning), and where and why the scan ended."""
 
     positions: NDArray[np.int64]
     stopped_at: int
@@ -44,7 +44,7 @@ class BatchScan:
 
 
 def python_scans_left() -> int:
-    """How many batches more are to be walked in plain Python before it is worth the time that kernels take to load."""
+    """How many more batches a process scans in plain Python before loading kernels pays off."""
     return max(0, (_BEFORE_KERNEL if "brokerless.format.kernel" in sys.modules else _BEFORE_NUMBA) - _scanned_in_python)
 
 
@@ -56,7 +56,7 @@ def count_python_scans(batches: int) -> None:
 def scan_batches(
     buffer: NDArray[np.uint8], start: int = 0, limit: int = 1 << 62, max_bytes: int = 1 << 62
 ) -> BatchScan:
-    """Follows the chain of sizes from ``start`` until it ends or breaks, or ``limit`` batches were found, or a batch
+    """Scans from ``start`` until the batches end or a size is invalid, or ``limit`` batches were found, or a batch
     begins ``max_bytes`` or more after ``start``."""
     few, until = min(limit, python_scans_left()), start + max_bytes
     first = _scan_few(buffer, start, few, until)
@@ -77,8 +77,8 @@ def _scan_few(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> Bat
 
 
 def scan_in_python(size_at: Callable[[int], int | None], at: int, limit: int, until: int, end: int) -> BatchScan:
-    """The walk in plain Python, through what ends at ``end``. ``size_at`` gives the size that the entry at a position
-    says it has, or None where it cannot be read, as if nothing more was there."""
+    """The scan in plain Python, up to ``end``. ``size_at`` returns the size in the header at a position, or None where
+    it cannot be read, which ends the scan."""
     found: list[int] = []
     stop = ScanStop.LIMIT
     while len(found) < limit and at < until:

@@ -14,7 +14,7 @@ from brokerless.format.kernel import kernel
 
 _END, _SIZE_TOO_SMALL = 1, 2
 NOT_READ = 3
-"""Why a file's walk stopped, beside :class:`brokerless.format.read.batch_scan.ScanStop`: the system did not read."""
+"""Why a file's scan stopped, beside :class:`brokerless.format.read.batch_scan.ScanStop`: the system did not read."""
 
 _pread = types.ExternalFunction("pread", types.intp(types.intc, types.voidptr, types.uintp, types.int64))
 
@@ -44,22 +44,22 @@ def scan_buffer(
 def scan_file(
     descriptor: int, start: int, until: int, end: int, positions: NDArray[np.int64], heads: NDArray[np.uint8]
 ) -> tuple[int, int, int]:
-    """The same of a file that has ``end`` bytes; ``heads`` gets the first 61 bytes of each batch, with zeros for those
-    behind the end. What stopped it may be :data:`NOT_READ`."""
+    """The same of a file that has ``end`` bytes; ``heads`` gets the first 61 bytes of each batch, with zeros after
+    the end. What stopped it may be :data:`NOT_READ`."""
     at, found = start, 0
     while found < len(positions) and at < until:
         if at >= end - 17:
             return found, at, _END
-        head, wanted = 61 * found, min(61, end - at)
-        got = _pread(descriptor, heads.ctypes.data + head, wanted, at)
-        if got < wanted:
+        head, length = 61 * found, min(61, end - at)
+        got = _pread(descriptor, heads.ctypes.data + head, length, at)
+        if got < length:
             return found, at, NOT_READ if got < 0 else _END
         size = np.int64(np.int32(load_u32_be(heads, head + 8)))
         if size < 14:
             return found, at, _SIZE_TOO_SMALL
         if at > end - 12 - size:
             return found, at, _END
-        heads[head + wanted : head + 61] = 0
+        heads[head + length : head + 61] = 0
         positions[found] = at
         found += 1
         at += 12 + size

@@ -1,7 +1,7 @@
-"""Batches of any format -> record columns, chunk by chunk in bounded memory.
+"""Decodes batches of any format into record columns, chunk by chunk in bounded memory.
 
-:class:`Decoder` takes the batches of one buffer after another and fills columns with their records; whenever those
-are full they are given out. Batches are taken in runs of one kind, so that a kernel decodes many of them at a call.
+:class:`Decoder` fills columns with the records of one buffer after another, and yields the columns when they are full.
+Runs of batches of one kind are decoded by one call of a kernel.
 """
 
 # Kernels take a whole Columns as positional arguments, which the checker cannot count.
@@ -30,12 +30,12 @@ DATA = 8 << 20
 """The bytes of values (of keys, ...) at which a chunk of columns is full; one larger record gets columns of its own."""
 HEADERS = 1 << 18
 MOST_HEADERS = 1 << 22
-"""The most headers that one record may have, lest a small payload fill the memory with empty ones."""
+"""The most headers that one record may have, as a small payload could fill the memory with empty ones."""
 
 _LEAST, _FEW = 1 << 16, 1 << 10
-"""The bytes, and the rows or headers, for which columns have room at least."""
+"""The smallest capacity of columns: bytes, and rows or headers."""
 _INFLATES = 8
-"""How many times payloads may inflate before columns are full early, which does no harm."""
+"""The factor by which payloads are expected to inflate; beyond it, columns are full early, which is harmless."""
 _GROUP = 1 << 21
 """Inflated bytes that are decoded at once."""
 
@@ -55,8 +55,8 @@ class Damage:
 class DecodedRecords:
     """Record columns, and where they come from: ``given[i]`` rows are of the batch at ``positions[i]``, in order.
 
-    ``positions``: int64, bytes; ``given``: int32; ``is_control``: bool. A batch may go on in the next chunk.
-    ``damages`` are those met meanwhile.
+    ``positions``: int64, bytes; ``given``: int32; ``is_control``: bool. A batch may continue in the next chunk.
+    ``damages``: the damage found in these batches.
     """
 
     columns: Columns
@@ -82,7 +82,7 @@ class Decoder:
         rows: int = ROWS,
         data: int = DATA,
     ) -> None:
-        self._wanted = np.array([keys, values, headers], dtype=np.uint8)
+        self._selected = np.array([keys, values, headers], dtype=np.uint8)
         self._inflater = Inflater(limit)
         self._rows, self._data, self._fit = rows, data, data
         self._columns: Columns | None = None
@@ -90,9 +90,9 @@ class Decoder:
         self._damages: list[Damage] = []
 
     def decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[DecodedRecords]:
-        """Takes the records of ``batches`` (whose checksums the caller has looked at), and gives out what is full.
+        """Decodes ``batches`` (whose checksums the caller has checked), and yields columns that are full.
 
-        ``base``: the position in the file of the buffer's first byte; places are given in the file.
+        ``base``: the position in the file of the buffer's first byte; all positions are in the file.
         """
         if not len(batches):
             return
@@ -101,7 +101,7 @@ class Decoder:
         if unread.any():
             self._check_headers(buffer, batches.take(unread), base)
         compressed = (batches.codec != 0) & ~unread
-        # What is given out owns whole columns, so those of a small file are to be small.
+        # What is yielded owns whole columns, so those of a small file must be small.
         self._fit = min(self._data, max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 2)))
         kinds = batches.is_legacy * 2 + compressed
         borders = np.flatnonzero(np.diff(kinds)) + 1
@@ -191,19 +191,19 @@ class Decoder:
         stopped_at, resume = np.zeros(count, np.int64), np.zeros(4, np.int64)
         first, counts = 0, run.count
         while True:
-            columns = self._room()
+            columns = self._current()
             after = decode_batches(
                 buffer, first, starts, ends, counts, run.entry_offset, base_timestamps, timestamp_types,
-                run.base_sequence, incomplete, self._wanted, *columns.arrays(), given, status, stopped_at, resume,
+                run.base_sequence, incomplete, self._selected, *columns.arrays(), given, status, stopped_at, resume,
             )  # fmt: skip
-            last = min(after + 1, count)  # a batch that goes on in the next chunk has given some records
+            last = min(after + 1, count)  # a batch that continues in the next chunk has some records here
             self._source(run, first, last, given, base)
             if status[first:after].any() or errors:
                 for row in (np.flatnonzero(status[first:after]) + first).tolist():
                     at = int(stopped_at[row] - starts[row])
                     self._damage(run, row, int(status[row]), base, errors.get(row), f"record bytes from {at} on")
             is_empty = columns.rows == 0
-            del columns  # lest it hold a chunk that was given out
+            del columns  # free a chunk that was yielded
             if after == count:
                 return
             given[after] = 0
@@ -223,10 +223,11 @@ class Decoder:
         given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
         first = 0
         while True:
-            columns = self._room()
+            columns = self._current()
             after = decode_messages(
-                buffer, first, run.positions, run.ends, run.entry_offset, self._wanted, *columns.arrays(), given, status
-            )
+                buffer, first, run.positions, run.ends, run.entry_offset, self._selected, *columns.arrays(), given,
+                status,
+            )  # fmt: skip
             self._source(run, first, after, given, base)
             for row in (np.flatnonzero(status[first:after]) + first).tolist():
                 self._damage(run, row, int(status[row]), base, None, None)
@@ -249,7 +250,7 @@ class Decoder:
             keep = np.setdiff1d(np.arange(len(run)), np.array(list(wrong)))
             run, value_starts, value_ends = run.take(keep), value_starts[keep], value_ends[keep]
         for first, last, starts, ends, errors in self._inflated(buffer, run, value_starts, value_ends):
-            for row, error in errors.items():  # Kafka reads a wrapper as a whole before it gives any message
+            for row, error in errors.items():  # Kafka reads a whole wrapper before it returns any message
                 self._damage(run, first + row, reasons.NO_MESSAGES, base, error, None)
             good = np.setdiff1d(np.arange(last - first), np.array(list(errors), np.int64))
             part = run.take(good + first)
@@ -266,10 +267,10 @@ class Decoder:
         has_base_offset = np.zeros(count, np.uint8)
         first = 0
         while True:
-            columns = self._room()
+            columns = self._current()
             after = decode_wrappers(
                 self._inflater.buffer, first, starts, ends, run.entry_offset, run.magic, run.timestamp_type,
-                run.max_timestamp, self._wanted, *columns.arrays(), given, status, stopped_at, base_offsets,
+                run.max_timestamp, self._selected, *columns.arrays(), given, status, stopped_at, base_offsets,
                 has_base_offset,
             )  # fmt: skip
             self._source(run, first, after, given, base)
@@ -287,14 +288,14 @@ class Decoder:
                 size = int(ends[after] - starts[after])
                 self._columns = allocate(size // 26 + 1, size + 64, 0)
 
-    def _room(self) -> Columns:
+    def _current(self) -> Columns:
         if self._columns is None:
-            headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._wanted[2] else 0
+            headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._selected[2] else 0
             self._columns = allocate(min(self._rows, max(_FEW, self._fit >> 3)), self._fit, headers)
         return self._columns
 
     def _if_huge(self) -> Iterator[DecodedRecords]:
-        """Gives out columns that one huge record made, before anything else is inflated beside them."""
+        """Yields columns that one huge record filled, before anything else is inflated."""
         if self._columns is not None and len(self._columns.value_data) > 4 * self._data:
             yield self._full()
 
@@ -322,7 +323,7 @@ class Decoder:
 
 @dataclass(frozen=True, slots=True)
 class WrapperContents:
-    """What only the inner messages of wrappers tell, for ``n`` batches: ``base_offset`` (int64, means something where
+    """What only inner messages of wrappers can show, for ``n`` batches: ``base_offset`` (int64, meaningful where
     ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say.
     ``too_large``: wrappers that inflate past the limit, so that nothing is known of what is inside."""
 

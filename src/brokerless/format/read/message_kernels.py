@@ -1,10 +1,10 @@
-"""v0 and v1: messages, and the inner messages of wrapper messages -> record columns.
+"""Kernels that decode v0 and v1 messages, and the inner messages of wrappers, into record columns.
 
 A message is a log entry (offset, size) and, in ``size`` bytes: crc, magic, attributes, a timestamp (v1), key and value,
 each with an int32 length, below 0 for null. A wrapper message's value is a compressed sequence of messages.
 
 What is accepted and refused is what ``LegacyRecord`` and ``AbstractLegacyRecordBatch.DeepRecordsIterator`` (3.9.1) do:
-inner checksums are not looked at, an inner message that is cut off ends the sequence silently, and a value may be
+inner checksums are not checked, an inner message that is cut off ends the sequence silently, and a value may be
 shorter than its message.
 """
 
@@ -30,7 +30,7 @@ from brokerless.format.kernel import inlined, kernel
 from brokerless.format.layouts import CREATE_TIME, LOG_APPEND_TIME, NO_TIMESTAMP, NO_TIMESTAMP_TYPE
 
 _LARGEST = 1 << 30
-"""Kafka's reader allocates an inner message before it reads it; this much and more it never gets."""
+"""Kafka's reader allocates an inner message before it reads it; this size it never gets."""
 
 
 @inlined
@@ -40,7 +40,7 @@ def _int32(buffer: NDArray[np.uint8], at: int) -> int:
 
 @inlined
 def _read_message(
-    buffer, at, end, offset_of, wrapper_type, wrapper_timestamp, wanted,
+    buffer, at, end, offset_of, wrapper_type, wrapper_timestamp, selected,
     offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data, value_ends, value_null, value_data,
     header_ends, used,
 ) -> int:  # fmt: skip
@@ -75,10 +75,10 @@ def _read_message(
         timestamp[row] = np.int64(load_u64_be(buffer, at + 6))
     offset[row] = offset_of
     sequence[row] = -1
-    if key_length > 0 and wanted[0] != 0:
+    if key_length > 0 and selected[0] != 0:
         copy_value(key_data, used[1], buffer, key_at + 4, key_length)
         used[1] += key_length
-    if value_length > 0 and wanted[1] != 0:
+    if value_length > 0 and selected[1] != 0:
         copy_value(value_data, used[2], buffer, value_at + 4, value_length)
         used[2] += value_length
     key_null[row], value_null[row] = key_length < 0, value_length < 0
@@ -94,25 +94,25 @@ def _read_message(
     + ", int32[::1], int8[::1])"
 )
 def decode_messages(
-    buffer, first, starts, ends, offsets, wanted,
+    buffer, first, starts, ends, offsets, selected,
     offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data, value_ends, value_null, value_data,
     header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data, used,
     given, status,
 ) -> int:  # fmt: skip
     """Decodes uncompressed messages ``first``, ... (log entries at ``buffer[starts[i]:ends[i]]``) until all are decoded
-    or one may not fit; returns the message to go on with. ``given`` and ``status`` as in
+    or one may not fit; returns the message to continue with. ``given`` and ``status`` as in
     :func:`brokerless.format.read.record_kernels.decode_batches`."""
     message = first
     while message < len(starts):
         size = ends[message] - starts[message]
         if (
             used[0] + 1 > len(offset)
-            or (wanted[0] != 0 and used[1] + size + 32 > len(key_data))
-            or (wanted[1] != 0 and used[2] + size + 32 > len(value_data))
+            or (selected[0] != 0 and used[1] + size + 32 > len(key_data))
+            or (selected[1] != 0 and used[2] + size + 32 > len(value_data))
         ):
             break
         status[message] = _read_message(
-            buffer, starts[message] + 12, ends[message], offsets[message], -2, 0, wanted,
+            buffer, starts[message] + 12, ends[message], offsets[message], -2, 0, selected,
             offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data, value_ends, value_null,
             value_data, header_ends, used,
         )  # fmt: skip
@@ -126,15 +126,15 @@ def decode_messages(
     " int64[::1], uint8[::1], " + COLUMNS_SIGNATURE + ", int32[::1], int8[::1], int64[::1], int64[::1], uint8[::1])"
 )
 def decode_wrappers(
-    buffer, first, starts, ends, offsets, magics, timestamp_types, timestamps, wanted,
+    buffer, first, starts, ends, offsets, magics, timestamp_types, timestamps, selected,
     offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data, value_ends, value_null, value_data,
     header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data, used,
     given, status, stopped_at, base_offsets, has_base_offset,
 ) -> int:  # fmt: skip
     """Decodes the inner messages at ``buffer[starts[w]:ends[w]]`` of wrappers ``first``, ... until all are decoded or
-    one may not fit; returns the wrapper to go on with.
+    one may not fit; returns the wrapper to continue with.
 
-    ``offsets``, ``magics``, ``timestamp_types`` and ``timestamps`` are the wrappers' own. Also gives the first inner
+    ``offsets``, ``magics``, ``timestamp_types`` and ``timestamps`` are the wrappers' own. Also sets the first inner
     message's absolute offset (``RecordBatch.baseOffset``), where there is one.
     """
     wrapper = first
@@ -143,12 +143,12 @@ def decode_wrappers(
         size = end - start
         if (
             used[0] + size // 26 + 1 > len(offset)
-            or (wanted[0] != 0 and used[1] + size + 32 > len(key_data))
-            or (wanted[1] != 0 and used[2] + size + 32 > len(value_data))
+            or (selected[0] != 0 and used[1] + size + 32 > len(key_data))
+            or (selected[1] != 0 and used[2] + size + 32 > len(value_data))
         ):
             break
         given[wrapper], status[wrapper], has_base_offset[wrapper] = 0, 0, 0
-        # First along the chain: offsets need the last one, and a broken chain gives no message at all.
+        # First a scan: offsets need the last inner offset, and an invalid size fails the whole wrapper.
         at, messages, last_inner_offset = start, 0, np.int64(0)
         while end - at >= 12:
             inner_size = _int32(buffer, at + 8)
@@ -181,7 +181,7 @@ def decode_wrappers(
                     base_offsets[wrapper], has_base_offset[wrapper] = inner_offset, 1
                 inner_end = at + 12 + _int32(buffer, at + 8)
                 status[wrapper] = _read_message(
-                    buffer, at + 12, inner_end, inner_offset, timestamp_types[wrapper], timestamps[wrapper], wanted,
+                    buffer, at + 12, inner_end, inner_offset, timestamp_types[wrapper], timestamps[wrapper], selected,
                     offset, timestamp, sequence, timestamp_type, key_ends, key_null, key_data, value_ends, value_null,
                     value_data, header_ends, used,
                 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""v2 records looked at on the way: offsets, timestamps and whether there is a key, of many batches at a call (kernel).
+"""A kernel that reads only the offset, timestamp and null key of v2 records, of many batches at a call.
 
-This is what a broker reads of compressed batches that it will not write anew: fields are stepped over one by one, and
-a record's length, which says where it ends, is read and not believed (``DefaultRecord.readPartiallyFrom``, 4.1.1).
+This is what a broker reads of compressed batches that it will not rewrite: other fields are skipped one by one, and a
+record's length is read and not used (``DefaultRecord.readPartiallyFrom``, 4.1.1).
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
@@ -17,7 +17,7 @@ from brokerless.format.layouts import LOG_APPEND_TIME
 from brokerless.format.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE, read_varint, read_varlong
 
 ENDED, INVALID, BYTES_LEFT = 1, 2, 3
-"""Why a batch's records cannot be read: its bytes end within one, one is malformed, or bytes are left after all."""
+"""Why a batch's records cannot be read: its bytes end within one, one is malformed, or bytes remain after the last."""
 
 
 @kernel(
@@ -40,9 +40,9 @@ def read_partial_records(
 ) -> None:
     """Reads the records at ``buffer[starts[b]:ends[b]]`` of each batch.
 
-    ``offset``, ``timestamp`` and ``key_null`` have room for all of them: at most one for every 7 bytes of a batch.
+    ``offset``, ``timestamp`` and ``key_null`` have capacity for all of them: at most one for every 7 bytes of a batch.
     Where ``timestamp_types`` is LogAppendTime, ``base_timestamps`` has the timestamp of every record. Batch ``b`` has
-    the rows ``row_ends[b]`` to ``row_ends[b + 1]``; ``status``: 0, or why there are no more of them.
+    the rows ``row_ends[b]`` to ``row_ends[b + 1]``; ``status``: 0, or why reading stopped.
     """
     row = np.int64(0)
     row_ends[0] = 0

@@ -1,4 +1,4 @@
-"""v2 records: many decompressed batches -> record columns (the kernel that matters most).
+"""The kernel that decodes v2 records of many decompressed batches into record columns.
 
 A record is a varint length and, in so many bytes: attributes (int8, ignored), timestamp delta (varlong), offset delta
 (varint), key and value (varint length, below 0 for null, and bytes), header count and headers (KIP-82; varint key
@@ -51,7 +51,7 @@ def decode_batches(
     timestamp_types: NDArray[np.int8],
     base_sequences: NDArray[np.int32],
     incomplete: NDArray[np.uint8],
-    wanted: NDArray[np.uint8],
+    selected: NDArray[np.uint8],
     offset: NDArray[np.int64],
     timestamp: NDArray[np.int64],
     sequence: NDArray[np.int32],
@@ -75,20 +75,20 @@ def decode_batches(
     resume: NDArray[np.int64],
 ) -> int:
     """Decodes batches ``first``, ``first + 1``, ... whose records are ``buffer[starts[b]:ends[b]]``, until all are
-    decoded or the next record does not fit into the columns; returns the batch to go on with.
+    decoded or the next record does not fit into the columns; returns the batch to continue with.
 
     Where ``timestamp_types`` is LogAppendTime, ``base_timestamps`` has the timestamp of every record. ``incomplete``:
-    the payload broke off in decompressing, so the batch cannot be whole. ``wanted``: three flags, whether keys, values
+    decompressing the payload failed, so the batch cannot be whole. ``selected``: three flags, whether keys, values
     and headers are copied (they are checked all the same). ``used``: the fill of the columns (rows, key bytes, value
     bytes, headers, header key bytes, header value bytes), which grows.
 
     For each batch: ``given`` records (of this call), ``status`` (0 or what stopped it) and ``stopped_at``, the position
-    in ``buffer``. ``resume``: the record of batch ``first`` to go on with and its position, 0 and 0 for a new batch; on
-    return the same for the batch returned, and the bytes and headers that its next record needs room for.
+    in ``buffer``. ``resume``: the record of batch ``first`` to continue with and its position, 0 and 0 for a new batch;
+    on return the same for the batch returned, and the bytes and headers of its next record.
     """
     rows, keys, values = used[0], used[1], used[2]
     headers, header_keys, header_values = used[3], used[4], used[5]
-    want_keys, want_values, want_headers = wanted[0] != 0, wanted[1] != 0, wanted[2] != 0
+    has_keys, has_values, has_headers = selected[0] != 0, selected[1] != 0, selected[2] != 0
     total = len(starts)
     batch = first
     while batch < total:
@@ -97,14 +97,14 @@ def decode_batches(
         if resume[0] > 0:
             record, at = resume[0], resume[1]
             resume[0] = 0
-        room = end - at
-        # Where the whole batch fits for sure, its records need no asking.
+        size = end - at
+        # Where the whole batch surely fits, its records need no check.
         careful = (
-            rows + min(count - record, room // 7 + 1) > len(offset)
-            or (want_keys and keys + room > len(key_data) - 64)
-            or (want_values and values + room > len(value_data) - 64)
-            or (want_headers and header_keys + room > len(header_key_data) - 64)
-            or (want_headers and header_values + room > len(header_value_data) - 64)
+            rows + min(count - record, size // 7 + 1) > len(offset)
+            or (has_keys and keys + size > len(key_data) - 64)
+            or (has_values and values + size > len(value_data) - 64)
+            or (has_headers and header_keys + size > len(header_key_data) - 64)
+            or (has_headers and header_values + size > len(header_value_data) - 64)
         )
         full = False
         code = 0
@@ -119,7 +119,7 @@ def decode_batches(
         before_headers, before_header_keys, before_header_values = headers, header_keys, header_values
         while record < count and code == 0:
             record_start = at
-            # Where the next records are is known only one by one, too late for the processor to fetch them unasked.
+            # The next records' positions are known too late for the processor to prefetch them by itself.
             for line in range(_AHEAD, _AHEAD + 192, 64):
                 prefetch(buffer, at + line)
             before_keys, before_values = keys, values
@@ -133,10 +133,10 @@ def decode_batches(
                 break
             if careful and (
                 rows == len(offset)
-                or (want_keys and keys + length > len(key_data) - 64)
-                or (want_values and values + length > len(value_data) - 64)
-                or (want_headers and header_keys + length > len(header_key_data) - 64)
-                or (want_headers and header_values + length > len(header_value_data) - 64)
+                or (has_keys and keys + length > len(key_data) - 64)
+                or (has_values and values + length > len(value_data) - 64)
+                or (has_headers and header_keys + length > len(header_key_data) - 64)
+                or (has_headers and header_values + length > len(header_value_data) - 64)
             ):
                 full = True
                 resume[2], resume[3] = length, 0
@@ -155,7 +155,7 @@ def decode_batches(
                 code = FIELD_INVALID
                 break
             if key_length >= 0:
-                if want_keys:
+                if has_keys:
                     copy_value(key_data, keys, buffer, at, key_length)
                     keys += key_length
                 at += key_length
@@ -164,7 +164,7 @@ def decode_batches(
                 code = FIELD_INVALID
                 break
             if value_length >= 0:
-                if want_values:
+                if has_values:
                     copy_value(value_data, values, buffer, at, value_length)
                     values += value_length
                 at += value_length
@@ -175,7 +175,7 @@ def decode_batches(
             if header_count < 0 or header_count > (end - at) >> 1:  # two bytes are the shortest header
                 code = HEADER_COUNT_INVALID
                 break
-            if want_headers and headers + header_count > len(header_value_null):
+            if has_headers and headers + header_count > len(header_value_null):
                 full = True
                 resume[2], resume[3] = length, header_count
                 break
@@ -193,7 +193,7 @@ def decode_batches(
                 if at < 0 or header_value_length > record_end - at:
                     code = FIELD_INVALID
                     break
-                if want_headers:
+                if has_headers:
                     copy_value(header_key_data, header_keys, buffer, header_key, header_key_length)
                     header_keys += header_key_length
                     if header_value_length > 0:
@@ -230,7 +230,7 @@ def decode_batches(
             rows += 1
             record += 1
         if code == 0 and not full and count > 0 and (at != end or incomplete[batch] != 0):
-            # Kafka looks for the end before it hands out the last record.
+            # Kafka checks for the end before it returns the last record.
             code = BYTES_LEFT
             rows -= 1
             record -= 1

@@ -1,10 +1,10 @@
-"""Finds the next true batch in bytes of which nothing is known, after damage broke the chain of sizes.
+"""Finds the next valid batch after damage, in bytes of unknown content.
 
-A place counts as a batch only if its header makes sense and its checksum matches. In random bytes a v2 header makes
-sense once in 2^24 places where 1 GiB follows (magic, attributes, offset, a size that fits, deltas and counts that go
-together), and once in 2^30 where 16 MiB do; one of v0 or v1 once in 2^50 (magic, attributes, lengths that add up to the
+A position counts as a batch only if its header is plausible and its checksum matches. In random bytes a v2 header is
+plausible once in 2^24 positions where 1 GiB follows (magic, attributes, offset, a size that fits, consistent deltas and
+counts), and once in 2^30 where 16 MiB do; one of v0 or v1 once in 2^50 (magic, attributes, lengths that add up to the
 size). The checksum then matches by chance once in 2^32: in 1 TiB of random bytes, a false batch is found with a chance
-of 2^-16. Salvage also decodes what was found, and what is there by chance does not stand that.
+of 2^-16. Salvage also decodes what was found, which a false batch does not survive.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from brokerless.format.read.batch_headers import Batches, checksums_match, read_
 
 _CANDIDATES = 256
 _ALLOWANCE = 256 << 20
-"""Bytes whose checksums are computed whatever is found; more than any broker's largest batch."""
+"""Bytes whose checksums are always computed; more than any broker's largest batch."""
 _SHARE = 8
 """Such bytes for each byte that is searched."""
 _FIRST_WINDOW, _WINDOW = 1 << 16, 8 << 20
-"""Bytes that are searched at once, at first and later; a batch that is found may go on far behind them."""
+"""Bytes that are searched at once, at first and later; a batch that is found may end far after them."""
 _OVERLAP = 60
 """One less than the header that must be in the window where a batch begins in it."""
 
 ReadRange = Callable[[int, int], NDArray[np.uint8]]
-"""Gives a number of bytes (the second) from a position on (the first), or as many as there are."""
+"""Reads from a position (the first argument) a number of bytes (the second), or as many as there are."""
 
 
 def find_batch(buffer: NDArray[np.uint8], start: int = 0, until: int | None = None) -> int | None:
-    """The position of the first true batch that begins in ``[start, until)`` of a buffer, or None; by the rules of
+    """The position of the first valid batch that begins in ``[start, until)`` of a buffer, or None; by the rules of
     :func:`find_next_batch`."""
     end = len(buffer) if until is None else until
     return find_next_batch(lambda position, length: buffer[position : position + length], len(buffer), start, end)
@@ -45,11 +45,11 @@ def find_next_batch(
     largest: int = _ALLOWANCE,
     skip: Callable[[int], int] = lambda at: at,
 ) -> int | None:
-    """The position of the first true batch that begins in ``[start, until)``, or None, in what has ``size`` bytes.
+    """The position of the first valid batch that begins in ``[start, until)`` of ``size`` bytes, or None.
 
-    Headers that only look right may be many and each claim all that follows: where their checksums would take more
-    than a fixed share of what is searched, those of the largest are not looked at; nor are batches of more than
-    ``largest`` bytes. ``skip`` says where to go on from a position at which there may be nothing but zeros.
+    There may be many false headers that each claim all the bytes after them: where their checksums would take more
+    than a fixed share of what is searched, those of the largest are not computed; nor are those of batches of more than
+    ``largest`` bytes. ``skip`` returns where to continue from a position after which there may be nothing but zeros.
     """
     from brokerless.format.read.batch_candidate_kernels import find_candidates
 
@@ -59,7 +59,7 @@ def find_next_batch(
         if not len(buffer):
             return None
         at, end, more = 0, min(window, until - start), size - start - len(buffer)
-        positions = np.empty(1, np.int64)  # the first one is nearly always true
+        positions = np.empty(1, np.int64)  # the first one is nearly always valid
         while True:
             count, at = find_candidates(buffer, at, end, more, positions)
             batches = read_headers(buffer, positions[:count])
@@ -69,7 +69,7 @@ def find_next_batch(
                 if each <= largest and spent + each <= _ALLOWANCE + _SHARE * before:
                     affordable.append(row)
                     spent += each
-            found = _first_true(read, start, buffer, batches.take(np.array(affordable, np.int64)))
+            found = _first_valid(read, start, buffer, batches.take(np.array(affordable, np.int64)))
             if found is not None:
                 return found
             if count < len(positions):
@@ -80,9 +80,8 @@ def find_next_batch(
     return None
 
 
-def _first_true(read: ReadRange, start: int, buffer: NDArray[np.uint8], batches: Batches) -> int | None:
-    """The position of the first batch whose checksum is right, of a buffer that is at ``start``, and of what follows
-    it."""
+def _first_valid(read: ReadRange, start: int, buffer: NDArray[np.uint8], batches: Batches) -> int | None:
+    """The position of the first batch with a matching checksum, in a buffer that is at ``start`` or after it."""
     is_inside = batches.ends <= len(buffer)
     inside = batches.take(is_inside)
     true = inside.positions[checksums_match(buffer, inside)]

@@ -1,8 +1,7 @@
-"""One batch while it is filled record by record, as Kafka's producer does; many records at once are the business of
-:mod:`brokerless.format.write.encoder`.
+"""Builds one batch record by record, as Kafka's producer does.
 
-Records are appended to one growing buffer behind the header's place; closing compresses them, once, and writes the
-header. Source: ``MemoryRecordsBuilder`` (4.1.1).
+For many records at once, see :mod:`brokerless.format.write.encoder`. Records are appended to one growing buffer after
+the reserved header; closing compresses them once and writes the header. Source: ``MemoryRecordsBuilder`` (4.1.1).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 DEFAULT_BATCH_SIZE = 16384
 """Bytes: the producer's ``batch.size``."""
 RATE_FACTOR = np.float32(1.05)
-"""``COMPRESSION_RATE_ESTIMATION_FACTOR``: compressing may turn out a bit worse than was thought."""
+"""``COMPRESSION_RATE_ESTIMATION_FACTOR``: compressing may turn out slightly worse than estimated."""
 _NO_KEY_AND_VALUE = layouts.MESSAGE_V0_HEADER_SIZE + 4, layouts.MESSAGE_V1_HEADER_SIZE + 4
 
 Header = tuple[str, bytes | None]
@@ -32,7 +31,7 @@ Header = tuple[str, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class BatchAttributes:
-    """What a batch's header says of all its records; names and defaults are those of :data:`layouts.BATCH_V2`.
+    """The header fields that hold for all records of a batch; names and defaults are those of :data:`layouts.BATCH_V2`.
 
     ``append_time``: the timestamp of all records (LogAppendTime), ms; None for CreateTime. ``delete_horizon``: ms.
     """
@@ -49,9 +48,9 @@ class BatchAttributes:
 
 
 class BatchBuilder:
-    """Fills one batch; :meth:`close` gives its bytes.
+    """Fills one batch; :meth:`close` returns its bytes.
 
-    ``batch_size``: bytes at which it is full. ``ratio``: the estimate of what compressing leaves; share one among the
+    ``batch_size``: bytes at which it is full. ``ratio``: the estimator of the compression ratio; share one among the
     batches of a topic, as each that is closed improves it. Raises :class:`UsageError` for what a format does not have.
     """
 
@@ -81,7 +80,7 @@ class BatchBuilder:
 
     @property
     def estimated_size(self) -> int:
-        """Bytes that the batch is thought to take; exactly, without a codec or once it is closed."""
+        """The estimated size of the batch in bytes; exact without a codec or once it is closed."""
         if self._closed is not None:
             return len(self._closed)
         written = len(self._buffer) - self._header_size
@@ -96,7 +95,7 @@ class BatchBuilder:
     def has_room_for(
         self, timestamp: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
     ) -> bool:
-        """Whether the next record may be this one: the first always may."""
+        """Whether this record fits; the first always does."""
         if self.is_full or not self.count:
             return not self.is_full
         record = self._record(self._last_offset + 1, timestamp, key, value, headers)
@@ -110,16 +109,16 @@ class BatchBuilder:
         headers: Sequence[Header] = (),
         offset: int | None = None,
     ) -> int:
-        """Appends a record, whether there is room or not; returns its offset: the next one, or ``offset``, if given.
+        """Appends a record, even if the batch is full; returns its offset: the next one, or ``offset``, if set.
 
-        ``timestamp``: ms, or -1 for none. Raises :class:`UsageError` for an offset that is not behind the last one, a
+        ``timestamp``: ms, or -1 for none. Raises :class:`UsageError` for an offset that is not after the last one, a
         timestamp below -1, and headers where the format has none.
         """
         if self._closed is not None:
-            raise UsageError("the batch is closed; begin another one")
+            raise UsageError("the batch is closed; begin another")
         offset = self._last_offset + 1 if offset is None else offset
         if offset <= self._last_offset:
-            raise UsageError(f"offset {offset} behind offset {self._last_offset}: they must grow")
+            raise UsageError(f"offset {offset} after offset {self._last_offset}: offsets must increase")
         if offset - self.attributes.base_offset > MAX_INT32:
             raise UsageError(f"offset {offset} is too far from the batch's base offset {self.attributes.base_offset}")
         if timestamp < layouts.NO_TIMESTAMP:
@@ -138,7 +137,7 @@ class BatchBuilder:
         return offset
 
     def close(self) -> bytes:
-        """The batch; empty if nothing was appended. Further calls give the same."""
+        """The batch; empty if nothing was appended. Further calls return the same."""
         if self._closed is None:
             self._closed = self._close() if self.count else b""
         return self._closed

@@ -1,4 +1,4 @@
-"""Parts of columns: some of the rows, and those of several as one."""
+"""Slices, filters and concatenates record columns."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def slice_rows(columns: Columns, start: int, stop: int) -> Columns:
 
 
 def filter_rows(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
-    """Those rows for which ``rows`` (bool, one for each) says so; a view where they are next to each other."""
+    """The rows where ``rows`` (bool) is true; a view where they are consecutive."""
     borders = np.flatnonzero(np.diff(rows, prepend=False, append=False)).tolist()
     parts = [slice_rows(columns, start, stop) for start, stop in zip(borders[::2], borders[1::2], strict=True)]
     return concat_columns(parts) if parts else slice_rows(columns, 0, 0)
 
 
 def data_size(columns: Columns) -> int:
-    """Bytes of keys or of values, of whichever there are more."""
+    """Bytes of keys or of values, whichever are more."""
     rows = columns.rows
     keys = int(columns.key_ends[rows]) - int(columns.key_ends[0])
     return max(keys, int(columns.value_ends[rows]) - int(columns.value_ends[0]))
 
 
 def concat_columns(parts: Sequence[Columns]) -> Columns:
-    """The rows of one after those of the other; a copy if there are more than one.
+    """The rows of all, in order; a copy if there are more than one.
 
     The bytes of keys, and of values, must be at most :data:`MOST_BYTES`.
     """

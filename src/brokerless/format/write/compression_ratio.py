@@ -9,14 +9,14 @@ Int64s = NDArray[np.int64]
 
 
 class CompressionRatioEstimator:
-    """An estimate of how much compressing leaves, damped: it falls slowly and rises at once
-    (``CompressionRatioEstimator``, 4.1.1). In 32 bits, as Kafka's."""
+    """A damped estimate of the compression ratio: it falls slowly and rises at once (``CompressionRatioEstimator``,
+    4.1.1). In 32 bits, as Kafka's."""
 
     def __init__(self) -> None:
         self.estimate = np.float32(1)
 
     def update(self, size: int, uncompressed: int) -> None:
-        """Takes in a batch whose records take ``size`` bytes, ``uncompressed`` before."""
+        """Counts a batch whose records take ``size`` bytes, ``uncompressed`` before."""
         seen = np.float32(size) / np.float32(uncompressed)
         if seen > self.estimate:
             self.estimate = max(self.estimate + np.float32(0.05), seen)
@@ -24,6 +24,6 @@ class CompressionRatioEstimator:
             self.estimate = max(self.estimate - np.float32(0.005), seen)
 
     def observe(self, payloads: Int64s, uncompressed: Int64s) -> None:
-        """Takes in batches, one after the other: the bytes of their payloads, and before compressing."""
+        """Counts batches in order: the bytes of their payloads, and of their records before compression."""
         for size, plain in zip(payloads.tolist(), uncompressed.tolist(), strict=True):
             self.update(size, plain)

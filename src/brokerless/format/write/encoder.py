@@ -1,8 +1,7 @@
-"""Record columns -> batches of any format; the way back from :mod:`brokerless.format.read.decoder`.
+"""Encodes record columns as batches of any format.
 
-The size of everything is found first, so that records are written straight to their place behind the header, whose
-place is kept; with a codec they are written to a scratch buffer, some batches at a time, and compressed to their place.
-Then headers are filled in, and checksums last.
+Without a codec, records are written directly to their position after the reserved header; with one, to a scratch
+buffer, some batches at a time, and compressed to their position. Then headers are filled in, and checksums last.
 """
 
 # Kernels take a whole Columns as positional arguments, which the checker cannot count.
@@ -26,7 +25,7 @@ from brokerless.format.columns import Columns, allocate_array, empty_columns
 Int64s = NDArray[np.int64]
 
 SLACK = 64
-"""Bytes behind what is written, as the kernels need them."""
+"""Bytes after what is written, as the kernels need them."""
 _GROUP = 1 << 18
 """Bytes of records that are written at once before they are compressed: few enough to stay in the cache."""
 LARGEST = MAX_INT32
@@ -127,8 +126,8 @@ class Encoder:
     def encode(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         """The bytes of batches, one after the other; batch ``i`` has the rows ``starts[i]`` to ``starts[i + 1]``.
 
-        ``headers``: :data:`layouts.BATCH_V2`, shape ``(n,)``, for every format; what a format does not have is passed
-        over. Size, magic, crc and codec are filled in here, and all else is taken as it is given: the base timestamp of
+        ``headers``: :data:`layouts.BATCH_V2`, shape ``(n,)``, for every format; fields that a format does not have are
+        ignored. Size, magic, crc and codec are filled in here, and all else is taken unchanged: the base timestamp of
         a batch with a delete horizon is the horizon. A batch without rows is written without a codec, as Kafka does.
 
         v0 and v1: a wrapper message for each batch, with relative offsets in v1, or without a codec a message for each
@@ -255,7 +254,7 @@ class Encoder:
     def _compressed(
         self, pieces: Iterator[Piece], header_size: int
     ) -> tuple[NDArray[np.uint8], Int64s, Int64s, Int64s]:
-        """Batches with compressed payloads behind the places of their headers: the buffer, their positions, the
+        """Batches with compressed payloads after the reserved headers: the buffer, their positions, the
         payloads' sizes, and where each ends."""
         assert self._compress is not None
         compress = self._compress
@@ -338,4 +337,4 @@ def _check_sizes(sizes: Int64s) -> None:
 
 
 def too_large_error(size: int) -> UsageError:
-    return UsageError(f"a batch of {size} bytes: Kafka's are smaller than 2 GiB; use a smaller batch size")
+    return UsageError(f"a batch of {size} bytes: Kafka's batches are smaller than 2 GiB; set a smaller batch size")

@@ -1,6 +1,6 @@
-"""Decoded rows with the batches that they come from, and the batches that may be made of them.
+"""Groups decoded records that may share a batch, and makes the headers of the new batches.
 
-Rows may share a batch if nothing that a batch says of all its records differs between the batches that they come from:
+Records may share a batch if the header fields that hold for a whole batch are the same in the batches they come from:
 timestamp type (and the timestamp itself where it is the log's), producer and consecutive sequences, transaction, leader
 epoch, delete horizon (KIP-98, KIP-101, KIP-534).
 """
@@ -29,7 +29,7 @@ class BatchGroup:
     """Rows, and the ``n`` batches that they come from, each of which has one at least.
 
     ``magic`` and ``codec``: what these are to become; ``ordinals``: their numbers in what is converted at a time;
-    ``given``: how many rows each has; ``before``: how many rows of the first one went before.
+    ``given``: how many rows each has; ``before``: how many rows of the first one came before.
     """
 
     columns: Columns
@@ -52,7 +52,7 @@ class BatchGroup:
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether the last batch has no more rows to come."""
+        """Whether all rows of the last batch are here."""
         if not len(self.batches) or self.batches.is_legacy[-1]:
             return True
         before = self.before if len(self.given) == 1 else 0
@@ -94,7 +94,7 @@ class BatchGroup:
         return replace(self, ordinals=self.ordinals + by)
 
     def damages(self, base: int) -> list[Damage]:
-        """Batches within which offsets do not go up, or are none that a batch can have; ``base`` as in
+        """Damage: batches whose offsets do not increase, or do not fit into a batch; ``base`` as in
         :meth:`Decoder.decode`."""
         offset = self.columns.offset[: self.columns.rows]
         first, last = offset[self.firsts], offset[self.firsts + self.given - 1]
@@ -103,7 +103,7 @@ class BatchGroup:
         falls = offset[1:] <= offset[:-1]
         falls[self.firsts[1:] - 1] = False
         wrong[self.source_of(np.flatnonzero(falls) + 1)] = True
-        text = "the offsets of the batch's records do not go up, or are too far from each other"
+        text = "the offsets of the batch's records do not increase, or are too far apart"
         positions, offsets = self.batches.positions[wrong] + base, self.batches.entry_offset[wrong]
         return [
             Damage("record-invalid", position, offset, text)
@@ -111,22 +111,22 @@ class BatchGroup:
         ]
 
     def breaks(self) -> NDArray[np.bool_]:
-        """The rows (bool) with which a batch has to begin; all are to become of one format and codec."""
+        """The rows (bool) with which a batch must begin; all have one target format and codec."""
         batches = self.batches
         append_time = np.where(batches.timestamp_type == layouts.LOG_APPEND_TIME, batches.max_timestamp, -1)
-        facts = [self.ordinals - np.arange(len(self.ordinals)), batches.timestamp_type, append_time]
+        same = [self.ordinals - np.arange(len(self.ordinals)), batches.timestamp_type, append_time]
         first, last = self._ranges
         together = np.ones(len(self.given), np.bool_)
         together[1:] &= first[1:] > last[:-1]
         if self.magic[0] == layouts.MAGIC_V2:
             horizon = np.where(batches.has_delete_horizon, batches.base_timestamp, -1)
-            facts += [horizon, batches.partition_leader_epoch, batches.producer_id, batches.producer_epoch]
-            facts += [batches.is_transactional]
+            same += [horizon, batches.partition_leader_epoch, batches.producer_id, batches.producer_epoch]
+            same += [batches.is_transactional]
             one = np.ones(len(batches) - 1, np.int32)
             follows = batches.base_sequence[1:] == increment_sequence(batches.last_sequence[:-1], one)
             follows &= first[1:] == last[:-1] + 1
             together[1:] &= (batches.producer_id[1:] == layouts.NO_PRODUCER_ID) | follows
-        for each in facts:
+        for each in same:
             together[1:] &= each[1:] == each[:-1]
         together[:1] = False
         breaks = np.zeros(self.columns.rows, np.bool_)
@@ -135,7 +135,7 @@ class BatchGroup:
 
     @cached_property
     def _ranges(self) -> tuple[Int64s, Int64s]:
-        """The base and last offset of each batch: what v2 headers say, and what the offsets of its rows are."""
+        """The base and last offset of each batch: by the header of v2, by the rows' offsets otherwise."""
         offset = self.columns.offset
         first, last = offset[self.firsts], offset[self.firsts + self.given - 1]
         whole = ~self.batches.is_legacy
@@ -143,9 +143,9 @@ class BatchGroup:
         return np.where(whole, self.batches.entry_offset, first), np.maximum(last, self.batches.last_offset)
 
     def headers(self, starts: Int64s) -> NDArray[np.void]:
-        """Headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. What has just
-        the rows of one v2 batch gets its header (but base timestamps of LogAppendTime are this time, as Kafka's builder
-        has it)."""
+        """Headers (:data:`layouts.BATCH_V2`) for batches of the rows ``starts[i]`` to ``starts[i + 1]``. A batch
+        of exactly the rows of one v2 batch gets its header (but the base timestamp of LogAppendTime is that time, as in
+        Kafka's builder)."""
         headers = build_headers(self.columns, starts)
         if self.magic[0] < layouts.MAGIC_V2 or self.batches.is_legacy.all():
             return headers
@@ -179,16 +179,16 @@ class BatchGroup:
 
 
 def join_groups(one: BatchGroup, other: BatchGroup) -> BatchGroup:
-    """The rows of one and then those of the other; the last batch of the one may go on in the other."""
+    """The rows of one and then those of the other; the last batch of the one may continue in the other."""
     if not len(other.given):
         return one
     columns = concat_columns([one.columns, other.columns])
-    goes_on = one.ordinals[-1] == other.ordinals[0]
+    continues = one.ordinals[-1] == other.ordinals[0]
     given = np.concatenate([one.given, other.given])
-    if goes_on:
+    if continues:
         given[len(one.given)] += given[len(one.given) - 1]
         given = np.delete(given, len(one.given) - 1)
-    kept = one.batches.take(slice(0, -1)) if goes_on else one.batches
+    kept = one.batches.take(slice(0, -1)) if continues else one.batches
     batches = Batches(
         np.concatenate([kept.positions, other.batches.positions]),
         np.concatenate([kept.raw, other.batches.raw]),

@@ -26,10 +26,10 @@ from brokerless.format.write.encoder import (
 )
 
 _AT_ONCE = 8 << 20
-"""Bytes that are handed over at once: what is encoded should be in the cache still when it is written."""
+"""Bytes that are yielded at once: what is encoded should still be in the cache when it is written."""
 _BATCHES_AT_ONCE = 1024
 _END, _FACTS = 0, 7
-"""What is noted of a batch: the columns of :func:`~brokerless.format.write.record_kernels.fill_batches`."""
+"""The fields of a batch: the columns of :func:`~brokerless.format.write.record_kernels.fill_batches`."""
 
 
 class OpenBatch:
@@ -47,7 +47,7 @@ class OpenBatch:
         return int(self._open[_END])
 
     def add(self, columns: Columns) -> Iterator[NDArray[np.uint8]]:
-        """The bytes of batches that are full now, one after the other; some at a time. Offsets of the rows rise.
+        """The bytes of batches that are full now, one after another; some at a time. Offsets of the rows increase.
 
         A batch has one timestamp type, and with LogAppendTime one timestamp, so one ends where these change.
         Raises :class:`UsageError` for a batch that would be 2 GiB or larger.
@@ -56,7 +56,7 @@ class OpenBatch:
 
         row, rows = 0, columns.rows
         while row < rows:
-            self._make_room(min(_AT_ONCE, max_encoded_size(columns, row, rows, rows - row)))
+            self._reserve(min(_AT_ONCE, max_encoded_size(columns, row, rows, rows - row)))
             batches = np.empty((_BATCHES_AT_ONCE, _FACTS), np.int64)
             batches[0] = self._open
             reached, full = fill_batches(
@@ -68,7 +68,7 @@ class OpenBatch:
             elif reached == row and len(self._buffer) > LARGEST:
                 raise too_large_error(len(self._buffer))
             elif reached == row:
-                self._make_room(2 * len(self._buffer))
+                self._reserve(2 * len(self._buffer))
             row = reached
 
     def finish(self) -> Iterator[NDArray[np.uint8]]:
@@ -77,7 +77,7 @@ class OpenBatch:
             batches, self._open = self._open[np.newaxis], np.zeros(_FACTS, np.int64)
             yield self._take(batches)
 
-    def _make_room(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
         used = self.waiting_bytes
         if used + size + SLACK > len(self._buffer):
             buffer = allocate_array(max(used + size, 2 * used) + SLACK, np.uint8)
@@ -85,7 +85,7 @@ class OpenBatch:
             self._buffer = buffer
 
     def _take(self, batches: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Full batches with their headers; what the open one has so far is kept."""
+        """Full batches with their headers; the open one's bytes are retained."""
         ends, counts, first_offsets, last_offsets, first_timestamps, max_timestamps, is_append_time = batches.T
         headers = build_blank_headers(len(batches))
         headers["base_offset"] = first_offsets

@@ -1,4 +1,4 @@
-"""Record columns -> the records of v2 batches, and the messages of v0 and v1: how large they get, and their bytes.
+"""Kernels that size and write the records of v2 batches and the messages of v0 and v1, and cut batches.
 
 The layouts are those of ``DefaultRecord.writeTo`` and ``LegacyRecord.write`` (4.1.1): varints as short as they can be,
 attributes 0.
@@ -64,7 +64,7 @@ def _message_size(row, is_v0, key_ends, key_null, value_ends, value_null) -> int
 
 @inlined
 def _write(buffer, at, row, ends, data) -> int:
-    """A length and so many bytes; returns the position behind them."""
+    """A length and so many bytes; returns the position after them."""
     start = np.int64(ends[row])
     length = np.int64(ends[row + 1]) - start
     at = write_varint(buffer, at, length)
@@ -86,7 +86,7 @@ def _write_record(
     key_ends, key_null, key_data, value_ends, value_null, value_data,
     header_ends, header_key_ends, header_key_data, header_value_ends, header_value_null, header_value_data,
 ) -> int:  # fmt: skip
-    """The record of a row, whose size after its length is ``body``; returns the position behind it."""
+    """The record of a row, whose size after its length is ``body``; returns the position after it."""
     at = write_varint(buffer, at, body)
     buffer[np.uint64(at)] = 0
     at = write_varlong(buffer, at + 1, timestamp_delta)
@@ -115,16 +115,16 @@ def write_records(
     buffer, ends,
 ) -> int:  # fmt: skip
     """Writes the v2 records of batches ``first``, ..., one after the other from the buffer's start on, with ``gap``
-    bytes before each, until all are written or one does not fit; returns the batch to go on with.
+    bytes before each, until all are written or one does not fit; returns the batch to continue with.
 
     Batch ``b`` has the rows ``starts[b]`` to ``starts[b + 1]``; where it ends goes to ``ends[b]``. 64 bytes of the
-    buffer are left: copies go in wide steps.
+    buffer stay free, for wide copies.
     """
-    room = len(buffer) - 64
+    limit = len(buffer) - 64
     at = np.int64(0)
     for batch in range(first, len(ends)):
         at += gap
-        if at > room:
+        if at > limit:
             return batch
         for row in range(starts[batch], starts[batch + 1]):
             offset_delta = offset[row] - base_offsets[batch]
@@ -134,7 +134,7 @@ def write_records(
                 key_ends, key_null, value_ends, value_null,
                 header_ends, header_key_ends, header_value_ends, header_value_null,
             )  # fmt: skip
-            if at + body + 5 > room:
+            if at + body + 5 > limit:
                 return batch
             at = _write_record(
                 buffer, at, body, row, offset_delta, timestamp_delta,
@@ -164,7 +164,7 @@ def size_messages(
 
 @inlined
 def _write_with_int32(buffer, at, row, ends, null, data) -> int:
-    """As v0 and v1 have keys and values: a length in four bytes, -1 for null, and so many bytes."""
+    """Writes a key or value as v0 and v1 have it: a length in four bytes, -1 for null, and so many bytes."""
     if null[row] != 0:
         store_u32_be(buffer, at, np.int32(-1))
         return at + 4
@@ -212,7 +212,7 @@ def cut_rows(
     """Where batches begin when the rows from ``first`` on are appended until a batch is full: into ``starts``, until it
     is full or there are no more; returns how many batches. ``starts`` also gets where the last one ends.
 
-    ``ratio``: the estimate of what is left after compressing, 0 without a codec. ``breaks``: where one has to begin;
+    ``ratio``: the estimated compression ratio, 0 without a codec. ``breaks``: where a batch must begin;
     empty for nowhere.
     """
     is_v0, is_v2, is_compressed = magic == 0, magic == 2, ratio > 0
@@ -258,7 +258,7 @@ def cut_rows(
 
 
 END, COUNT, FIRST_OFFSET, LAST_OFFSET, FIRST_TIMESTAMP, MAX_TIMESTAMP, IS_APPEND_TIME = range(7)
-"""What :func:`fill_batches` notes of a batch."""
+"""The columns of a batch's row in :func:`fill_batches`."""
 
 
 @kernel(
@@ -272,14 +272,14 @@ def fill_batches(
     buffer, batches,
 ) -> tuple[int, int]:  # fmt: skip
     """Appends v2 records from ``row`` on to the batch that is open, and to new ones when it is full, until all ``rows``
-    are written, the buffer has no room, or ``batches`` has none; returns the row to go on with, and the batch that is
-    open then.
+    are written, the buffer or ``batches`` is full; returns the row to continue with, and the batch that is then
+    open.
 
     ``batches``: shape ``(n, 7)``, of each batch :data:`END` (where its bytes end so far; the next one's begin there),
-    :data:`COUNT` and so on. The first one is open, and may have no records. The places of headers are left as they
-    are, and so are 64 bytes at the buffer's end: copies go in wide steps.
+    :data:`COUNT` and so on. The first one is open, and may have no records. Headers are not
+    written, and 64 bytes at the buffer's end stay free, for wide copies.
     """
-    room = len(buffer) - 64
+    limit = len(buffer) - 64
     batch, start = np.int64(0), np.int64(0)
     while row < rows:
         at, count = batches[batch, END], batches[batch, COUNT]
@@ -306,7 +306,7 @@ def fill_batches(
             continue
         if count == 0:
             at += _BATCH_HEADER
-        if at + body + 5 > room:
+        if at + body + 5 > limit:
             break
         if count == 0:
             batches[batch, FIRST_OFFSET] = offset[row]

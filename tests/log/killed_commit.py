@@ -21,7 +21,7 @@ from tests.log.whole_batches import batch, batches
 import brokerless
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing, last_batch
-from brokerless.log.commit.commit import commit_held, settle
+from brokerless.log.commit.commit import commit_locked, settle
 from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
@@ -43,7 +43,7 @@ CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")
 def write(directory: Path, partition: str, first: int, count: int, *, has_offsets: bool = True) -> StagedPartition:
     topic, _, number = partition.partition("-")
     with PartitionOutput(
-        directory, topic, int(number), CONFIG, start_offset=first, has_offsets=has_offsets, as_piece=True
+        directory, topic, int(number), CONFIG, start_offset=first, has_offsets=has_offsets, is_append=True
     ) as output:
         output.append(batches(*(batch(first + offset) for offset in range(count))))
         return output.finish()
@@ -65,7 +65,7 @@ def prepare(directory: Path) -> Pieces:
 
 def commit_all(directory: Path, pieces: Pieces) -> None:
     with lock_directory(directory, exclusive=False) as held, committing(directory):
-        commit_held(directory, held, *pieces, CONFIG, QUERY)
+        commit_locked(directory, held, *pieces, CONFIG, QUERY)
 
 
 def visible(directory: Path) -> dict[str, list[int]]:

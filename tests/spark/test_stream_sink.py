@@ -74,7 +74,7 @@ def test_every_row_is_written_once_wherever_the_query_stops(spark: SparkSession,
     # Killed before our commit: tasks left their work behind, and Spark runs the batch again.
     put(tmp_path, "c", 50, 10)
     put(tmp_path, "empty", 0, 0)
-    with PartitionOutput(tmp_path / "log", "t", 0, as_piece=True) as output:
+    with PartitionOutput(tmp_path / "log", "t", 0, is_append=True) as output:
         output.finish()
     forget_last_commit(tmp_path)
     run(spark, tmp_path)

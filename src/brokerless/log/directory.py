@@ -84,7 +84,7 @@ class PartitionPath:
     leader_epoch_checkpoint: Entry | None = None
     partition_metadata: Entry | None = None
     quorum_state: Entry | None = None
-    leftovers: tuple[Entry, ...] = ()
+    orphaned_files: tuple[Entry, ...] = ()
     foreign: tuple[Entry, ...] = ()
     findings: tuple[Finding, ...] = ()
     log_start_offset: int = 0
@@ -165,7 +165,7 @@ def _resolve_directory(
     }
     if not files:
         own = describe_partition(path, _settled(path, entries, storage_options))
-        if own.segments or own.snapshots or own.leftovers:
+        if own.segments or own.snapshots or own.orphaned_files:
             above = parent_directory(path)
             hidden = {} if above is None else hidden_segments(above, storage_options, is_listed=False)
             log_starts = LogStartOffsets("deleted" in include, {}, storage_options)
@@ -204,12 +204,12 @@ def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
     live: dict[SegmentFileKind, dict[int, Entry]] = {}
     snapshots: list[tuple[SegmentFile, Entry]] = []
     own: dict[str, Entry] = {}
-    leftovers: list[Entry] = []
+    orphaned_files: list[Entry] = []
     foreign: list[Entry] = []
     for entry in entries:
         file = None if entry.is_directory else names.parse_segment_file(entry.name)
         if file is not None and file.state != "live":
-            leftovers.append(entry)
+            orphaned_files.append(entry)
         elif file is not None and file.kind == "kraft-snapshot":
             snapshots.append((file, entry))
         elif file is not None:
@@ -220,8 +220,8 @@ def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
             foreign.append(entry)
 
     logs, producer_snapshots = live.pop("log", {}), live.pop("producer-snapshot", {})
-    leftovers += (entry for of_kind in live.values() for offset, entry in of_kind.items() if offset not in logs)
-    leftovers += (entry for name, entry in own.items() if name not in names.PARTITION_FILES)
+    orphaned_files += (entry for of_kind in live.values() for offset, entry in of_kind.items() if offset not in logs)
+    orphaned_files += (entry for name, entry in own.items() if name not in names.PARTITION_FILES)
     segments = tuple(
         SegmentPaths(
             offset,
@@ -245,14 +245,14 @@ def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
         leader_epoch_checkpoint=own.get(names.LEADER_EPOCH_CHECKPOINT),
         partition_metadata=own.get(names.PARTITION_METADATA),
         quorum_state=own.get(names.QUORUM_STATE),
-        leftovers=tuple(sorted(leftovers, key=lambda entry: entry.name)),
+        orphaned_files=tuple(sorted(orphaned_files, key=lambda entry: entry.name)),
         foreign=tuple(foreign),
     )
 
 
 def deleted_segments(partition: PartitionPath) -> PartitionPath:
     """The segments of a partition that wait for their deletion (``.log.deleted``), as a partition of its own."""
-    found = [(names.parse_segment_file(entry.name), entry) for entry in partition.leftovers]
+    found = [(names.parse_segment_file(entry.name), entry) for entry in partition.orphaned_files]
     segments = sorted(
         (SegmentPaths(file.offset, entry) for file, entry in found if file and (file.kind, file.state) == _DELETED_LOG),
         key=lambda each: each.base_offset,
@@ -299,7 +299,7 @@ def _awaited(entries: Sequence[Entry]) -> set[str]:
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
     """What names alone tell about a partition's directory; nothing of it keeps the segments from being read."""
     yield from partition.findings
-    for entry in partition.leftovers:
+    for entry in partition.orphaned_files:
         file = names.parse_segment_file(entry.name)
         if file is not None and file.state == "swap":
             text = "a compaction's finished output; a broker puts it in its place at its next start"
@@ -371,7 +371,7 @@ def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> Parti
 def _is_foreign(partition: PartitionPath) -> bool:
     """Whether a directory that is named as a partition's holds only what is not Kafka's: ``photos-2024``."""
     own = (partition.leader_epoch_checkpoint, partition.partition_metadata, partition.quorum_state)
-    kafka = partition.segments or partition.snapshots or partition.producer_snapshots or partition.leftovers
+    kafka = partition.segments or partition.snapshots or partition.producer_snapshots or partition.orphaned_files
     return bool(partition.foreign) and not kafka and own == (None, None, None)
 
 

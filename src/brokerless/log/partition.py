@@ -28,7 +28,7 @@ from brokerless.log.storage.paths import File, StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DecodedRows:
     """Decoded records of one file; ``rows``: those asked for, None for all."""
 
     path: str
@@ -57,7 +57,7 @@ class Reading:
 
 def read_partition(
     partition: PartitionPath, reading: Reading, report: Report, storage_options: StorageOptions | None = None
-) -> Iterator[Piece]:
+) -> Iterator[DecodedRows]:
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
     wanted = stable_range(reading)
     check_head(partition, report, storage_options, wanted)
@@ -69,7 +69,9 @@ def read_partition(
         check_following(each.partition, each.segment, each.file, report, storage_options, wanted)
 
 
-def read_file(file: File, reading: Reading, report: Report, start: int = 0, end: int | None = None) -> Iterator[Piece]:
+def read_file(
+    file: File, reading: Reading, report: Report, start: int = 0, end: int | None = None
+) -> Iterator[DecodedRows]:
     """The records of the batches of a file that begin in ``[start, end)``.
 
     What is damaged is reported after the records before it were given."""
@@ -82,12 +84,12 @@ def read_file(file: File, reading: Reading, report: Report, start: int = 0, end:
         while findings and (until is None or (findings[0].position or 0) <= until):
             report(findings.pop(0))
 
-    def pieces(decoded: DecodedRecords) -> Iterator[Piece]:
+    def pieces(decoded: DecodedRecords) -> Iterator[DecodedRows]:
         findings.extend(damage_finding(file.path, damage) for damage in decoded.damages)
         rows = None if wanted.is_everything else wanted.rows(decoded.columns)
         is_wanted = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
-        piece = [Piece(file.path, decoded, rows)] if is_wanted else []
+        piece = [DecodedRows(file.path, decoded, rows)] if is_wanted else []
         del decoded  # a huge one is not to stay here when the caller is done with it
         if piece:
             yield piece.pop()

@@ -66,7 +66,7 @@ def last_indexed(file: File, segment: SegmentPaths, storage_options: StorageOpti
     if segment.offset_index is None:
         return 0
     index = load_offset_index(segment.offset_index.path, segment.base_offset, storage_options)
-    if not len(index.positions) or not index.is_sound:
+    if not len(index.positions) or not index.is_valid:
         return 0
     position = int(index.positions[-1])
     return position if is_batch_up_to(file, position, int(index.offsets[-1])) else 0

@@ -12,7 +12,7 @@ from brokerless.log.storage.paths import File
 
 
 @dataclass(slots=True)
-class Summary:
+class SegmentSummary:
     """Sums over one segment. ``size`` and ``valid_bytes`` (as far as the chain of batches holds) in bytes, timestamps
     in ms, offsets absolute; None where there is nothing to take one from.
 
@@ -33,18 +33,18 @@ class Summary:
     compressions: set[str] = field(default_factory=set[str])
 
 
-def summarize(file: File, report: Report, start_offset: int = 0, max_batch_bytes: int | None = None) -> Summary:
+def summarize(file: File, report: Report, start_offset: int = 0, max_batch_bytes: int | None = None) -> SegmentSummary:
     """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages). ``start_offset``: the
     log start offset; records, offsets and timestamps are of what is from there on. ``max_batch_bytes``: what a wrapper
     message may inflate to; a larger one is reported, and its records are not counted."""
-    summary = Summary(file.size)
+    summary = SegmentSummary(file.size)
     for chunk in scan_headers(file, report):
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
     return summary
 
 
 def add_chunk(
-    summary: Summary,
+    summary: SegmentSummary,
     chunk: Chunk,
     path: str,
     report: Report,

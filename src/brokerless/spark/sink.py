@@ -25,11 +25,11 @@ from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.log import names
 from brokerless.log.commit.commit import check_continued
 from brokerless.log.commit.job_commit import (
-    commit_pieces,
+    commit_staged,
     owner_of,
     partitions_of,
     prepare,
-    remove_leftovers,
+    remove_staged_of,
     remove_unused,
 )
 from brokerless.log.commit.partition_writer import allow_many_files
@@ -81,10 +81,10 @@ class Writer(DataSourceArrowWriter):
         if not commit_written(self.options, messages, self.job, None):  # a log directory without partitions, so
             with unwritable(self.options.directory):
                 self.options.directory.make()
-            commit_pieces(self.options.directory, ())
+            commit_staged(self.options.directory, ())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        remove_leftovers(self.options.directory, owner_of(self.job))
+        remove_staged_of(self.options.directory, owner_of(self.job))
         if self.makes_directory:
             remove_unused(self.options.directory)
 
@@ -109,7 +109,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         for query in _queries(messages):
-            remove_leftovers(self.options.directory, owner_of(query))
+            remove_staged_of(self.options.directory, owner_of(query))
 
 
 def _queries(messages: Sequence[WriterCommitMessage | None]) -> set[str]:
@@ -133,7 +133,7 @@ def check(options: SinkOptions, schema: StructType) -> None:
     directory = options.directory
     if names.parse_partition_directory(directory_name(directory.path)) and directory.exists(names.PARTITION_METADATA):
         raise UsageError(f"{directory}: this is a partition; give the log directory that it is in")
-    directory.refuse_running()
+    directory.refuse_running_broker()
 
 
 def _has_several_partitions(options: SinkOptions) -> bool:
@@ -145,16 +145,16 @@ def commit_written(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], job: str, batch: int | None
 ) -> bool:
     """Commits what tasks wrote, in their order; False if they have not written anything. Raises what
-    :func:`assemble.commit_pieces` raises."""
+    :func:`commit_staged` raises."""
     directory = options.directory
     pieces = [piece for each in messages if isinstance(each, Written) for piece in each.pieces]
     try:
         if pieces:
             query = None if batch is None else (job, batch)
-            commit_pieces(directory, pieces, options.config, query, _HINT)
+            commit_staged(directory, pieces, options.config, query, _HINT)
         return bool(pieces)
     finally:
-        remove_leftovers(directory, owner_of(job))
+        remove_staged_of(directory, owner_of(job))
 
 
 def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str) -> tuple[StagedPartition, ...]:

@@ -36,13 +36,13 @@ from brokerless.format.columns import HUGE, Columns, empty_columns, release_memo
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.segment import Chunk, Report, report_too_large
-from brokerless.log.segment_summary import Summary
+from brokerless.log.segment_summary import SegmentSummary
 from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPES, TRANSACTIONS
 from brokerless.text import java_text, readable
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
     from brokerless.format.read.decoder import DecodedRecords, WrapperContents
-    from brokerless.log.partition import Piece
+    from brokerless.log.partition import DecodedRows
     from brokerless.log.producer.transactions import Transactions
 
 _BINARY = pa.binary()
@@ -119,7 +119,7 @@ def _with_source(columns: dict[str, Column], count: int, source: Source, schema:
 
 
 def record_batches(
-    pieces: Iterator[Piece], topic: str | None, partition: int | None, schema: pa.Schema
+    pieces: Iterator[DecodedRows], topic: str | None, partition: int | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """What was read of one partition as Arrow record batches. Of one that is huge, nothing is held here when the next
     is decoded, and its memory is given back to the system."""
@@ -266,7 +266,7 @@ def transactions_table(transactions: Transactions, source: Source) -> pa.Table:
     return table_of(rows, TRANSACTIONS)
 
 
-def segment_row(segment: SegmentPaths, source: Source, summary: Summary) -> dict[str, Any]:
+def segment_row(segment: SegmentPaths, source: Source, summary: SegmentSummary) -> dict[str, Any]:
     """One row of the segments table (schema :data:`schemas.SEGMENTS`)."""
     return {
         "topic": source.topic,

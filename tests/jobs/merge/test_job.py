@@ -19,7 +19,7 @@ from tests.random_damage import damage_at_random
 import brokerless
 from brokerless.errors import Finding, UsageError
 from brokerless.jobs.merge.job import Merge, MergeResult, merge, plan
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, write_checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, write_checkpoints
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
 
@@ -101,7 +101,7 @@ def of_a_broker(seed: int, directory: Path) -> Case:
         disks.append(directory / f"disk-{number}")
         copy = shutil.copytree(original, disks[-1] / original.name)
         topic, partition = original.name.rsplit("-", 1)
-        write_checkpoints(disks[-1], {(topic, int(partition)): Checkpoints(0, None, max(history) + 1)})
+        write_checkpoints(disks[-1], {(topic, int(partition)): PartitionOffsets(0, None, max(history) + 1)})
         sound |= damaged(copy, chance, firsts)
     (result,), findings = run(disks, directory / "to")
     return Case(result, findings, history, sound & history.keys())
@@ -232,7 +232,7 @@ def test_a_lost_first_segment_is_taken_from_another_copy_but_not_what_retention_
 
 
 def test_the_log_start_offset_is_that_of_the_leading_copy(disks: list[Path], tmp_path: Path) -> None:
-    write_checkpoints(disks[2], {("orders", 0): Checkpoints(0, 20, 270)})
+    write_checkpoints(disks[2], {("orders", 0): PartitionOffsets(0, 20, 270)})
     epochs = disks[2] / "orders-0" / "leader-epoch-checkpoint"
     epochs.write_text(epochs.read_text().replace("0 0\n", "0 20\n"))
     for name in (f"{0:020}.log", f"{0:020}.index"):
@@ -246,7 +246,7 @@ def test_the_log_start_offset_is_that_of_the_leading_copy(disks: list[Path], tmp
 
 def test_only_what_is_known_to_be_committed_if_that_is_asked_for(disks: list[Path], tmp_path: Path) -> None:
     """The last leader notes less than it has; of the others, none has got what is behind."""
-    write_checkpoints(disks[2], {("orders", 0): Checkpoints(0, None, 250)})
+    write_checkpoints(disks[2], {("orders", 0): PartitionOffsets(0, None, 250)})
     (result,), _ = run(disks, tmp_path / "all")
     assert (result.committed, result.reach, result.end_offset, result.is_whole) == (250, 270, 270, False)
     (result,), _ = run(disks, tmp_path / "committed", Merge(committed_only=True))

@@ -17,14 +17,14 @@ import brokerless
 from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import (
-    Growing,
+    GrowingPartition,
     Journal,
     committing,
     last_batch,
     load_journal,
     write_journal,
 )
-from brokerless.log.commit.commit import commit, commit_held, discard, settle
+from brokerless.log.commit.commit import commit, commit_locked, discard, settle
 from brokerless.log.commit.loader import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput, unfinished_name
 from brokerless.log.storage.directory_lock import lock_directory
@@ -64,7 +64,7 @@ def test_readers_pass_over_what_a_journal_lists_and_say_so(tmp_path: Path) -> No
     commit_all(tmp_path, prepare(tmp_path))
     base = max(segment for segment in segments(tmp_path / "old-0") if segment <= 10)
     assert base == 10
-    journal = Journal((Growing("old", 0, base, 10, 3),)).decide(((UNFINISHED, "new-1"),))
+    journal = Journal((GrowingPartition("old", 0, base, 10, 3),)).decide(((UNFINISHED, "new-1"),))
     write_journal(tmp_path, journal)
     assert load_journal(str(tmp_path / JOURNAL)) == journal
     assert visible(tmp_path) == {**{name: AFTER[name] for name in ("new-0", "old-1")}, "old-0": BEFORE["old-0"]}
@@ -160,7 +160,7 @@ def test_what_a_broker_went_on_with_is_not_undone(tmp_path: Path) -> None:
         log.roll()
         log.append(batch(5, 5, epoch=3))
         log.append(batch(10, epoch=4))
-    write_journal(tmp_path, Journal((Growing("old", 0, 5, 5, 3),)))
+    write_journal(tmp_path, Journal((GrowingPartition("old", 0, 5, 5, 3),)))
     assert visible(tmp_path) == {"old-0": [0, 1, 2, 3, 4]}
     with pytest.raises(UsageError, match=r"a broker ran .* from offset 5 on; to keep it, remove .*-commit"):
         settle(tmp_path)
@@ -226,17 +226,17 @@ def test_old_formats_give_way_where_they_can(tmp_path: Path, magic: int, codec: 
     for name in ("piece", "log"):
         load([rows], str(tmp_path / name), Routing("old"), settings)
     log = (tmp_path / "piece" / "old-0" / f"{0:020}.log").read_bytes()
-    with PartitionOutput(tmp_path / "log", "old", 0, has_offsets=False, as_piece=True) as output:
+    with PartitionOutput(tmp_path / "log", "old", 0, has_offsets=False, is_append=True) as output:
         output.append(np.frombuffer(log, np.uint8))
         piece = output.finish()
     directory = tmp_path / "log"
     with lock_directory(directory, exclusive=False) as held, committing(directory):
         if (magic, codec) == (0, "gzip"):
             with pytest.raises(UsageError, match="format v0 say their offsets inside"):
-                commit_held(directory, held, [], {("old", 0): [piece]})
+                commit_locked(directory, held, [], {("old", 0): [piece]})
             assert visible(directory) == {"old-0": [0, 1, 2]}
             return
-        commit_held(directory, held, [], {("old", 0): [piece]})
+        commit_locked(directory, held, [], {("old", 0): [piece]})
     partition = brokerless.open(directory).partition("old", 0)
     found = [row for each in partition.records(["offset", "value"]) for row in each.to_pylist()]
     assert [(row["offset"], row["value"]) for row in found] == list(enumerate([b"a", b"b", b"c"] * 2))

@@ -12,7 +12,7 @@ from tests.log.whole_batches import batch, batches
 import brokerless
 from brokerless.errors import RefusedError, UnreadableError, UsageError
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, load_offset_checkpoint, read_checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, load_offset_checkpoint, read_checkpoints
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.loader import open_log
@@ -48,7 +48,7 @@ def test_it_is_as_after_a_clean_stop(tmp_path: Path) -> None:
     ) as output:
         output.append(TEN)
         output.commit()
-    assert read_checkpoints(tmp_path, "orders", 3) == Checkpoints(10, None, 10)
+    assert read_checkpoints(tmp_path, "orders", 3) == PartitionOffsets(10, None, 10)
     assert (
         load_partition_metadata(str(tmp_path / "orders-3" / "partition.metadata")).topic_id == "P4KqAlm-RcmdL3bLO8vOmg"
     )

@@ -54,7 +54,7 @@ def test_offset_indexes_have_the_entries_that_kafka_reads() -> None:
     for path, expected in of_kind("index"):
         index = load_offset_index(str(path), base_offset(path))
         assert pairs(index.offsets, index.positions) == expected["entries"], path
-        assert (index.slots, index.findings, index.is_sound) == (expected["slots"], (), True)
+        assert (index.slots, index.findings, index.is_valid) == (expected["slots"], (), True)
 
 
 def test_time_indexes_have_the_entries_that_kafka_reads() -> None:
@@ -152,7 +152,7 @@ def test_what_cannot_be_is_found_at_its_entry(index: Any, kind: str, position: i
     finding = index.findings[0]
     assert (finding.severity, finding.kind, finding.position, finding.offset) == ("error", kind, position, offset)
     assert finding.file == index.file
-    assert not index.is_sound
+    assert not index.is_valid
 
 
 def test_an_index_that_is_not_sound_leads_to_the_start_of_the_segment() -> None:
@@ -179,7 +179,7 @@ def test_a_cut_off_last_entry_of_a_transaction_index_is_left_alone_as_kafka_does
     index = parse_transaction_index(data, "100.txnindex", 100)
     assert index.last_offsets.tolist() == [110]
     assert [(each.severity, each.kind) for each in index.findings] == [("warning", "index-corrupt")]
-    assert index.is_sound
+    assert index.is_valid
 
 
 @pytest.mark.parametrize("parse", [parse_offset_index, parse_time_index])

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from brokerless.log.recovery.orphaned_files import Leftovers, plan_leftovers
+from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_files
 from brokerless.log.storage.paths import Entry
 
 
-def plan(*names: str, ends: dict[str, int] | None = None) -> Leftovers:
+def plan(*names: str, ends: dict[str, int] | None = None) -> OrphanedFiles:
     entries = [Entry(name, f"/log/{name}", is_directory=False) for name in names]
-    return plan_leftovers(entries, lambda entry: (ends or {})[entry.name])
+    return plan_orphaned_files(entries, lambda entry: (ends or {})[entry.name])
 
 
 def name(offset: int, suffix: str) -> str:
@@ -17,7 +17,7 @@ WHOLE = [name(offset, kind) for offset in (0, 10, 20) for kind in ("log", "index
 
 
 def test_a_directory_without_leftovers_stays_as_it_is() -> None:
-    assert plan(*WHOLE, "partition.metadata", "leader-epoch-checkpoint", "notes.txt") == Leftovers()
+    assert plan(*WHOLE, "partition.metadata", "leader-epoch-checkpoint", "notes.txt") == OrphanedFiles()
 
 
 def test_what_waits_for_its_deletion_and_unfinished_compactions_go() -> None:
@@ -26,7 +26,7 @@ def test_what_waits_for_its_deletion_and_unfinished_compactions_go() -> None:
 
 
 def test_kraft_snapshots_are_not_touched() -> None:
-    assert plan("00000000000000000010-0000000001.checkpoint.deleted", *WHOLE) == Leftovers()
+    assert plan("00000000000000000010-0000000001.checkpoint.deleted", *WHOLE) == OrphanedFiles()
 
 
 def test_a_finished_compaction_replaces_all_segments_from_its_first_to_its_last_offset() -> None:
@@ -47,4 +47,4 @@ def test_a_compaction_of_which_one_segment_is_unfinished_goes_from_there_on() ->
 def test_indexes_without_their_log_go_but_snapshots_stay() -> None:
     orphans = [name(30, "index"), name(30, "timeindex"), name(30, "txnindex")]
     assert {*plan(*WHOLE, *orphans, name(30, "snapshot")).remove} == {*orphans}
-    assert plan(*WHOLE, name(30, "index.swap")) == Leftovers((name(30, "index.swap"),), ())
+    assert plan(*WHOLE, name(30, "index.swap")) == OrphanedFiles((name(30, "index.swap"),), ())

@@ -16,7 +16,7 @@ from tests.log.whole_batches import batch, batches, marker
 from brokerless.errors import UnreadableError
 from brokerless.format import layouts
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.commit.loader import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
@@ -65,9 +65,9 @@ def test_as_much_of_a_damaged_segment_stays_as_with_kafka(case: Case, tmp_path: 
     shutil.copy(case.log, partition)
     if "error" in expected and "NullPointer" not in expected["error"]["class"]:
         with pytest.raises(UnreadableError, match="Kafka refuses to load this log"):
-            plan_recovery(partition, LogConfig(), Checkpoints(), NOW, clean=False)
+            plan_recovery(partition, LogConfig(), PartitionOffsets(), NOW, clean=False)
         return
-    plan = plan_recovery(partition, LogConfig(), Checkpoints(), NOW, clean=False)
+    plan = plan_recovery(partition, LogConfig(), PartitionOffsets(), NOW, clean=False)
     if "error" in expected:  # where Kafka crashes, the log ends with the marker that made it
         assert [stop.kind for stop in plan.stops] == ["recovery-stops"]
         return
@@ -120,7 +120,7 @@ def written(directory: Path, *segments: list[np.ndarray], config: LogConfig | No
 def plan(
     partition: Path, recovery_point: int | None = None, *, clean: bool = False, start: int | None = None
 ) -> RecoveryPlan:
-    return plan_recovery(partition, LogConfig(), Checkpoints(recovery_point, start), NOW, clean=clean)
+    return plan_recovery(partition, LogConfig(), PartitionOffsets(recovery_point, start), NOW, clean=clean)
 
 
 def log_file(partition: Path, base_offset: int) -> Path:

@@ -18,7 +18,7 @@ from brokerless.jobs.load.routing import Routing
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import last_batch
 from brokerless.log.commit.commit import discard, settle
-from brokerless.log.commit.job_commit import commit_pieces, prepare
+from brokerless.log.commit.job_commit import commit_staged, prepare
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
@@ -132,7 +132,7 @@ QUERY = ("a-query", 7)
 def piece(partition: str, first: int, count: int, *, has_offsets: bool = False) -> StagedPartition:
     topic, _, number = partition.partition("-")
     with PartitionOutput(
-        URL, topic, int(number), SMALL, start_offset=first, topic_id=TOPIC_ID, has_offsets=has_offsets, as_piece=True
+        URL, topic, int(number), SMALL, start_offset=first, topic_id=TOPIC_ID, has_offsets=has_offsets, is_append=True
     ) as output:
         output.append(batches(*(batch(first + offset) for offset in range(count))))
         return output.finish()
@@ -148,7 +148,7 @@ def append() -> bool:
             piece("old-0", 0, 3),
             piece("new-0", 0, 2),
         ]
-        commit_pieces(URL, pieces, SMALL, QUERY)
+        commit_staged(URL, pieces, SMALL, QUERY)
         discard(URL, pieces)
     except BrokerlessError:
         return False
@@ -199,7 +199,7 @@ def test_what_does_not_fit_behind_a_log_changes_nothing(store: MemoryFileSystem)
     before = contents(store)
     pieces = [piece("old-0", 0, 4), piece("old-1", 3, 2, has_offsets=True)]
     with pytest.raises(UsageError, match=r"old-1: .* offset 3, and the partition ends at 15"):
-        commit_pieces(URL, pieces, SMALL)
+        commit_staged(URL, pieces, SMALL)
     discard(URL, pieces)
     assert contents(store) == before
 

@@ -18,7 +18,7 @@ from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.commit.loader import open_log
 from brokerless.log.config import LogConfig
@@ -308,7 +308,7 @@ def test_flushing_moves_the_recovery_point(log: LogWriter, tmp_path: Path) -> No
     assert log.recovery_point == 0
     log.flush()
     assert log.recovery_point == 4
-    assert read_checkpoints(tmp_path, "orders", 0) == Checkpoints(4, None, 4)
+    assert read_checkpoints(tmp_path, "orders", 0) == PartitionOffsets(4, None, 4)
     log.append(batch(4))
     log.roll()  # what is in a segment that is left is synced
     assert log.recovery_point == 5

@@ -6,9 +6,14 @@ import pytest
 
 from brokerless.errors import UsageError
 from brokerless.log.config import LogConfig
-from brokerless.log.write.retention import Segment, before_start, expired
+from brokerless.log.write.retention import ClosedSegment, before_start, expired
 
-FOUR = [Segment(0, 100, 1000), Segment(10, 100, 3000), Segment(20, 100, 2000), Segment(30, 50, 4000)]
+FOUR = [
+    ClosedSegment(0, 100, 1000),
+    ClosedSegment(10, 100, 3000),
+    ClosedSegment(20, 100, 2000),
+    ClosedSegment(30, 50, 4000),
+]
 KEEP = LogConfig(retention_ms=-1)
 
 
@@ -36,7 +41,7 @@ def test_size_and_time_go_by_what_is_left() -> None:
 
 
 def test_an_empty_last_segment_stays() -> None:
-    segments = [*FOUR, Segment(40, 0, 0)]
+    segments = [*FOUR, ClosedSegment(40, 0, 0)]
     assert expired(segments, 0, LogConfig(retention_ms=0, retention_bytes=0), 10**15) == 4
     assert expired(segments[-1:], 0, LogConfig(retention_ms=0, retention_bytes=0), 10**15) == 0
     assert expired([], 0, KEEP, 0) == 0

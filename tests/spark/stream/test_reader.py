@@ -28,7 +28,7 @@ from brokerless.jobs.load.loader import load
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.checkpoint.commit_journal import Journal, write_journal
 from brokerless.log.commit import commit as committing
-from brokerless.log.commit.job_commit import commit_pieces
+from brokerless.log.commit.job_commit import commit_staged
 from brokerless.log.names import COMMIT_JOURNAL
 from brokerless.log.storage.destination import Destination
 from brokerless.spark.sink import write_rows
@@ -227,7 +227,7 @@ def cut_short(directory: Path, *rows: pa.RecordBatch) -> None:
     """What the sink's driver does with what its tasks have written, up to where it is killed."""
     options = parse_sink_options({"path": str(directory), "partitions": "2"})
     with pytest.raises(Killed):
-        commit_pieces(directory, write_rows(iter(rows), options, "job"))
+        commit_staged(directory, write_rows(iter(rows), options, "job"))
     assert (directory / COMMIT_JOURNAL).exists()
 
 

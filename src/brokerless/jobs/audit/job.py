@@ -46,7 +46,7 @@ from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_head, missing_offsets, missing_segment
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Chunk, graded_within_log
-from brokerless.log.segment_summary import Summary, add_chunk
+from brokerless.log.segment_summary import SegmentSummary, add_chunk
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.tables.partition_reader import PartitionReader
 
@@ -69,7 +69,7 @@ class PartitionAudit:
     path: str
     state: names.PartitionState
     segments: int
-    summary: Summary
+    summary: SegmentSummary
     start_offset: int
     end_offset: int
     batches_by_magic: dict[int, int]
@@ -224,7 +224,7 @@ class _PartitionFollower:
     gaps: GapCheck
     timestamps: TimestampCheck
     transactions: TransactionCheck
-    summary: Summary
+    summary: SegmentSummary
     max_batch_bytes: int
     sequences: SequenceCheck = field(default_factory=SequenceCheck)
     epochs: LeaderEpochCheck = field(default_factory=LeaderEpochCheck)
@@ -244,7 +244,7 @@ class _PartitionFollower:
             GapCheck(names.CLEANER_CHECKPOINT in lines, partition.log_start_offset),
             TimestampCheck(now_ms),
             TransactionCheck(partition.producer_snapshots, storage_options),
-            Summary(partition.size),
+            SegmentSummary(partition.size),
             max_batch_bytes,
         )
 

@@ -24,7 +24,7 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, recorded_offset
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
@@ -334,7 +334,7 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     recovery_point, log_start = (
         recorded_offset(source.path, source.topic, source.partition, each, options) for each in _CHECKPOINTS
     )
-    checkpoints = Checkpoints(recovery_point, log_start, cleaner=reading.compacted_until)
+    checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=reading.compacted_until)
     unfinished = copy_partition(
         source, task.directory, task.topic_id, checkpoints, end,
         clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,

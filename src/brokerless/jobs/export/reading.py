@@ -19,7 +19,7 @@ from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.offset_checks import misplaced, not_above
 from brokerless.log.offset_gaps import MISSING, missing_offsets, missing_segment
-from brokerless.log.partition import Piece, Reading, read_partition
+from brokerless.log.partition import DecodedRows, Reading, read_partition
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, follow
 from brokerless.log.ranges import EVERYTHING, Range
@@ -131,7 +131,7 @@ class ExportReader:
                     Finding("error", "offset-misplaced", file.path, 0, first, text, expected, str(first))
                 )
 
-    def _noted(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    def _noted(self, pieces: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
         """The same; of batches that are broken inside, how far they gave records."""
         for piece in pieces:
             for damage in piece.decoded.damages:
@@ -140,7 +140,7 @@ class ExportReader:
             del piece
             yield one.pop()
 
-    def _note(self, piece: Piece, damage: Damage) -> None:
+    def _note(self, piece: DecodedRows, damage: Damage) -> None:
         decoded = piece.decoded
         rows = np.flatnonzero(decoded.positions == damage.position)
         if len(rows) and decoded.given[rows[-1]]:

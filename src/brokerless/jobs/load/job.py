@@ -22,7 +22,7 @@ from brokerless.jobs.load.routing import Router, Routing
 from brokerless.jobs.load.row_buffer import check_same, records_of
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Place, Say, Spark, ignore
-from brokerless.log.commit.job_commit import cleared_of, commit_pieces, outputs_of_job
+from brokerless.log.commit.job_commit import cleared_of, commit_staged, outputs_of_job
 from brokerless.log.commit.partition_writer import allow_many_files, output_directory
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
@@ -186,7 +186,7 @@ def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, befo
         loaded = _together(_sound(in_order(results), parts))
         pieces = [piece for part in parts for piece in part.pieces]
         if pieces:
-            commit_pieces(
+            commit_staged(
                 first.directory,
                 pieces,
                 first.config,

@@ -134,7 +134,7 @@ def check_new(directory: Destination, topic: str, partition: int) -> None:
     name = checked_name(topic, partition)
     if directory.exists(name):
         raise UsageError(f"{directory.join(name)}: this partition exists already; it is not written to")
-    directory.refuse_running()
+    directory.refuse_running_broker()
 
 
 class Loader:
@@ -300,7 +300,7 @@ class Loader:
             topic_id=topic_id,
             owner=self._owner,
             has_offsets=has_offsets,
-            as_piece=self._job is not None,
+            is_append=self._job is not None,
         )
         return _OpenPartition(batcher, self._stack.enter_context(output), first, first_row)
 

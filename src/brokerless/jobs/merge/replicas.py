@@ -65,7 +65,7 @@ def begin_of(
     """Where the first segment and the log of the leading copy begin, also where files of it are missing at the start:
     a broker notes the first epoch anew when it deletes old records, and leaves no index without its log."""
     offsets = [offset for _, offset in noted[:1]]
-    for entry in found.files.paths[0].leftovers:
+    for entry in found.files.paths[0].orphaned_files:
         named = names.parse_segment_file(entry.name)
         if named is not None and named.state == "live":
             offsets.append(named.offset)

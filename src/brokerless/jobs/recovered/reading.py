@@ -168,7 +168,7 @@ def _files(paths: Sequence[PartitionPath], include: Collection[str]) -> Iterator
     for each in paths:
         yield from sources_of(each)
     for each in paths:
-        for entry in each.leftovers:
+        for entry in each.orphaned_files:
             named = names.parse_segment_file(entry.name)
             if named is not None and named.kind == "log" and named.state in states:
                 yield LogFile(entry.path, named.offset, entry.size or 0, None, entry)
@@ -254,7 +254,7 @@ def _indexed_end(files: PartitionFiles) -> int:
         if file.index is None:
             continue
         index = load_offset_index(file.index, file.base_offset, files.storage_options)
-        if not index.is_sound or not len(index.offsets):
+        if not index.is_valid or not len(index.offsets):
             continue
         last = int(index.offsets[-1])
         # A flipped bit may have made it anything; with fewer bytes than offsets before it, nothing is believed.

@@ -24,7 +24,7 @@ from brokerless.jobs.restart.partition_files import unloadable
 from brokerless.jobs.restart.transactions import Completion, completions
 from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.index.readers import load_offset_index
@@ -223,11 +223,11 @@ def plan_restart(
     damage = next(unloadable(partition, max_batch_bytes), None)
     if damage is not None:
         return Restart(*place, refused=str(damage))
-    checkpoints = Checkpoints(
+    checkpoints = PartitionOffsets(
         _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
     )
     if partition.topic == names.CLUSTER_METADATA:  # KRaft takes its own log for not flushed, whatever is noted
-        checkpoints, clean = Checkpoints(), False
+        checkpoints, clean = PartitionOffsets(), False
     now_ms = clock.now() if now_ms is None else now_ms
     try:
         plan = plan_recovery(partition.path, LogConfig(), checkpoints, now_ms, clean=clean, trusting=True)
@@ -254,8 +254,8 @@ def plan_restart(
         deleted=deleted,
         rebuilt=tuple(files.rebuilt()),
         emptied=tuple(files.emptied()),
-        removed=plan.leftovers.remove,
-        renamed=plan.leftovers.rename,
+        removed=plan.orphaned_files.remove,
+        renamed=plan.orphaned_files.rename,
         log_start_offset=plan.log_start_offset,
         log_end_offset=end,
         unclosed=tuple(map(str, odd)),
@@ -284,7 +284,7 @@ class _PlannedFiles:
 
     def __init__(self, plan: RecoveryPlan) -> None:
         self._plan = plan
-        self._now = {after: before for before, after in plan.leftovers.rename}
+        self._now = {after: before for before, after in plan.orphaned_files.rename}
 
     def log(self, base_offset: int) -> str:
         return self._path(base_offset, "log")

@@ -23,7 +23,7 @@ from brokerless.interchange.parquet_files import FILE_BYTES, SCHEMA, ParquetFile
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
-from brokerless.log.partition import Piece
+from brokerless.log.partition import DecodedRows
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
@@ -132,7 +132,7 @@ class _TableOutput:
             text = f"left out of the table of partition {self._table.partition}: {each.message}"
             self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
         rows = decoded.columns.offset[: decoded.columns.rows] >= self._start
-        piece = Piece(self._table.topic, decoded, None if rows.all() else rows)
+        piece = DecodedRows(self._table.topic, decoded, None if rows.all() else rows)
         for batch in record_batches(iter((piece,)), self._table.topic, self._table.partition, SCHEMA):
             self._files.add(batch)
 

@@ -41,7 +41,7 @@ _LIMIT = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class GrowingPartition:
     """A partition that was there before, to which is appended: segments from ``base_offset`` on do not count yet.
     ``end_offset``: where its log ended before; ``leader_epoch``: that of its last batches, -1 without one."""
 
@@ -60,12 +60,12 @@ class Journal:
     ``is_decided``: whether all is written and only names are left; before that, it is undone after a crash.
     """
 
-    growing: tuple[Growing, ...] = ()
+    growing: tuple[GrowingPartition, ...] = ()
     new: tuple[tuple[str, str], ...] = ()
     query: tuple[str, int] | None = None
     is_decided: bool = False
 
-    def grow(self, growing: Growing) -> Journal:
+    def grow(self, growing: GrowingPartition) -> Journal:
         return replace(self, growing=(*self.growing, growing))
 
     def decide(self, new: tuple[tuple[str, str], ...]) -> Journal:
@@ -143,7 +143,7 @@ def hidden_segments(
         return None
 
 
-def _growing(value: Any, name: str) -> Growing:
+def _growing(value: Any, name: str) -> GrowingPartition:
     found = as_object(value, name)
     topic = as_text(member(found, "topic"), name)
     partition = as_integer(member(found, "partition"), name, 0, MAX_INT32)
@@ -151,7 +151,7 @@ def _growing(value: Any, name: str) -> Growing:
     if parsed is None or parsed.topic != topic or topic == names.CLUSTER_METADATA:
         raise WrongJsonError(f"{name} is no partition that can be appended to")
     base, end = (as_integer(member(found, key), f"{name}.{key}") for key in ("base_offset", "end_offset"))
-    return Growing(topic, partition, base, end, as_integer(member(found, "leader_epoch"), name, -1, MAX_INT32))
+    return GrowingPartition(topic, partition, base, end, as_integer(member(found, "leader_epoch"), name, -1, MAX_INT32))
 
 
 def _new(value: Any, name: str) -> tuple[str, str]:

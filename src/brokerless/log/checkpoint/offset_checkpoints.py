@@ -35,8 +35,8 @@ class OffsetCheckpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """What a log directory notes about one partition: offsets, None where there is no line. ``cleaner``: the one up to
+class PartitionOffsets:
+    """What a log directory records of one partition: offsets, None where there is no line. ``cleaner``: the one up to
     which it was compacted; where that is None, the line is left unchanged."""
 
     recovery_point: int | None = None
@@ -63,10 +63,10 @@ def offset_checkpoint(offsets: Mapping[tuple[str, int], int]) -> bytes:
     return format_checkpoint(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
 
 
-def read_checkpoints(log_directory: Path | Destination, topic: str, partition: int) -> Checkpoints:
+def read_checkpoints(log_directory: Path | Destination, topic: str, partition: int) -> PartitionOffsets:
     """The lines of one partition. A file that Kafka could not read either counts as one without lines."""
     at = Destination.of(log_directory)
-    return Checkpoints(*(_load(at, name).get((topic, partition)) for name in _FILES))
+    return PartitionOffsets(*(_load(at, name).get((topic, partition)) for name in _FILES))
 
 
 def recorded_offset(
@@ -89,7 +89,7 @@ def recorded_offset(
     return load_offset_checkpoint(path, storage_options).offsets.get((topic, partition or 0))
 
 
-def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], Checkpoints]) -> None:
+def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], PartitionOffsets]) -> None:
     """Puts the lines of partitions (topic and number) into the files, and takes out those that are None. Other
     partitions' lines stay as they are; a file that needs no change is not written.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import (
-    Growing,
+    GrowingPartition,
     Journal,
     committing,
     load_journal,
@@ -24,13 +24,13 @@ from brokerless.log.checkpoint.commit_journal import (
 )
 from brokerless.log.checkpoint.offset_checkpoints import write_checkpoints
 from brokerless.log.commit.remote_append import grow_remote, undo_remote
-from brokerless.log.commit.staged_append import append_piece, check_behind
+from brokerless.log.commit.staged_append import append_staged, check_after_end
 from brokerless.log.commit.types import Place, StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.directory import resolve
 from brokerless.log.recovery.loader import load_log
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.directory_lock import NO_BROKER, Held, mark_taken_away
+from brokerless.log.storage.directory_lock import NO_BROKER, DirectoryLock, clean_mark_removed
 from brokerless.log.storage.own_files import is_own_directory, refuse_links
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.tail import look
@@ -46,16 +46,16 @@ def commit(log_directory: str | Path | Destination, partitions: Sequence[StagedP
     """
     directory = Destination.of(log_directory)
     with ExitStack() as stack, unwritable(directory):
-        held = stack.enter_context(directory.hold())
+        lock = stack.enter_context(directory.hold())
         if _needs_journal(directory, partitions) or directory.exists(names.COMMIT_JOURNAL):
             stack.enter_context(committing(directory))
-            settle_held(directory, held)
-        commit_held(directory, held, partitions)
+            settle_locked(directory, lock)
+        commit_locked(directory, lock, partitions)
 
 
-def commit_held(
+def commit_locked(
     directory: Path | Destination,
-    held: Held,
+    lock: DirectoryLock,
     new: Sequence[StagedPartition],
     growing: Mapping[Place, Sequence[StagedPartition]] | None = None,
     config: LogConfig = DEFAULTS,
@@ -91,11 +91,11 @@ def commit_held(
                 path, options = at.join(names.partition_directory(topic, partition)), at.storage_options
                 (there,) = resolve(path, storage_options=options).partitions
                 if there.segments and pieces[0].has_offsets:  # refused before anything is changed
-                    check_behind(look(there, storage_options=options).end_offset, pieces[0])
+                    check_after_end(look(there, storage_options=options).end_offset, pieces[0])
             if at.is_remote:
                 journal = grow_remote(at, journal, growing, config)
             else:
-                was_clean = stack.enter_context(mark_taken_away(at.local, held))
+                was_clean = stack.enter_context(clean_mark_removed(at.local, lock))
                 journal = _grow_all(at.local, journal, growing, config, was_clean)
         journal = journal.decide(names_of_new)
         write_journal(at, journal)
@@ -108,12 +108,12 @@ def settle(log_directory: Path | Destination) -> Set[str]:
     Raises :class:`UsageError` where a broker ran on it, and UnwritableError."""
     at = Destination.of(log_directory)
     if at.exists(names.COMMIT_JOURNAL):
-        with unwritable(at), at.hold() as held, committing(at):
-            return settle_held(at, held)
+        with unwritable(at), at.hold() as lock, committing(at):
+            return settle_locked(at, lock)
     return frozenset()
 
 
-def settle_held(directory: Path | Destination, held: Held) -> Set[str]:
+def settle_locked(directory: Path | Destination, lock: DirectoryLock) -> Set[str]:
     """The same for who holds the log directory and its commits. Raises OSError as well."""
     at = Destination.of(directory)
     if not at.exists(names.COMMIT_JOURNAL):
@@ -124,7 +124,7 @@ def settle_held(directory: Path | Destination, held: Held) -> Set[str]:
     elif at.is_remote:
         undo_remote(at, journal)
     else:
-        with mark_taken_away(at.local, held) as was_clean:
+        with clean_mark_removed(at.local, lock) as was_clean:
             _undo(at.local, journal, was_clean)
     return {name for _, name in journal.new} if journal.is_decided else frozenset()
 
@@ -175,10 +175,10 @@ def _grow_all(
             with load_log(directory, topic, partition, config, was_clean=was_clean) as log:
                 epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
                 log.roll()
-                journal = journal.grow(Growing(topic, partition, log.segments[-1], log.log_end_offset, epoch))
+                journal = journal.grow(GrowingPartition(topic, partition, log.segments[-1], log.log_end_offset, epoch))
                 write_journal(directory, journal)
                 for piece in pieces:
-                    append_piece(log, Destination.of(directory), piece, epoch)
+                    append_staged(log, Destination.of(directory), piece, epoch)
     except BaseException:
         with suppress(Exception):  # then the next writer does it
             _undo(directory, journal, was_clean=False)

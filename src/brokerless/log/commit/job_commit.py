@@ -15,9 +15,9 @@ from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing, last_batch
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.topic_ids import check_topic_ids
-from brokerless.log.commit.commit import commit_held, discard, remove_unfinished, settle, settle_held
+from brokerless.log.commit.commit import commit_locked, discard, remove_unfinished, settle, settle_locked
 from brokerless.log.commit.partition_writer import PartitionOutput
-from brokerless.log.commit.staged_append import append_piece
+from brokerless.log.commit.staged_append import append_staged
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.storage.destination import Destination
@@ -28,7 +28,7 @@ _OWNER = 16
 """Of the 32 hexadecimal digits in the names of directories that are not finished, those that say whose they are."""
 
 
-def commit_pieces(
+def commit_staged(
     log_directory: str | Path | Destination,
     pieces: Sequence[StagedPartition],
     config: LogConfig = DEFAULTS,
@@ -52,9 +52,9 @@ def commit_pieces(
     directory = Destination.of(log_directory)
     made: list[StagedPartition] = []
     with ExitStack() as stack, unwritable(directory):
-        held = stack.enter_context(directory.hold())
+        lock = stack.enter_context(directory.hold())
         stack.enter_context(committing(directory))
-        settle_held(directory, held)
+        settle_locked(directory, lock)
         if query is not None:
             last = last_batch(directory, query[0])
             if last is not None and last >= query[1]:
@@ -71,7 +71,7 @@ def commit_pieces(
                     made.append(_put_together(directory, parts, config))
             check_topic_ids(directory, ((each.topic, each.directory) for each in (*new, *made)))
             before_commit([*new, *made])
-            commit_held(directory, held, [*new, *made], growing, config, query)
+            commit_locked(directory, lock, [*new, *made], growing, config, query)
         except BaseException:
             discard(directory, made)
             raise
@@ -113,8 +113,8 @@ def outputs_of_job(log_directory: Path | Destination, job: str | None = None) ->
             prepare(at)
             stack.enter_context(at.hold())
         if job is not None:
-            remove_leftovers(at, owner)
-        stack.callback(remove_leftovers, at, owner)
+            remove_staged_of(at, owner)
+        stack.callback(remove_staged_of, at, owner)
         yield owner
 
 
@@ -125,7 +125,7 @@ def cleared_of(log_directory: Destination, job: str) -> Generator[None]:
     try:
         yield
     except BaseException:
-        remove_leftovers(log_directory, owner_of_command(job))
+        remove_staged_of(log_directory, owner_of_command(job))
         if is_missing:
             remove_unused(log_directory)
         raise
@@ -146,8 +146,8 @@ def prepare(log_directory: Destination) -> None:
     # Who makes such a directory holds the lock before: nobody who comes after this list is meant by it.
     left = [name for name, unique_id in _unfinished(log_directory) if unique_id.startswith(names.OF_COMMAND)]
     if left:
-        with log_directory.hold() as held:
-            if is_only_holder(held):
+        with log_directory.hold() as lock:
+            if is_only_holder(lock):
                 remove_unfinished(log_directory, left)
 
 
@@ -162,7 +162,7 @@ def remove_unused(log_directory: Destination) -> None:
                 log_directory.local.rmdir()
 
 
-def remove_leftovers(log_directory: Path | Destination, owner: str) -> None:
+def remove_staged_of(log_directory: Path | Destination, owner: str) -> None:
     """Removes all that tasks of a job left behind; none of it that is written to still can be committed then."""
     at = Destination.of(log_directory)
     with suppress(UnreadableError):
@@ -212,5 +212,5 @@ def _put_together(directory: Destination, parts: Sequence[StagedPartition], conf
         topic_id=load_partition_metadata(metadata, directory.storage_options).topic_id,
     ) as output:
         for each in parts:
-            append_piece(output, directory, each)
+            append_staged(output, directory, each)
         return output.finish()

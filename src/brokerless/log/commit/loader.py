@@ -9,7 +9,7 @@ from brokerless.log.commit.commit import settle
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.recovery.loader import new_writer, recover_contents
 from brokerless.log.storage.atomic import sync_directory
-from brokerless.log.storage.directory_lock import Held, lock_directory, only_writer, spoil
+from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory, mark_unclean, only_writer
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.log_writer import LogWriter
 from brokerless.log.write.new_partition import checked_name, create_partition
@@ -37,21 +37,21 @@ def open_log(
     log_directory = Path(directory)
     path = log_directory / checked_name(topic, partition)
     with ExitStack() as stack, unwritable(log_directory):
-        held = stack.enter_context(lock_directory(log_directory, exclusive=True))
+        lock = stack.enter_context(lock_directory(log_directory, exclusive=True))
         settle(log_directory)
         stack.enter_context(only_writer(path))
         if path.is_dir():
-            contents = recover_contents(log_directory, topic, partition, config, at_ms, held.was_clean)
+            contents = recover_contents(log_directory, topic, partition, config, at_ms, lock.was_clean)
         else:
             contents = create_partition(path, start_offset, topic_id)
             sync_directory(log_directory)
         closing = stack.pop_all()
         return new_writer(
-            log_directory, (topic, partition), config, contents, lambda is_sound: _release(closing, held, is_sound)
+            log_directory, (topic, partition), config, contents, lambda is_clean: _release(closing, lock, is_clean)
         )
 
 
-def _release(closing: ExitStack, held: Held, is_sound: bool) -> None:
-    if not is_sound:
-        spoil(held)
+def _release(closing: ExitStack, lock: DirectoryLock, is_clean: bool) -> None:
+    if not is_clean:
+        mark_unclean(lock)
     closing.close()

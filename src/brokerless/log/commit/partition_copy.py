@@ -14,7 +14,7 @@ from pathlib import Path
 from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.commit.commit import discard
 from brokerless.log.commit.partition_writer import scratch_directory, unfinished_name
@@ -44,7 +44,7 @@ def copy_partition(
     source: PartitionPath,
     directory: Destination,
     topic_id: str,
-    checkpoints: Checkpoints,
+    checkpoints: PartitionOffsets,
     end_offset: int,
     *,
     clean: bool,
@@ -68,10 +68,10 @@ def copy_partition(
                 _copy(entry, path / entry.name, storage_options)
             if source.partition_metadata is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
-            noted = Checkpoints(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
+            noted = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
             start_offset = max(source.segments[0].base_offset if source.segments else 0, noted.log_start_offset or 0)
             if topic == names.CLUSTER_METADATA:
-                noted = Checkpoints()
+                noted = PartitionOffsets()
             elif not clean:
                 plan = plan_recovery(path, LogConfig(), checkpoints, clock.now(), clean=False)
                 apply_recovery(plan)

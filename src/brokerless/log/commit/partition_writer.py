@@ -25,7 +25,7 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.encoder import encode_empty_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, leader_epoch_checkpoint
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
@@ -36,7 +36,7 @@ from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.log_writer import Appended, LogWriter
 from brokerless.log.write.new_partition import checked_name, create_partition
-from brokerless.log.write.segment_boundaries import Boundaries
+from brokerless.log.write.segment_boundaries import SegmentBoundaries
 
 _LONGEST_NAME = 255
 _LARGEST_FILE = 1 << 30
@@ -95,12 +95,12 @@ class PartitionOutput:
         topic_id: str | None = None,
         owner: str = "",
         has_offsets: bool = True,
-        as_piece: bool = False,
+        is_append: bool = False,
         base_offsets: Iterable[int] = (),
     ) -> None:
         """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
         broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
-        ``has_offsets``: of :class:`StagedPartition`. ``as_piece``: the partition may exist, and this is appended to it.
+        ``has_offsets``: of :class:`StagedPartition`. ``is_append``: the partition may exist; this is appended to it.
         ``base_offsets``: where segments begin beside those that ``config`` makes necessary.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
@@ -113,11 +113,11 @@ class PartitionOutput:
         self._cleaned_until: int | None = None
         self._has_offsets = has_offsets
         self._is_ours = True
-        self._boundaries = Boundaries(base_offsets)
+        self._boundaries = SegmentBoundaries(base_offsets)
         with ExitStack() as stack, unwritable(self._to):
             log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
-            if not as_piece and self._to.exists(name):
+            if not is_append and self._to.exists(name):
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
             self._path = log_directory / unfinished_name(topic, partition, owner)
             contents = create_partition(self._path, start_offset, topic_id)
@@ -211,7 +211,9 @@ class PartitionOutput:
                 write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
             files = Destination(str(self._path.parent)).files(self._path.name)
         start, end = self._writer.log_start_offset, self._writer.log_end_offset
-        checkpoints = Checkpoints(end, start if start > self._writer.segments[0] else None, end, self._cleaned_until)
+        checkpoints = PartitionOffsets(
+            end, start if start > self._writer.segments[0] else None, end, self._cleaned_until
+        )
         return StagedPartition(
             self._path.name, self._topic, self._partition, start, end, checkpoints, files, self._has_offsets
         )

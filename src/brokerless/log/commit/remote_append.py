@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from brokerless.log import names
-from brokerless.log.checkpoint.commit_journal import Growing, Journal, remove_journal, write_journal
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints, write_checkpoints
-from brokerless.log.commit.staged_append import append_piece
+from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, remove_journal, write_journal
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
+from brokerless.log.commit.staged_append import append_staged
 from brokerless.log.config import LogConfig
 from brokerless.log.recovery.loader import load_log
 from brokerless.log.storage.destination import Destination
@@ -67,7 +67,7 @@ def undo_remote(at: Destination, journal: Journal) -> None:
             else:
                 at.remove(path)
         noted = read_checkpoints(at, each.topic, each.partition)
-        lines = Checkpoints(each.end_offset, noted.log_start_offset, each.end_offset)
+        lines = PartitionOffsets(each.end_offset, noted.log_start_offset, each.end_offset)
         write_checkpoints(at, {(each.topic, each.partition): lines})
     remove_journal(at)
 
@@ -87,9 +87,9 @@ def _grow(
     with load_log(scratch, *place, config, was_clean=at.exists(names.CLEAN_SHUTDOWN)) as log:
         epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
         log.roll()
-        begun = Growing(*place, log.segments[-1], log.log_end_offset, epoch)
+        begun = GrowingPartition(*place, log.segments[-1], log.log_end_offset, epoch)
         for piece in pieces:
-            append_piece(log, at, piece, epoch)
+            append_staged(log, at, piece, epoch)
         end = log.log_end_offset
     after = _contents(local, last)
     changed = [name for name, content in after.items() if before.get(name) != content]
@@ -104,7 +104,7 @@ def _grow(
     write_journal(at, journal)
     for name in sent:
         at.send(local / name, directory, name)
-    write_checkpoints(at, {place: Checkpoints(end, read_checkpoints(at, *place).log_start_offset, end)})
+    write_checkpoints(at, {place: PartitionOffsets(end, read_checkpoints(at, *place).log_start_offset, end)})
     return journal
 
 

@@ -33,14 +33,14 @@ class Log(Protocol):
     def append(self, buffer: NDArray[np.uint8]) -> object: ...
 
 
-def append_piece(log: Log, log_directory: Destination, piece: StagedPartition, leader_epoch: int = -1) -> None:
+def append_staged(log: Log, log_directory: Destination, piece: StagedPartition, leader_epoch: int = -1) -> None:
     """Appends all batches of ``piece``, which is in ``log_directory``. ``leader_epoch``: what v2 batches are stamped
     with, unless it is negative.
 
     Raises :class:`UsageError` if the piece was given offsets that the log has already, or cannot give way;
     UnreadableError and RefusedError where it is damaged.
     """
-    check_behind(log.log_end_offset, piece)
+    check_after_end(log.log_end_offset, piece)
     shift = 0 if piece.has_offsets else log.log_end_offset - piece.log_start_offset
     for name in sorted(name for name, _ in piece.files if name.endswith(".log")):
         path = log_directory.join(piece.directory, name)
@@ -56,7 +56,7 @@ def append_piece(log: Log, log_directory: Destination, piece: StagedPartition, l
                 raise UnreadableError(f"{path}: this was damaged since it was written; write it again")
 
 
-def check_behind(end_offset: int, piece: StagedPartition) -> None:
+def check_after_end(end_offset: int, piece: StagedPartition) -> None:
     """Raises :class:`UsageError` if the piece was given offsets that a log has, which ends at ``end_offset``."""
     if piece.has_offsets and piece.log_start_offset < end_offset:
         raise UsageError(

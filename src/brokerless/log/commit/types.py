@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -24,7 +24,7 @@ class StagedPartition:
     partition: int
     log_start_offset: int
     log_end_offset: int
-    checkpoints: Checkpoints
+    checkpoints: PartitionOffsets
     files: tuple[tuple[str, int], ...]
     has_offsets: bool = True
 

@@ -45,14 +45,14 @@ class OffsetIndex:
     findings: tuple[Finding, ...] = ()
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry whose offset is at most ``offset``, as (offset, position): a batch with this offset is at that
         position or behind it. Without such an entry, and for an index that is not sound: (base offset, 0)."""
         slot = int(np.searchsorted(self.offsets, offset, side="right")) - 1
-        if slot < 0 or not self.is_sound:
+        if slot < 0 or not self.is_valid:
             return self.base_offset, 0
         return int(self.offsets[slot]), int(self.positions[slot])
 
@@ -70,7 +70,7 @@ class TimeIndex:
     findings: tuple[Finding, ...] = ()
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
@@ -79,7 +79,7 @@ class TimeIndex:
         from a time on is found with ``lookup(time - 1)``. Without such an entry, and for an index that is not sound:
         (-1, base offset)."""
         slot = int(np.searchsorted(self.timestamps, timestamp, side="right")) - 1
-        if slot < 0 or not self.is_sound:
+        if slot < 0 or not self.is_valid:
             return layouts.NO_TIMESTAMP, self.base_offset
         return int(self.timestamps[slot]), int(self.offsets[slot])
 
@@ -101,7 +101,7 @@ class TransactionIndex:
     findings: tuple[Finding, ...] = ()
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         return not any(finding.severity == "error" for finding in self.findings)
 
     def aborted(self, start_offset: int, end_offset: int) -> tuple[NDArray[np.bool_], bool]:

@@ -23,7 +23,7 @@ from brokerless.log.storage.segment_files import SegmentFiles
 
 
 @dataclass(slots=True)
-class Producers:
+class LoadedProducers:
     """``state`` at the offset that was asked for; ``snapshot_offset``: of the last snapshot that is there then.
 
     ``write`` are snapshots to write, by their offsets, and ``corrupt`` the offsets of those to drop.
@@ -43,7 +43,7 @@ class Producers:
 
 def load_producers(
     files: SegmentFiles, base_offsets: Sequence[int], log_start_offset: int, end_offset: int, now_ms: int
-) -> Producers:
+) -> LoadedProducers:
     """What is known of producers when the log ends at ``end_offset``. Producers that were idle for a day at ``now_ms``
     are forgotten, as far as they come from a snapshot. ``base_offsets`` of the log's segments, sorted.
 
@@ -54,9 +54,9 @@ def load_producers(
     return found
 
 
-def no_producers(base_offsets: Sequence[int], end_offset: int) -> Producers:
+def no_producers(base_offsets: Sequence[int], end_offset: int) -> LoadedProducers:
     """What is made of a log without any snapshot after a clean stop: it never had producers, and is not read."""
-    found = Producers(ProducerState(0), 0)
+    found = LoadedProducers(ProducerState(0), 0)
     for offset in (*base_offsets[-2:], end_offset):
         found.state.end_offset = offset
         found.take_snapshot()
@@ -64,7 +64,7 @@ def no_producers(base_offsets: Sequence[int], end_offset: int) -> Producers:
 
 
 def advance(
-    found: Producers, files: SegmentFiles, base_offsets: Sequence[int], log_start_offset: int, end_offset: int
+    found: LoadedProducers, files: SegmentFiles, base_offsets: Sequence[int], log_start_offset: int, end_offset: int
 ) -> None:
     """Follows a log's batches from where ``found`` is to ``end_offset``. Raises :class:`UnreadableError`."""
     starts = [base for base in base_offsets if base < end_offset]
@@ -79,16 +79,18 @@ def advance(
     found.take_snapshot()
 
 
-def _from_snapshot(files: SegmentFiles, offsets: list[int], log_start: int, log_end: int, now_ms: int) -> Producers:
+def _from_snapshot(
+    files: SegmentFiles, offsets: list[int], log_start: int, log_end: int, now_ms: int
+) -> LoadedProducers:
     corrupt: list[int] = []
     for offset in reversed([offset for offset in offsets if log_start < offset <= log_end]):
         snapshot = load_producer_snapshot(str(files.path(offset, "producer-snapshot")))
         if not snapshot.findings:
             state = load_state(snapshot, offset)
             state.expire(now_ms)
-            return Producers(state, offset, corrupt=corrupt)
+            return LoadedProducers(state, offset, corrupt=corrupt)
         corrupt.append(offset)
-    return Producers(ProducerState(log_start), log_start, corrupt=corrupt)
+    return LoadedProducers(ProducerState(log_start), log_start, corrupt=corrupt)
 
 
 def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_offset: int) -> None:

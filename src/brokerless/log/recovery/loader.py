@@ -11,7 +11,7 @@ from pathlib import Path
 
 from brokerless import clock
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints, read_checkpoints, write_checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
 from brokerless.log.config import LogConfig
 from brokerless.log.producer.loading import load_producers, no_producers
 from brokerless.log.producer.state import snapshots_out_of_range, stray_snapshots
@@ -20,7 +20,7 @@ from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.directory_lock import only_writer
 from brokerless.log.storage.own_files import refuse_links
 from brokerless.log.storage.segment_files import list_files
-from brokerless.log.write.log_writer import Contents, LogWriter
+from brokerless.log.write.log_writer import LogContents, LogWriter
 from brokerless.log.write.new_partition import checked_name
 
 
@@ -39,11 +39,11 @@ def load_log(log_directory: Path, topic: str, partition: int, config: LogConfig,
 
 
 def new_writer(
-    log_directory: Path, place: tuple[str, int], config: LogConfig, contents: Contents, close: Callable[[bool], None]
+    log_directory: Path, place: tuple[str, int], config: LogConfig, contents: LogContents, close: Callable[[bool], None]
 ) -> LogWriter:
     """A writer of a log that was loaded, which records its offsets in the checkpoints of the log directory."""
 
-    def record(checkpoints: Checkpoints) -> None:
+    def record(checkpoints: PartitionOffsets) -> None:
         write_checkpoints(log_directory, {place: checkpoints})
 
     return LogWriter(log_directory / names.partition_directory(*place), config, contents, record, close)
@@ -51,7 +51,7 @@ def new_writer(
 
 def recover_contents(
     log_directory: Path, topic: str, partition: int, config: LogConfig, at_ms: int | None, was_clean: bool
-) -> Contents:
+) -> LogContents:
     """Recovers a partition that is there; what is in it then. Raises as :func:`load_log`."""
     checkpoints = read_checkpoints(log_directory, topic, partition)
     at_ms = clock.now() if at_ms is None else at_ms
@@ -62,7 +62,7 @@ def recover_contents(
     return _load(plan, at_ms, clean=was_clean)
 
 
-def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> Contents:
+def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> LogContents:
     """What is in a partition's directory after recovery. Snapshots are written and dropped as when Kafka loads it."""
     directory, segments = plan.directory, list(plan.segments)
     offsets = list_files(directory).offsets("producer-snapshot")
@@ -77,7 +77,7 @@ def _load(plan: RecoveryPlan, at_ms: int, *, clean: bool) -> Contents:
     for offset, snapshot in producers.write.items():
         write_file(directory / names.segment_file(offset, "producer-snapshot"), snapshot)
     producers.write.clear()
-    return Contents(
+    return LogContents(
         segments,
         plan.active,
         plan.log_start_offset,

@@ -19,7 +19,7 @@ _INDEXES = ("offset-index", "time-index", "transaction-index")
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
+class OrphanedFiles:
     """``remove``: names of files that go; ``rename``: what each ``.swap`` file is called afterwards, once those are
     gone. Files that are in neither stay as they are."""
 
@@ -27,7 +27,7 @@ class Leftovers:
     rename: tuple[tuple[str, str], ...] = ()
 
 
-def plan_leftovers(entries: Sequence[Entry], next_offset: Callable[[Entry], int]) -> Leftovers:
+def plan_orphaned_files(entries: Sequence[Entry], next_offset: Callable[[Entry], int]) -> OrphanedFiles:
     """What is done about the files of a partition's directory. ``next_offset`` tells the offset behind the last batch
     of a ``.log.swap`` file."""
     files = [
@@ -60,4 +60,4 @@ def plan_leftovers(entries: Sequence[Entry], next_offset: Callable[[Entry], int]
     remove += sorted(gone | orphans)
     # An index that was swapped in without its log is an orphan as well.
     remove += (entry.name for entry, file in swaps if file.kind in _INDEXES and file.offset not in logs)
-    return Leftovers(tuple(remove), tuple(pair for pair in rename if pair[0] not in remove))
+    return OrphanedFiles(tuple(remove), tuple(pair for pair in rename if pair[0] not in remove))

@@ -28,14 +28,14 @@ from brokerless.log.checkpoint.leader_epochs import (
     truncate_from_end,
     truncate_from_start,
 )
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import has_unknown_version
 from brokerless.log.index.writers import SegmentState
-from brokerless.log.producer.loading import Producers, advance, load_producers
+from brokerless.log.producer.loading import LoadedProducers, advance, load_producers
 from brokerless.log.producer.state import ProducerState
-from brokerless.log.recovery.orphaned_files import Leftovers, plan_leftovers
-from brokerless.log.recovery.segment import Recovered, recover_segment
+from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_files
+from brokerless.log.recovery.segment import SegmentRecovery, recover_segment
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own
@@ -54,7 +54,7 @@ class RecoveredSegment:
 
     base_offset: int
     reason: Reason
-    result: Recovered
+    result: SegmentRecovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class RecoveryPlan:
     """
 
     directory: Path
-    leftovers: Leftovers
+    orphaned_files: OrphanedFiles
     recovered: tuple[RecoveredSegment, ...]
     segments: tuple[int, ...]
     deleted: tuple[int, ...]
@@ -89,7 +89,7 @@ class RecoveryPlan:
 def plan_recovery(
     directory: str | Path,
     config: LogConfig,
-    checkpoints: Checkpoints,
+    checkpoints: PartitionOffsets,
     now_ms: int,
     *,
     clean: bool,
@@ -103,8 +103,8 @@ def plan_recovery(
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
     """
     entries = list_directory(str(directory))
-    leftovers = plan_leftovers(entries, _next_offset)
-    files = _after(Path(directory), entries, leftovers)
+    orphaned_files = plan_orphaned_files(entries, _next_offset)
+    files = _after(Path(directory), entries, orphaned_files)
     log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
     epochs_before = _load_epochs(Path(directory))
     reasons = _reasons(files, checkpoints.recovery_point or 0, clean, clean and trusting)
@@ -125,7 +125,7 @@ def plan_recovery(
     epochs = truncate_from_start(truncate_from_end(epochs, end), log_start)
     return RecoveryPlan(
         Path(directory),
-        leftovers,
+        orphaned_files,
         recovered,
         segments=tuple(kept),
         deleted=tuple(base for base in segments if base not in kept),
@@ -143,9 +143,9 @@ def plan_recovery(
 def apply_recovery(plan: RecoveryPlan) -> None:
     """Does what a plan says. Raises OSError; whatever was done by then, the next plan goes on from there."""
     directory = plan.directory
-    for name in plan.leftovers.remove:
+    for name in plan.orphaned_files.remove:
         (directory / name).unlink(missing_ok=True)
-    for source, target in plan.leftovers.rename:
+    for source, target in plan.orphaned_files.rename:
         (directory / source).rename(directory / target)
     # Before the damage is cut off, for that is what tells that they must go: without it, they would stay after a crash.
     remove_segments(directory, reversed(plan.deleted))
@@ -171,12 +171,12 @@ def _next_offset(entry: Entry) -> int:
     return end
 
 
-def _after(directory: Path, entries: list[Entry], leftovers: Leftovers) -> SegmentFiles:
+def _after(directory: Path, entries: list[Entry], orphaned_files: OrphanedFiles) -> SegmentFiles:
     """The files as they will be once the leftovers are cleared."""
-    swapped = {source for source, _ in leftovers.rename}
-    kept = {entry.name for entry in entries if not entry.is_directory} - {*leftovers.remove} - swapped
+    swapped = {source for source, _ in orphaned_files.rename}
+    kept = {entry.name for entry in entries if not entry.is_directory} - {*orphaned_files.remove} - swapped
     return SegmentFiles(
-        directory, {name: name for name in kept} | {target: source for source, target in leftovers.rename}
+        directory, {name: name for name in kept} | {target: source for source, target in orphaned_files.rename}
     )
 
 
@@ -230,9 +230,9 @@ def _is_closed(files: SegmentFiles, base_offset: int) -> bool:
 
 def _recover(
     files: SegmentFiles, reasons: dict[int, Reason], config: LogConfig, log_start: int, epochs: Epochs, now_ms: int
-) -> tuple[tuple[RecoveredSegment, ...], Producers | None, Epochs]:
+) -> tuple[tuple[RecoveredSegment, ...], LoadedProducers | None, Epochs]:
     recovered: list[RecoveredSegment] = []
-    producers: Producers | None = None
+    producers: LoadedProducers | None = None
     segments = files.offsets("log")
     for base, reason in reasons.items():
         if producers is None:

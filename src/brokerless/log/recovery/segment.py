@@ -25,7 +25,7 @@ _OUT_OF_ORDER = "offset-not-increasing"
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class SegmentRecovery:
     """A segment after recovery. ``state.size`` bytes of its log stay; ``next_offset`` follows the last batch in them.
 
     ``size`` is what the log has now; ``stop`` says why the rest of it goes, None if all stays.
@@ -51,7 +51,7 @@ class Recovered:
 
 def recover_segment(
     file: File, base_offset: int, config: LogConfig, producers: ProducerState, epochs: Epochs
-) -> tuple[Recovered, Epochs]:
+) -> tuple[SegmentRecovery, Epochs]:
     """Follows a segment's batches to its end or to the first that is not whole; gives the log's leader epochs as they
     are then. ``producers`` comes in as it is at the base offset, and is taken along.
 
@@ -90,12 +90,12 @@ def recover_segment(
     ):
         text = "offsets do not grow from one index entry to the next: recovery drops the whole segment"
         stop = Finding("error", _OUT_OF_ORDER, file.path, 0, base_offset, text)
-        return Recovered(file.size, SegmentState(base_offset), base_offset, b"", b"", b"", stop), epochs
+        return SegmentRecovery(file.size, SegmentState(base_offset), base_offset, b"", b"", b"", stop), epochs
     time_index += placement.finish()
     # Kafka counts anew from here to the next index entry.
     state = replace(placement.state, since_entry=0)
     stop = stops[0] if stops and state.size < file.size else None
-    return Recovered(
+    return SegmentRecovery(
         file.size, state, next_offset, bytes(offset_index), bytes(time_index), bytes(aborted), stop
     ), epochs
 

@@ -19,7 +19,7 @@ from brokerless.errors import UnreadableError
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import sync_directory, write_file
-from brokerless.log.storage.directory_lock import Held, lock_directory
+from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory
 from brokerless.log.storage.own_files import is_own_directory, open_directory, remove_tree
 from brokerless.log.storage.paths import Entry, StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
@@ -166,16 +166,16 @@ class Destination:
             self.remove(names.COMMIT_LOCK)
 
     @contextmanager
-    def hold(self) -> Generator[Held]:
+    def hold(self) -> Generator[DirectoryLock]:
         """No broker starts on it meanwhile. Object stores have no locks, and no brokers. Raises as
         :func:`lock_directory`."""
         if self.is_remote:
-            yield Held(os.getpid(), -1)
+            yield DirectoryLock(os.getpid(), -1)
             return
-        with lock_directory(self.local, exclusive=False) as held:
-            yield held
+        with lock_directory(self.local, exclusive=False) as lock:
+            yield lock
 
-    def refuse_running(self) -> None:
+    def refuse_running_broker(self) -> None:
         """Raises :class:`UsageError` if a broker runs on it; leaves no lock behind where there was none."""
         if not self.is_remote and self.exists(names.LOCK):
             with self.hold():

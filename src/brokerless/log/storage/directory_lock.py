@@ -29,7 +29,7 @@ _MARK_LIMIT = 4096
 
 
 @dataclass(slots=True)
-class Held:
+class DirectoryLock:
     """A lock of this process on a log directory. Such locks belong to a process, and go with any of its descriptors.
 
     ``was_clean``: the last stop was a clean one, and nobody has changed anything since.
@@ -43,37 +43,37 @@ class Held:
     holders: int = 0
 
 
-_held: dict[str, Held] = {}
+_locks: dict[str, DirectoryLock] = {}
 _written: dict[str, int] = {}
 """Partitions' directories that are open for writing, and in which process."""
 _guard = threading.Lock()
 
 
 @contextlib.contextmanager
-def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[Held]:
+def lock_directory(path: str | Path, *, exclusive: bool) -> Generator[DirectoryLock]:
     """Holds the lock on a log directory; within one process, any number of holders share it.
 
     While it is held exclusively, the mark of a clean stop is away, so that a crash is known for one. It comes back when
-    the last holder goes, unless :func:`spoil` was called meanwhile; a log directory without partitions counts as clean.
+    the last holder goes, unless :func:`mark_unclean` was called; a log directory without partitions counts as clean.
 
     Raises :class:`UsageError` if a broker, or another process that writes here, holds it; OSError if the directory
     cannot be written; UnwritableError or UnreadableError where a link is in the place of the lock or the mark.
     """
     name = os.path.realpath(path)
     with _guard:
-        held = _take(name, exclusive)
+        lock = _take(name, exclusive)
     try:
-        yield held
+        yield lock
     finally:
         with _guard:
-            held.holders -= 1
-            if not held.holders:
+            lock.holders -= 1
+            if not lock.holders:
                 try:
-                    if held.mark is not None:
-                        write_file(Path(name) / names.CLEAN_SHUTDOWN, held.mark)
+                    if lock.mark is not None:
+                        write_file(Path(name) / names.CLEAN_SHUTDOWN, lock.mark)
                 finally:
-                    del _held[name]
-                    os.close(held.descriptor)
+                    del _locks[name]
+                    os.close(lock.descriptor)
 
 
 def was_clean_shutdown(partition_directory: str, storage_options: StorageOptions | None = None) -> bool:
@@ -88,7 +88,7 @@ def is_locked(path: str | Path) -> bool:
     name = os.path.realpath(path)
     with _guard, contextlib.suppress(OSError, UnwritableError):
         # Any of this process's descriptors would take its own lock along when it is closed.
-        if name in _held or sys.platform != "linux":
+        if name in _locks or sys.platform != "linux":
             return False
         descriptor = open_own(Path(name) / names.LOCK, os.O_RDONLY)
         try:
@@ -98,16 +98,16 @@ def is_locked(path: str | Path) -> bool:
     return False
 
 
-def is_only_holder(held: Held) -> bool:
+def is_only_holder(lock: DirectoryLock) -> bool:
     """Whether nobody else has the lock: no holder in this process, and no other process."""
     with _guard:
-        if held.holders > 1:
+        if lock.holders > 1:
             return False
         if sys.platform == "linux":
-            return not _is_locked_by_others(held.descriptor)
+            return not _is_locked_by_others(lock.descriptor)
         try:  # for a moment
-            fcntl.lockf(held.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(held.descriptor, (fcntl.LOCK_EX if held.exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            fcntl.lockf(lock.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(lock.descriptor, (fcntl.LOCK_EX if lock.exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except OSError:
             return False
         return True
@@ -137,22 +137,22 @@ def only_writer(partition: Path) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def mark_taken_away(path: Path, held: Held) -> Generator[bool]:
+def clean_mark_removed(path: Path, lock: DirectoryLock) -> Generator[bool]:
     """While one process changes partitions that are there, and holds the lock shared, since others add theirs: the mark
     of a clean stop is away, and comes back unless something is raised. Gives whether there was one."""
-    if held.exclusive:
-        yield held.was_clean
+    if lock.exclusive:
+        yield lock.was_clean
         return
-    _take_mark_away(path, held)
-    mark, held.mark = held.mark, None
+    _take_mark_away(path, lock)
+    mark, lock.mark = lock.mark, None
     yield mark is not None
     if mark is not None:
         write_file(path / names.CLEAN_SHUTDOWN, mark)
 
 
-def spoil(held: Held) -> None:
+def mark_unclean(lock: DirectoryLock) -> None:
     """Says that something was left in a state that has to be recovered."""
-    held.mark = None
+    lock.mark = None
 
 
 def has_partitions(path: Path) -> bool:
@@ -161,34 +161,34 @@ def has_partitions(path: Path) -> bool:
     return any(each is not None and each.state in ("live", "future") for each in found)
 
 
-def _take(name: str, exclusive: bool) -> Held:
-    held = _held.get(name)
-    if held is None or held.process != os.getpid():  # a child process has its parent's memory, but not its locks
+def _take(name: str, exclusive: bool) -> DirectoryLock:
+    lock = _locks.get(name)
+    if lock is None or lock.process != os.getpid():  # a child process has its parent's memory, but not its locks
         descriptor = open_own(Path(name) / names.LOCK, os.O_RDWR | os.O_CREAT)
         try:
             _lock(name, descriptor, exclusive)
         except BaseException:
             os.close(descriptor)
             raise
-        held = _held[name] = Held(os.getpid(), descriptor)
-    elif exclusive and not held.exclusive:
-        _lock(name, held.descriptor, exclusive)
-    held.holders += 1
-    if exclusive and not held.exclusive:
-        held.exclusive = True
-        _take_mark_away(Path(name), held)
-    return held
+        lock = _locks[name] = DirectoryLock(os.getpid(), descriptor)
+    elif exclusive and not lock.exclusive:
+        _lock(name, lock.descriptor, exclusive)
+    lock.holders += 1
+    if exclusive and not lock.exclusive:
+        lock.exclusive = True
+        _take_mark_away(Path(name), lock)
+    return lock
 
 
-def _take_mark_away(directory: Path, held: Held) -> None:
+def _take_mark_away(directory: Path, lock: DirectoryLock) -> None:
     mark = directory / names.CLEAN_SHUTDOWN
     if os.path.lexists(mark):
-        held.mark = read_own(str(mark), _MARK_LIMIT)
+        lock.mark = read_own(str(mark), _MARK_LIMIT)
         mark.unlink()
         sync_directory(directory)
     elif not has_partitions(directory):
-        held.mark = NO_BROKER
-    held.was_clean = held.mark is not None
+        lock.mark = NO_BROKER
+    lock.was_clean = lock.mark is not None
 
 
 def _lock(name: str, descriptor: int, exclusive: bool) -> None:

@@ -28,17 +28,17 @@ from brokerless.log.checkpoint.leader_epochs import (
     truncate_from_end,
     truncate_from_start,
 )
-from brokerless.log.checkpoint.offset_checkpoints import Checkpoints
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.config import LogConfig
 from brokerless.log.index.writers import SegmentState, roll_offset
-from brokerless.log.producer.loading import Producers, load_producers
+from brokerless.log.producer.loading import LoadedProducers, load_producers
 from brokerless.log.producer.state import ProducerState, aborted_entry, snapshots_out_of_range
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.follower_append import check_next, whole_batches
-from brokerless.log.write.retention import Segment, before_start, expired
-from brokerless.log.write.segment_boundaries import Boundaries
+from brokerless.log.write.retention import ClosedSegment, before_start, expired
+from brokerless.log.write.segment_boundaries import SegmentBoundaries
 from brokerless.log.write.segment_files import (
     clear_segment,
     describe_for_retention,
@@ -61,7 +61,7 @@ class Appended:
 
 
 @dataclass(slots=True)
-class Contents:
+class LogContents:
     """What is in a partition's directory when it is opened: the base offsets of its segments, the last of them as it is
     (the segment is made if there are none), and what is known of offsets, leader epochs and producers."""
 
@@ -71,7 +71,7 @@ class Contents:
     recovery_point: int
     log_end_offset: int
     epochs: Epochs
-    producers: Producers
+    producers: LoadedProducers
 
 
 class LogWriter:
@@ -85,12 +85,12 @@ class LogWriter:
         self,
         directory: Path,
         config: LogConfig,
-        contents: Contents,
-        write_checkpoints: Callable[[Checkpoints], None] = lambda checkpoints: None,
-        release: Callable[[bool], None] = lambda is_sound: None,
+        contents: LogContents,
+        write_checkpoints: Callable[[PartitionOffsets], None] = lambda checkpoints: None,
+        release: Callable[[bool], None] = lambda is_clean: None,
         *,
         is_bulk: bool = False,
-        boundaries: Boundaries | None = None,
+        boundaries: SegmentBoundaries | None = None,
     ) -> None:
         """``write_checkpoints`` gets this partition's lines when they change; ``release`` is called when the log was
         closed, with whether no write failed. ``is_bulk``: this is written as a whole before anybody reads it, so a
@@ -100,7 +100,7 @@ class LogWriter:
         self._config = config
         self._write_checkpoints = write_checkpoints
         self._release = release
-        self._is_bulk, self._boundaries = is_bulk, boundaries or Boundaries()
+        self._is_bulk, self._boundaries = is_bulk, boundaries or SegmentBoundaries()
         self._failed = self._closed = False
         self._segments = contents.segments or [contents.active.base_offset]
         self._unsynced: list[Path] = []
@@ -308,7 +308,7 @@ class LogWriter:
     def _checkpoint(self) -> None:
         # Kafka notes the log start offset only where the first segment does not say the same.
         start = self._log_start_offset if self._log_start_offset > self._segments[0] else None
-        self._write_checkpoints(Checkpoints(self._recovery_point, start, self._log_end_offset))
+        self._write_checkpoints(PartitionOffsets(self._recovery_point, start, self._log_end_offset))
 
     def _set_epochs(self, epochs: Epochs) -> None:
         if epochs != self._epochs:
@@ -325,7 +325,7 @@ class LogWriter:
         remove_segments(self._directory, reversed(gone))
         for left in list_files(self._directory).offsets("producer-snapshot"):
             self._drop_snapshot(left)
-        self._producers = Producers(ProducerState(offset), 0)
+        self._producers = LoadedProducers(ProducerState(offset), 0)
         self._active = SegmentWriter(self._directory, SegmentState(offset), self._config)
         self._reload_producers()
 
@@ -354,11 +354,11 @@ class LogWriter:
                 write_file(path, snapshot)
         self._producers.write.clear()
 
-    def _describe(self) -> list[Segment]:
+    def _describe(self) -> list[ClosedSegment]:
         state = self._active.state
         timestamp = state.max_timestamp if state.max_timestamp >= 0 else clock.now()
         closed = describe_for_retention(list_files(self._directory), self._segments[:-1])
-        return [*closed, Segment(state.base_offset, state.size, timestamp)]
+        return [*closed, ClosedSegment(state.base_offset, state.size, timestamp)]
 
     def _raise_log_start(self, offset: int) -> None:
         self._log_start_offset = offset

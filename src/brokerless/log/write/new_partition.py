@@ -9,20 +9,20 @@ from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.checkpoint.topic_ids import random_id
 from brokerless.log.index.writers import SegmentState
-from brokerless.log.producer.loading import Producers
+from brokerless.log.producer.loading import LoadedProducers
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.atomic import write_file
-from brokerless.log.write.log_writer import Contents
+from brokerless.log.write.log_writer import LogContents
 
 
-def create_partition(path: Path, start_offset: int, topic_id: str | None) -> Contents:
+def create_partition(path: Path, start_offset: int, topic_id: str | None) -> LogContents:
     """Makes a new partition's directory, empty but for its ``partition.metadata``. Raises OSError."""
     if start_offset < 0:
         raise UsageError(f"start_offset: {start_offset} is not an offset")
     path.mkdir()
     write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id or random_id()))
-    producers = Producers(ProducerState(start_offset), start_offset)
-    return Contents([], SegmentState(start_offset), start_offset, start_offset, start_offset, (), producers)
+    producers = LoadedProducers(ProducerState(start_offset), start_offset)
+    return LogContents([], SegmentState(start_offset), start_offset, start_offset, start_offset, (), producers)
 
 
 def checked_name(topic: str, partition: int) -> str:

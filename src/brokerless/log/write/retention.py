@@ -16,7 +16,7 @@ from brokerless.log.config import LogConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class ClosedSegment:
     """A segment as retention sees it: ``size`` in bytes; ``largest_timestamp`` in ms, which is the time of the log
     file's last change where no batch has a timestamp."""
 
@@ -25,7 +25,7 @@ class Segment:
     largest_timestamp: int
 
 
-def expired(segments: Sequence[Segment], log_start_offset: int, config: LogConfig, now_ms: int) -> int:
+def expired(segments: Sequence[ClosedSegment], log_start_offset: int, config: LogConfig, now_ms: int) -> int:
     """How many segments go, from the oldest on, at ``now_ms`` (since the epoch)."""
     gone = before_start(segments, log_start_offset)
     if config.deletes:
@@ -34,13 +34,13 @@ def expired(segments: Sequence[Segment], log_start_offset: int, config: LogConfi
     return gone
 
 
-def before_start(segments: Sequence[Segment], log_start_offset: int) -> int:
+def before_start(segments: Sequence[ClosedSegment], log_start_offset: int) -> int:
     """How many segments lie wholly before the log start offset."""
     following = segments[1:]
     return next((row for row, each in enumerate(following) if each.base_offset > log_start_offset), len(following))
 
 
-def _beyond_size(segments: Sequence[Segment], config: LogConfig) -> int:
+def _beyond_size(segments: Sequence[ClosedSegment], config: LogConfig) -> int:
     surplus = sum(segment.size for segment in segments) - config.retention_bytes
     if config.retention_bytes < 0 or surplus < 0:
         return 0
@@ -51,7 +51,7 @@ def _beyond_size(segments: Sequence[Segment], config: LogConfig) -> int:
     return len(segments)
 
 
-def _beyond_time(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> int:
+def _beyond_time(segments: Sequence[ClosedSegment], config: LogConfig, now_ms: int) -> int:
     if config.retention_ms < 0:
         return 0
     for row, segment in enumerate(segments):
@@ -60,5 +60,5 @@ def _beyond_time(segments: Sequence[Segment], config: LogConfig, now_ms: int) ->
     return len(segments)
 
 
-def _is_empty_and_last(segments: Sequence[Segment], row: int) -> bool:
+def _is_empty_and_last(segments: Sequence[ClosedSegment], row: int) -> bool:
     return row == len(segments) - 1 and segments[row].size == 0

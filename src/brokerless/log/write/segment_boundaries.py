@@ -9,7 +9,7 @@ import numpy as np
 from brokerless.format.read.batch_headers import Batches
 
 
-class Boundaries:
+class SegmentBoundaries:
     """Base offsets of segments that are still to begin, the next one first."""
 
     def __init__(self, base_offsets: Iterable[int] = ()) -> None:

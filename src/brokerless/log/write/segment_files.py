@@ -26,7 +26,7 @@ from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.paths import File, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
-from brokerless.log.write.retention import Segment
+from brokerless.log.write.retention import ClosedSegment
 
 KINDS: tuple[names.SegmentFileKind, ...] = (
     "log",
@@ -71,16 +71,16 @@ def sync_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def describe_for_retention(files: SegmentFiles, base_offsets: Iterable[int]) -> list[Segment]:
+def describe_for_retention(files: SegmentFiles, base_offsets: Iterable[int]) -> list[ClosedSegment]:
     """Closed segments as retention sees them: their largest timestamp is the last entry of the time index."""
-    described: list[Segment] = []
+    described: list[ClosedSegment] = []
     for base_offset in base_offsets:
         status = files.path(base_offset, "log").stat()
         timestamp = status.st_mtime_ns // 1_000_000
         if files.has(base_offset, "time-index"):
             index = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
             timestamp = int(index.timestamps[-1]) if len(index.timestamps) else timestamp
-        described.append(Segment(base_offset, status.st_size, timestamp))
+        described.append(ClosedSegment(base_offset, status.st_size, timestamp))
     return described
 
 
@@ -94,7 +94,7 @@ def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ign
     for finding in (*offsets.findings, *times.findings):
         report(finding)
     with open_file(str(files.path(base_offset, "log"))) as file:
-        start = int(offsets.positions[-1]) if offsets.is_sound and len(offsets.positions) else 0
+        start = int(offsets.positions[-1]) if offsets.is_valid and len(offsets.positions) else 0
         start = start if start <= file.size else 0
         size, next_offset = start, base_offset
         for chunk in scan_headers(file, report, start):

@@ -111,7 +111,7 @@ class LogTracker:
             if attempt or not any(self._has_gaps(each, one) for each, one in found.items()):
                 break
             time.sleep(_PAUSE)
-        for entry in (entry for one in found.values() for entry in one.paths.leftovers if _is_swap(entry.path)):
+        for entry in (entry for one in found.values() for entry in one.paths.orphaned_files if _is_swap(entry.path)):
             self._lose(f"{entry.path}: a compaction did not come to its end, and what it replaces may be missing")
         self._listed = {each: _segments(one) for each, one in found.items()}
         return found

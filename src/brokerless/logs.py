@@ -99,10 +99,9 @@ class Partition(PartitionReader):
         The first finding of severity ``error`` is where Kafka's own reader first throws. ``max_batch_bytes``: what one
         batch may inflate to (128 MiB). Raises :class:`UnreadableError` for a file that cannot be opened.
         """
-        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.jobs.verify.partition import verify_partition
 
-        return verify_partition(self.paths, self.storage_options, max_batch_bytes or DEFAULT_LIMIT)
+        return verify_partition(self.paths, self.storage_options, _bound(max_batch_bytes))
 
     def audit(self, *, max_batch_bytes: int | None = None) -> PartitionAudit:
         """Audits the partition, as ``brokerless audit`` of its directory: batches, indexes, offsets, leader epochs,
@@ -255,11 +254,10 @@ class Log:
     def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Generator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) to
         run on, or a master for which one is started."""
-        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.jobs.verify.job import verify
 
-        limit = max_batch_bytes or DEFAULT_LIMIT
-        for finding in verify(self.directory.partitions, limit, self.storage_options, spark=spark, processes=1):
+        bound = _bound(max_batch_bytes)
+        for finding in verify(self.directory.partitions, bound, self.storage_options, spark=spark, processes=1):
             if isinstance(finding, UnreadableError):
                 raise finding
             yield finding
@@ -267,14 +265,13 @@ class Log:
     def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> LogAudit:
         """As :meth:`Partition.audit`, of all partitions, and of the log directory as a whole: its checkpoints, and what
         Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`."""
-        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.jobs.audit.job import audit_directory, audit_partitions
         from brokerless.jobs.directory_state import load_directory_state
 
-        limit, storage_options = max_batch_bytes or DEFAULT_LIMIT, self.storage_options
+        bound, storage_options = _bound(max_batch_bytes), self.storage_options
         state, partitions = load_directory_state(self.directory, storage_options), self.directory.partitions
         audits: list[PartitionAudit] = []
-        with closing(audit_partitions(partitions, state, limit, storage_options, spark=spark, processes=1)) as results:
+        with closing(audit_partitions(partitions, state, bound, storage_options, spark=spark, processes=1)) as results:
             for each in results:
                 if isinstance(each, UnreadableError):
                     raise each
@@ -316,12 +313,11 @@ class Log:
         ``on_damage`` is called with what was left out although it is intact. ``max_batch_bytes`` and ``spark`` as in
         :meth:`verify`. Raises :class:`UsageError` for what cannot be written, such as a partition that exists.
         """
-        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.jobs.salvage.job import Salvage, plan, salvage
         from brokerless.log.config import LogConfig
 
         config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
-        settings = Salvage(config, max_batch_bytes or DEFAULT_LIMIT, dry_run, partial, as_ == "parquet")
+        settings = Salvage(config, _bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
         tasks = plan([self.directory], to, settings, include=include, storage_options=self.storage_options)
         return list(salvage(tasks, on_damage or (lambda _: None), spark=spark, processes=1))
 
@@ -354,14 +350,13 @@ class Log:
         all damage is reported, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
         partition that exists.
         """
-        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.format.convert import ConversionTarget
         from brokerless.jobs.convert.job import Conversion, convert, plan, raise_damage
         from brokerless.log.config import LogConfig
 
         target = ConversionTarget(message_format, codec, level, batch_size)
         config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
-        conversion = Conversion(target, config, isolation, max_batch_bytes or DEFAULT_LIMIT, dry_run)
+        conversion = Conversion(target, config, isolation, _bound(max_batch_bytes), dry_run)
         tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options, storage_options)
         return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
 
@@ -388,11 +383,16 @@ class Log:
         ``to``. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damaged batches are left out and reported;
         without ``on_damage``, the first error is raised as :class:`DamageError`.
         """
-        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
         from brokerless.interchange.parquet_files import FILE_BYTES
         from brokerless.jobs.export.job import Export, export, plan
 
-        limit = max_batch_bytes or DEFAULT_LIMIT
-        settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, limit, dry_run, allow_removed)
+        bound = _bound(max_batch_bytes)
+        settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, bound, dry_run, allow_removed)
         planned = plan(self.directory.partitions, [self.path], to, settings, self.storage_options, storage_options)
         return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))
+
+
+def _bound(max_batch_bytes: int | None) -> int:
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+
+    return max_batch_bytes or DEFAULT_MAX_BATCH_BYTES

@@ -297,7 +297,7 @@ def test_damage_is_told_and_stops_nothing(target: ConversionTarget) -> None:
             buffer = buffer_of(log.read_bytes())
             batches = read_headers(buffer, scan_batches(buffer).positions)
             sound = batches.take(checksums_match(buffer, batches))
-            converter = Converter(target, limit=4 << 20)
+            converter = Converter(target, max_batch_bytes=4 << 20)
             damages = [each for piece in converter.convert(buffer, sound) for each in piece.damages]
             list(converter.flush())
             broken = {line["position"] for line in of_type(case.expected(), "error") if line["phase"] == "records"}

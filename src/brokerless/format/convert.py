@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, inspect_wrappers
@@ -106,16 +106,19 @@ class DownConverted:
     damages: list[Damage]
 
 
-def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit: int = DEFAULT_LIMIT) -> DownConverted:
+def down_convert(
+    buffer: NDArray[np.uint8], magic: int, first_offset: int, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+) -> DownConverted:
     """The answer of a broker before 4.0 to a fetch in an older format from ``first_offset`` on, for a ``buffer`` of its
-    log (``FileRecords.downConvert``, 3.9.1). Checksums are not checked. ``limit``: bytes that a batch may inflate to.
+    log (``FileRecords.downConvert``, 3.9.1). Checksums are not checked. ``max_batch_bytes``: bytes that a batch may
+    inflate to.
 
     Raises :class:`UsageError` where Kafka refuses: for batches with zstd, and timestamps below -1.
     """
     batches = read_headers(buffer, scan_batches(buffer).positions)
     if magic < layouts.MAGIC_V2 and bool(((batches.codec == layouts.ZSTD) & ~batches.is_control).any()):
         raise UsageError(f"a fetch in format v{magic} cannot be answered from batches compressed with zstd")
-    converter = Converter(ConversionTarget(magic), limit, first_offset)
+    converter = Converter(ConversionTarget(magic), max_batch_bytes, first_offset)
     pieces = [*converter.convert(buffer, batches), *converter.flush()]
     totals = converter.totals
     damages = [damage for piece in pieces for damage in piece.damages]
@@ -127,15 +130,17 @@ def down_convert(buffer: NDArray[np.uint8], magic: int, first_offset: int, limit
 class Converter:
     """Converts batches; owns the decoder and the encoders, so one belongs to one thread. ``totals`` grows.
 
-    ``limit``: bytes that one batch may inflate to. ``fetched``: the first offset of a fetch; then formats only
-    go down, and batches without a codec lose the records before it and become single messages.
+    ``max_batch_bytes``: bytes that one batch may inflate to. ``fetched``: the first offset of a fetch; then formats
+    only go down, and batches without a codec lose the records before it and become single messages.
     """
 
-    def __init__(self, target: ConversionTarget, limit: int = DEFAULT_LIMIT, fetched: int | None = None) -> None:
+    def __init__(
+        self, target: ConversionTarget, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, fetched: int | None = None
+    ) -> None:
         self.totals = ConversionTotals()
-        self._target, self._limit, self._fetched = target, limit, fetched
-        self._decoder = Decoder(limit=limit)
-        self._checker = Decoder(keys=False, values=False, headers=False, limit=limit)
+        self._target, self._limit, self._fetched = target, max_batch_bytes, fetched
+        self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
+        self._checker = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
         self._encoders: dict[tuple[int, int], tuple[Encoder, CompressionRatioEstimator]] = {}
         self._retained: BatchGroup | None = None
         """Rows of a batch that may continue."""

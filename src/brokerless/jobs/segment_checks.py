@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.resync import find_next_batch as find_in_file
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
@@ -36,7 +36,7 @@ Watch = Callable[[Chunk, str], Iterable[Finding]]
 def verify_file(
     file: File,
     seen: SegmentScan | None = None,
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     done: Callable[[int], object] = lambda _: None,
     start: int = 0,
 ) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def verify_file(
     while True:
         findings: list[Finding] = []
         end = start
-        decoder = Decoder(keys=False, values=False, headers=False, limit=limit)
+        decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
         for chunk in scan(file, findings.append, start):
             ends = findings[:]
             findings.clear()

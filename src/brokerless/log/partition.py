@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.log.directory import PartitionPath
@@ -40,8 +40,9 @@ class DecodedRows:
 class Reading:
     """How records are read. ``keys``, ``values``, ``headers``: whether they are kept. ``control``: control records are
     given as well. ``transactions``: given to leave out aborted data and what is not yet stable (read_committed).
-    ``limit``: bytes that one batch may inflate to. ``watch`` is shown each chunk, and which of its batches are what was
-    written, before any of their records are given. ``span``: a batch outside of it is reported, and not passed over.
+    ``max_batch_bytes``: bytes that one batch may inflate to. ``watch`` is shown each chunk, and which of its batches
+    are what was written, before any of their records are given. ``span``: a batch outside of it is reported, and not
+    passed over.
     """
 
     range: Range = EVERYTHING
@@ -50,7 +51,7 @@ class Reading:
     headers: bool = True
     control: bool = False
     transactions: Transactions | None = None
-    limit: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     watch: Callable[[str, Chunk, NDArray[np.bool_]], object] | None = None
     span: Span | None = None
 
@@ -75,7 +76,7 @@ def read_file(
     """The records of the batches of a file that begin in ``[start, end)``.
 
     What is damaged is reported after the records before it were given."""
-    decoder = Decoder(reading.keys, reading.values, reading.headers, reading.limit)
+    decoder = Decoder(reading.keys, reading.values, reading.headers, reading.max_batch_bytes)
     wanted = stable_range(reading)
     findings: list[Finding] = []
 

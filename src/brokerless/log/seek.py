@@ -131,9 +131,11 @@ def _max_timestamp_at(file: File, start: int, offset: int) -> int | None:
 def _first_since(
     file: File, start: int, timestamp: int, first_offset: int, max_batch_bytes: int | None
 ) -> tuple[int, int] | None:
-    from brokerless.format.read.decoder import DEFAULT_LIMIT, Decoder
+    from brokerless.format.read.decoder import DEFAULT_MAX_BATCH_BYTES, Decoder
 
-    decoder = Decoder(keys=False, values=False, headers=False, limit=max_batch_bytes or DEFAULT_LIMIT)
+    decoder = Decoder(
+        keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    )
     for chunk in scan_headers(file, ignore, start):
         batches = chunk.batches
         is_late = (batches.max_timestamp >= timestamp) & (batches.last_offset >= first_offset)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from brokerless.errors import UsageError
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.kafka_names import ISOLATION_LEVELS
 from brokerless.log.names import INCLUDE, is_internal
 from brokerless.log.storage.paths import full_path
@@ -102,7 +102,7 @@ class Options:
     committed: bool = False
     mode: Mode = "FAILFAST"
     corrupt_column: str = "_corrupt_record"
-    max_batch_bytes: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     """What one batch may inflate to."""
     include: tuple[str, ...] = ()
     storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -191,7 +191,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
         committed=read.choice(_ISOLATION, ISOLATION_LEVELS, "read_uncommitted") == "read_committed",
         mode=cast(Mode, read.choice("mode", MODES, "FAILFAST")),
         corrupt_column=read.text("columnNameOfCorruptRecord") or "_corrupt_record",
-        max_batch_bytes=read.positive("maxBatchBytes") or read.positive("maxInflatedBytes") or DEFAULT_LIMIT,
+        max_batch_bytes=read.positive("maxBatchBytes") or read.positive("maxInflatedBytes") or DEFAULT_MAX_BATCH_BYTES,
         include=read.states(),
         storage=read.storage(),
         push_filters={"true": True, "false": False}.get(read.choice("pushFilters", ("auto", "true", "false"), "auto")),

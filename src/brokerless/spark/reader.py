@@ -94,7 +94,7 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         headers="headers" in names,
         control=options.control and not options.committed,
         transactions=split.transactions,
-        limit=options.max_batch_bytes,
+        max_batch_bytes=options.max_batch_bytes,
         span=split.span,
     )
     try:

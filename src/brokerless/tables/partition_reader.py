@@ -116,7 +116,7 @@ class PartitionReader:
         report: OnDamage,
         done: Done,
     ) -> Iterator[pa.RecordBatch]:
-        from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+        from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
         from brokerless.log.partition import Reading, read_partition, transactions_of
         from brokerless.log.ranges import Range
         from brokerless.log.read_progress import ReadProgress
@@ -137,7 +137,7 @@ class PartitionReader:
             headers="headers" in schema.names,
             control=control and not committed,
             transactions=transactions,
-            limit=max_batch_bytes or DEFAULT_LIMIT,
+            max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
             watch=lambda file, chunk, _: progress.reach(file, chunk.base),
         )
 

@@ -335,7 +335,7 @@ class TestBeforeValidation:
     def test_a_payload_that_inflates_past_the_limit_is_refused(self) -> None:
         data = a_batch(codec="gzip", value=bytes(1 << 20))
         for config in (AppendConfig(), AppendConfig(codec="zstd"), AppendConfig(to_magic=1)):
-            assert refused(data, config, limit=1 << 16).error == "RecordTooLargeException"
+            assert refused(data, config, max_batch_bytes=1 << 16).error == "RecordTooLargeException"
 
     def test_settings_that_do_not_exist_are_wrong_usage(self) -> None:
         wrong: list[dict[str, Any]] = [

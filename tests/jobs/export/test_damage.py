@@ -64,7 +64,7 @@ def test_what_may_be_readable_another_time_is_not_passed(tmp_path: Path) -> None
     (source / "00000000000000000000.log").unlink()
     shutil.copy(bomb.log, source / bomb.log.name)
     findings: list[Finding] = []
-    (result,) = exported(source, tmp_path / "out", Export(limit=1000), findings)
+    (result,) = exported(source, tmp_path / "out", Export(max_batch_bytes=1000), findings)
     assert {each.kind for each in findings} == {"limit-exceeded"}
     assert (result.records, result.next_offset) == (0, result.start_offset)
     assert table(tmp_path / "out") == []

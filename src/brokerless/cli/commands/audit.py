@@ -69,7 +69,7 @@ def _audit(
     output: Output,
     counts: Counter[str],
 ) -> None:
-    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
     from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
     from brokerless.views.findings import is_at_least
@@ -86,11 +86,13 @@ def _audit(
 
     audits: list[PartitionAudit] = []
     partitions = [each.paths for each in chosen]
-    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     total = sum(each.size for each in partitions)
     with (
         progress("reading", total) as done,
-        closing(audit_partitions(partitions, notes, limit, spark=options.spark, done=done, say=output.say)) as results,
+        closing(
+            audit_partitions(partitions, notes, max_batch_bytes, spark=options.spark, done=done, say=output.say)
+        ) as results,
     ):
         for audit in results:
             if isinstance(audit, UnreadableError):

@@ -38,7 +38,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.recovered.open_files import open_lone
     from brokerless.jobs.salvage.carve import Carved, Carving, carve, check
     from brokerless.log.commit.partition_writer import output_directory
@@ -49,9 +49,9 @@ def run(options: Namespace) -> int:
         raise UsageError("--segment-bytes: there are no segments with --as parquet")
     output = Output()
     config = log_config(options)
-    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     to = output_directory(options.to, options.paths)
-    carvings = [Carving(path, to, config, limit, options.dry_run, parquet=parquet) for path in options.paths]
+    carvings = [Carving(path, to, config, max_batch_bytes, options.dry_run, parquet=parquet) for path in options.paths]
     total = 0
     for each in carvings:
         with open_lone(each.path) as file:

@@ -68,7 +68,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
     from brokerless.format.convert import ConversionTarget
     from brokerless.jobs.convert.job import Conversion, convert, plan
 
@@ -78,8 +78,8 @@ def run(options: Namespace) -> int:
     magic = None if options.format is None else FORMATS.index(options.format)
     target = ConversionTarget(magic, options.codec, options.level, options.batch_size)
     config = None if options.segment_bytes is None else log_config(options)
-    limit = options.max_batch_bytes or DEFAULT_LIMIT
-    conversion = Conversion(target, config, options.isolation, limit, options.dry_run)
+    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    conversion = Conversion(target, config, options.isolation, max_batch_bytes, options.dry_run)
     output = Output()
     partitions = [each.paths for each in output.partitions(options)]
     if output.exit_code == UNUSABLE:

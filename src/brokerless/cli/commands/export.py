@@ -52,7 +52,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
     from brokerless.interchange.parquet_files import FILE_BYTES
     from brokerless.jobs.export.job import Export, export, plan
 
@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
         options.isolation,
         options.compression,
         options.file_bytes or FILE_BYTES,
-        options.max_batch_bytes or DEFAULT_LIMIT,
+        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
         options.dry_run,
         options.allow_removed,
     )

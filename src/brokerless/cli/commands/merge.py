@@ -51,7 +51,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.merge.job import Merge, merge, plan
     from brokerless.views.merge import row
 
@@ -66,7 +66,7 @@ def run(options: Namespace) -> int:
         return partition.path in chosen
 
     config = log_config(options)
-    how = Merge(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.committed_only)
+    how = Merge(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.committed_only)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
     results: list[MergeResult] = []
     written = 0 if options.dry_run else sum(max(copy.size for copy in task.copies) for task in tasks)

@@ -55,7 +55,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.salvage.job import Salvage, plan, salvage
     from brokerless.views.salvage import row
 
@@ -73,7 +73,7 @@ def run(options: Namespace) -> int:
         return partition.path in chosen
 
     config = None if options.segment_bytes is None else log_config(options)
-    how = Salvage(config, options.max_batch_bytes or DEFAULT_LIMIT, options.dry_run, options.partial, parquet)
+    how = Salvage(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.partial, parquet)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen, options.include)
     results: list[SalvageResult] = []
     total = sum(task.size for task in tasks) * (1 if options.dry_run else 2)

@@ -34,17 +34,17 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.verify.job import verify
     from brokerless.views.findings import FindingGroups, is_at_least
 
     output, counted, shown = Output(), FindingGroups(), FindingGroups()
     partitions = [each.paths for each in output.partitions(options)]
     total = sum(each.size for each in partitions)
-    limit = options.max_batch_bytes or DEFAULT_LIMIT
+    max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     with (
         progress("reading", total) as done,
-        closing(verify(partitions, limit, spark=options.spark, done=done, say=output.say)) as findings,
+        closing(verify(partitions, max_batch_bytes, spark=options.spark, done=done, say=output.say)) as findings,
     ):
         for finding in findings:
             if isinstance(finding, UnreadableError):

@@ -18,7 +18,7 @@ from brokerless.format.append.leader import append, check_batches
 from brokerless.format.append.produce_request import ReadRecords, decode_all, find_batches, read_all_partial
 from brokerless.format.append.types import AppendConfig, AppendContext, BatchRefusedError, Origin, Refusal
 from brokerless.format.append.validator import record_errors
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT, Inflater, find_payloads
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
 from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
@@ -54,7 +54,7 @@ def append_bulk(
     partition_leader_epoch: int,
     now_ms: int,
     origin: Origin = "client",
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> BulkAppendResult:
     """What a broker whose log ends at ``first_offset`` writes of many produce requests of one batch, wrapper message or
     message each. Arguments as for :func:`append`; a request that is refused leaves no gap in the offsets.
@@ -62,7 +62,7 @@ def append_bulk(
     Where the chain of sizes breaks, the request after the last one that was found is refused.
     """
     batches, broken = find_batches(buffer)
-    context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
+    context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, max_batch_bytes)
     pieces = _Pieces(buffer, len(batches))
     if config.to_magic == layouts.MAGIC_V2:
         _append_well_formed(buffer, batches, context, pieces)
@@ -124,7 +124,7 @@ def _append_group(
     if codec == 0:
         _append_decoded(buffer, payloads, run.ends, set(), run, rows, target, context, pieces)
         return
-    inflater = Inflater(context.limit)
+    inflater = Inflater(context.max_batch_bytes)
     found = find_payloads(buffer, payloads, run.ends, run.codec, run.magic)
     first = 0
     while first < len(run):
@@ -220,7 +220,7 @@ def _append_others(
         # Base offsets of v2 are set at the end.
         found = append(
             buffer[start:end], context.config, 0 if is_v2 else offset, context.partition_leader_epoch, context.now_ms,
-            context.origin, context.limit,
+            context.origin, context.max_batch_bytes,
         )  # fmt: skip
         if isinstance(found, Refusal):
             place = None if found.position is None else found.position + start

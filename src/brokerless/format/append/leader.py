@@ -16,7 +16,7 @@ from brokerless.format import layouts
 from brokerless.format.append.produce_request import find_batches
 from brokerless.format.append.types import AppendConfig, AppendResult, Origin, Refusal
 from brokerless.format.append.validator import validate
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, checksums_match
 
 __all__ = ["AppendConfig", "AppendResult", "Refusal", "append"]
@@ -31,14 +31,14 @@ def append(
     partition_leader_epoch: int,
     now_ms: int,
     origin: Origin = "client",
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> AppendResult | Refusal:
     """What a broker whose log ends at ``first_offset`` would write of produced batches, or why it would refuse them.
 
     ``buffer`` (uint8): one v2 batch, one wrapper message, or any number of messages; it is not changed. A cut-off batch
-    at its end is dropped. ``now_ms``: the broker's time, in ms. ``limit``: bytes that a batch may inflate to (and some
-    times as many of memory); past it, it is refused with ``RecordTooLargeException``. Raises :class:`UsageError` for
-    2 GiB or more, and for a level that the topic's codec does not have.
+    at its end is dropped. ``now_ms``: the broker's time, in ms. ``max_batch_bytes``: bytes that a batch may inflate to
+    (and some times as many of memory); past it, it is refused with ``RecordTooLargeException``. Raises
+    :class:`UsageError` for 2 GiB or more, and for a level that the topic's codec does not have.
     """
     if len(buffer) > MAX_INT32:
         raise UsageError(f"{len(buffer)} bytes at once: a produce request must be smaller than 2 GiB")
@@ -50,7 +50,7 @@ def append(
         return broken
     if not len(batches):
         return AppendResult(np.empty(0, np.uint8), first_offset, first_offset, layouts.NO_TIMESTAMP, True, 0)
-    appended = validate(buffer, config, first_offset, partition_leader_epoch, now_ms, origin, limit)
+    appended = validate(buffer, config, first_offset, partition_leader_epoch, now_ms, origin, max_batch_bytes)
     if isinstance(appended, AppendResult) and not appended.in_place:
         written, _ = find_batches(appended.buffer)
         wrong = np.where(written.sizes > config.max_message_bytes, _TOO_LARGE, np.int8(0))

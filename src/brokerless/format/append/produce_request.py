@@ -84,11 +84,11 @@ def check_header(batch: Batches) -> None:
         refuse("IndexOutOfBoundsException", message, int(batch.positions[0]))
 
 
-def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, limit: int) -> RecordFields:
+def read_records(buffer: NDArray[np.uint8], batch: Batches, contents: bool, max_batch_bytes: int) -> RecordFields:
     """The records of one v2 batch, read to the last byte as Kafka does where it may rewrite them."""
     check_header(batch)
     codec, at = int(batch.codec[0]), int(batch.positions[0])
-    source, starts, ends, error = _payload(buffer, batch, limit)
+    source, starts, ends, error = _payload(buffer, batch, max_batch_bytes)
     if int(batch.count[0]) < 0:
         refuse("InvalidRecordException", f"a count of {int(batch.count[0])} records", at)
     incomplete = np.full(1, error is not None, np.uint8)
@@ -150,12 +150,12 @@ def decode_all(
     return ReadRecords(records, np.cumsum([0, *given.tolist()]), status, stopped_at)
 
 
-def read_partial(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> RecordFields:
+def read_partial(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> RecordFields:
     """The records of one compressed v2 batch whose payload will not change: without contents."""
     count, at = int(batch.count[0]), int(batch.positions[0])
     if count == 0:
         return RecordFields(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
-    source, starts, ends, error = _payload(buffer, batch, limit)
+    source, starts, ends, error = _payload(buffer, batch, max_batch_bytes)
     if count < 0:
         refuse("InvalidRecordException", f"a count of {count} records", at)
     read = read_all_partial(source, starts, ends, batch)
@@ -191,7 +191,7 @@ def _base_timestamps(batches: Batches) -> Int64s:
 
 
 def _payload(
-    buffer: NDArray[np.uint8], batch: Batches, limit: int
+    buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int
 ) -> tuple[NDArray[np.uint8], Int64s, Int64s, CodecError | None]:
     """Where the records of a v2 batch are, inflated if need be; and what stopped that early."""
     starts, ends, codec = batch.positions + layouts.BATCH_V2_SIZE, batch.ends, int(batch.codec[0])
@@ -202,17 +202,17 @@ def _payload(
         refuse("IllegalArgumentException", f"unknown compression type id {codec}", at)
     payload = buffer[starts[0] : ends[0]].data
     if int(batch.count[0]) <= 0:
-        error = Inflater(limit).check_header(codec, layouts.MAGIC_V2, payload)
+        error = Inflater(max_batch_bytes).check_header(codec, layouts.MAGIC_V2, payload)
         if error is not None:
             refuse("KafkaException", f"the payload does not decompress: {error}", at)
         return buffer, starts, starts, None
-    return _inflate(codec, layouts.MAGIC_V2, payload, limit, at)
+    return _inflate(codec, layouts.MAGIC_V2, payload, max_batch_bytes, at)
 
 
 def _inflate(
-    codec: int, magic: int, payload: memoryview, limit: int, position: int
+    codec: int, magic: int, payload: memoryview, max_batch_bytes: int, position: int
 ) -> tuple[NDArray[np.uint8], Int64s, Int64s, CodecError | None]:
-    inflater = Inflater(min(limit, _MOST_INFLATED))
+    inflater = Inflater(min(max_batch_bytes, _MOST_INFLATED))
     start, end, error = inflater.inflate(codec, magic, payload)
     if isinstance(error, LimitError):
         refuse("RecordTooLargeException", str(error), position)
@@ -229,7 +229,7 @@ class InnerMessages:
     records: RecordFields
 
 
-def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> InnerMessages:
+def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, max_batch_bytes: int) -> InnerMessages:
     """The inner messages of one v0 or v1 wrapper message, found as ``DeepRecordsIterator`` does."""
     at, magic, codec = int(wrapper.positions[0]), int(wrapper.magic[0]), int(wrapper.codec[0])
     if codec > layouts.ZSTD:
@@ -243,7 +243,7 @@ def unwrap(buffer: NDArray[np.uint8], wrapper: Batches, limit: int) -> InnerMess
     if wrong:
         refuse("InvalidRecordException", reasons.REASONS[wrong[0]][1], at)
     payload = buffer[starts[0] : ends[0]].data
-    inflated, starts, ends, error = _inflate(codec, magic, payload, limit, at)
+    inflated, starts, ends, error = _inflate(codec, magic, payload, max_batch_bytes, at)
     inner = inflated[starts[0] : ends[0]]
     found = scan_batches(inner)
     left = inner[found.stopped_at :]

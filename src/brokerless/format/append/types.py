@@ -57,7 +57,7 @@ class AppendContext:
     partition_leader_epoch: int
     now_ms: int
     origin: Origin
-    limit: int
+    max_batch_bytes: int
 
     @property
     def to_magic(self) -> int:

@@ -43,7 +43,7 @@ from brokerless.format.append.types import (
     Refusal,
     refuse,
 )
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import Columns
 from brokerless.format.crc.kernels import crc32_ranges
 from brokerless.format.read.batch_headers import Batches
@@ -64,14 +64,14 @@ def validate(
     partition_leader_epoch: int,
     now_ms: int,
     origin: Origin = "client",
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> AppendResult | Refusal:
     """What ``LogValidator`` makes of one partition's part of a produce request, whose checksums the caller has
     checked: one v2 batch, one wrapper message, or any number of messages. ``buffer`` (uint8) is not changed.
 
-    ``limit``: bytes that a batch may inflate to; past it, it is refused with ``RecordTooLargeException``.
+    ``max_batch_bytes``: bytes that a batch may inflate to; past it, it is refused with ``RecordTooLargeException``.
     """
-    context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, limit)
+    context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, max_batch_bytes)
     try:
         batches, broken = find_batches(buffer)
         compressed = batches.codec[batches.codec != 0]
@@ -98,7 +98,7 @@ def _assign_plain(
         _check_messages(buffer, batches, broken, context)
         return assign_messages(buffer, batches, context)
     _check_batch(batches, context)
-    records = read_records(buffer, batches, False, context.limit)
+    records = read_records(buffer, batches, False, context.max_batch_bytes)
     _refuse_wrong(record_errors(records, batches.timestamp_type, context), batches)
     return assign_batch(buffer, batches, records.timestamp, context)
 
@@ -150,7 +150,9 @@ def _compressed_batch(
     _check_batch(batch, context)
     is_kept = source == target and context.to_magic == layouts.MAGIC_V2
     records = (
-        read_partial(buffer, batch, context.limit) if is_kept else read_records(buffer, batch, True, context.limit)
+        read_partial(buffer, batch, context.max_batch_bytes)
+        if is_kept
+        else read_records(buffer, batch, True, context.max_batch_bytes)
     )
     _refuse_wrong(record_errors(records, batch.timestamp_type, context), batch)
     is_kept = is_kept or (source == 0 and bool(batch.is_control[0]))  # markers are not compressed
@@ -165,7 +167,7 @@ def _compressed_batch(
 def _wrapper(buffer: NDArray[np.uint8], wrapper: Batches, target: int, context: AppendContext) -> AppendResult:
     """One v0 or v1 wrapper message."""
     magic, at = int(wrapper.magic[0]), int(wrapper.positions[0])
-    inner = unwrap(buffer, wrapper, context.limit)
+    inner = unwrap(buffer, wrapper, context.max_batch_bytes)
     messages, records = inner.messages, inner.records
     is_foreign = messages.magic != magic
     codecs = messages.legacy["attributes"] & layouts.CODEC_MASK
@@ -214,7 +216,7 @@ def _pieces(batches: Batches) -> list[Batches]:
 def _contents(buffer: NDArray[np.uint8], piece: Batches, context: AppendContext) -> Columns:
     if not piece.all_v2:
         return read_messages(buffer, piece, message_fields(piece))
-    contents = read_records(buffer, piece, True, context.limit).contents
+    contents = read_records(buffer, piece, True, context.max_batch_bytes).contents
     assert contents is not None
     return contents
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from brokerless.format import layouts
 from brokerless.format.codecs import gzip, lz4, snappy, zstd
-from brokerless.format.codecs.inflate_buffer import DEFAULT_LIMIT, CodecError, InflateBuffer, LimitError
+from brokerless.format.codecs.inflate_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError
 from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
-__all__ = ["DEFAULT_LIMIT", "CodecError", "Inflater", "LimitError", "Payloads", "find_payloads"]
+__all__ = ["DEFAULT_MAX_BATCH_BYTES", "CodecError", "Inflater", "LimitError", "Payloads", "find_payloads"]
 
 Int64s = NDArray[np.int64]
 
@@ -70,7 +70,7 @@ class Inflater:
     to one thread. ``limit``: bytes that one payload may inflate to (see :class:`InflateBuffer`).
     """
 
-    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, limit: int = DEFAULT_MAX_BATCH_BYTES) -> None:
         self._output = InflateBuffer(limit)
         self._zstd = zstd.make_decompressor()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-DEFAULT_LIMIT = 128 << 20
+DEFAULT_MAX_BATCH_BYTES = 128 << 20
 """Bytes that one batch may inflate to, unless the caller says otherwise."""
 MAX_LARGE_PAYLOADS = 8
 """How many payloads may inflate to more than a quarter of the limit. More of them are made to keep a processor busy."""
@@ -29,7 +29,7 @@ class InflateBuffer:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.large = max(limit, DEFAULT_LIMIT) // 4
+        self.large = max(limit, DEFAULT_MAX_BATCH_BYTES) // 4
         self._large_left = MAX_LARGE_PAYLOADS
         self._start = 0
         self.used = 0

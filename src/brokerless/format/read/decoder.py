@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT, Inflater, find_payloads
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
 from brokerless.format.codecs.inflate_buffer import CodecError, LimitError
 from brokerless.format.columns import Columns, allocate
 from brokerless.format.read.batch_headers import Batches
@@ -69,8 +69,8 @@ class DecodedRecords:
 class Decoder:
     """Decodes batches into columns; owns the buffers, so one belongs to one thread.
 
-    ``keys``, ``values``, ``headers``: whether to keep them (all are checked). ``limit``: bytes that one batch may
-    inflate to. ``rows`` and ``data``: when a chunk is full.
+    ``keys``, ``values``, ``headers``: whether to keep them (all are checked). ``max_batch_bytes``: bytes that one batch
+    may inflate to. ``rows`` and ``data``: when a chunk is full.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Decoder:
         keys: bool = True,
         values: bool = True,
         headers: bool = True,
-        limit: int = DEFAULT_LIMIT,
+        max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         rows: int = ROWS,
         data: int = DATA,
     ) -> None:
         self._selected = np.array([keys, values, headers], dtype=np.uint8)
-        self._inflater = Inflater(limit)
+        self._inflater = Inflater(max_batch_bytes)
         self._rows, self._data, self._fit = rows, data, data
         self._columns: Columns | None = None
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
@@ -333,16 +333,18 @@ class WrapperContents:
     too_large: tuple[Damage, ...]
 
 
-def inspect_wrappers(buffer: NDArray[np.uint8], batches: Batches, limit: int | None = None) -> WrapperContents:
-    """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it. ``limit``: bytes that one
-    may inflate to (:data:`DEFAULT_LIMIT`)."""
+def inspect_wrappers(
+    buffer: NDArray[np.uint8], batches: Batches, max_batch_bytes: int | None = None
+) -> WrapperContents:
+    """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it. ``max_batch_bytes``: bytes
+    that one may inflate to (:data:`DEFAULT_MAX_BATCH_BYTES`)."""
     base_offset, has_base_offset = batches.entry_offset.copy(), np.ones(len(batches), np.bool_)
     count = np.where(batches.is_legacy, np.int32(1), batches.count)
     rows = np.flatnonzero(batches.is_wrapper)
     has_base_offset[rows], count[rows] = False, 0
     wrappers = batches.take(rows)
     wrong, starts, ends = find_wrapper_values(buffer, wrappers)
-    inflater, view, nothing = Inflater(limit or DEFAULT_LIMIT), buffer.data, np.zeros(3, np.uint8)
+    inflater, view, nothing = Inflater(max_batch_bytes or DEFAULT_MAX_BATCH_BYTES), buffer.data, np.zeros(3, np.uint8)
     given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
     stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
     too_large: list[Damage] = []

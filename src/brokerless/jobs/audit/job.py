@@ -15,7 +15,7 @@ import numpy as np
 
 from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.epochs import LeaderEpochCheck
@@ -87,20 +87,20 @@ def audit_partition(
     partition: PartitionPath,
     lines: Lines,
     now_ms: int | None = None,
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     storage_options: StorageOptions | None = None,
     done: Done = ignore,
 ) -> PartitionAudit:
     """Reads all of one partition. ``lines`` are its own in its log directory's checkpoints; ``now_ms`` (since the
-    epoch; now by default) decides which timestamps are from the future; ``limit``: bytes that one batch may inflate to.
-    ``done`` is called with the bytes that were read.
+    epoch; now by default) decides which timestamps are from the future; ``max_batch_bytes``: bytes that one batch may
+    inflate to. ``done`` is called with the bytes that were read.
 
     Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
     """
-    follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), limit, storage_options)
+    follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), max_batch_bytes, storage_options)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
-    for finding in _findings(partition, follower, lines, limit, storage_options, done):
+    for finding in _findings(partition, follower, lines, max_batch_bytes, storage_options, done):
         counts[finding.kind] += 1
         if counts[finding.kind] <= MOST_OF_A_KIND:
             kept.append(finding)
@@ -133,7 +133,7 @@ class AuditTask:
     partition: PartitionPath
     lines: Lines
     now_ms: int
-    limit: int
+    max_batch_bytes: int
     storage_options: StorageOptions | None
 
     @property
@@ -145,7 +145,7 @@ class AuditTask:
 def audit_partitions(
     partitions: Sequence[PartitionPath],
     notes: DirectoryState,
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     storage_options: StorageOptions | None = None,
     *,
     spark: Spark = NONE,
@@ -156,7 +156,7 @@ def audit_partitions(
     """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     now_ms = clock.now()
-    tasks = [AuditTask(each, notes.of(each), now_ms, limit, storage_options) for each in partitions]
+    tasks = [AuditTask(each, notes.of(each), now_ms, max_batch_bytes, storage_options) for each in partitions]
     name = "brokerless audit"
     results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
     with closing(results):
@@ -166,7 +166,9 @@ def audit_partitions(
 def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
     """Audits a partition; what cannot be opened is a value."""
     try:
-        return audit_partition(task.partition, task.lines, task.now_ms, task.limit, task.storage_options, done)
+        return audit_partition(
+            task.partition, task.lines, task.now_ms, task.max_batch_bytes, task.storage_options, done
+        )
     except UnreadableError as error:
         return UnreadableError(str(error))
 
@@ -279,7 +281,7 @@ def _findings(
     partition: PartitionPath,
     follower: _PartitionFollower,
     lines: Lines,
-    limit: int,
+    max_batch_bytes: int,
     storage_options: StorageOptions | None,
     done: Done,
 ) -> Iterator[Finding]:
@@ -298,7 +300,7 @@ def _findings(
         if names.parse_segment_file(segment.log.name) is not None and not each.start:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch)
-        findings = verify_file(each.file, seen, limit, done, each.start)
+        findings = verify_file(each.file, seen, max_batch_bytes, done, each.start)
         yield from _graded(findings, each.is_last, partition.state == "live")
         last_offset = seen.last_offset
         if each.start:  # it has taken the place of several, and what is beside it is about all of them
@@ -315,7 +317,7 @@ def _findings(
     for snapshot in partition.snapshots:
         try:
             with open_file(snapshot.path, storage_options) as file:
-                yield from verify_file(file, None, limit)
+                yield from verify_file(file, None, max_batch_bytes)
         except UnreadableError as error:
             reason = str(error).removeprefix(f"{snapshot.path}: ")
             yield Finding("error", "unreadable-file", snapshot.path, None, None, reason)

@@ -15,7 +15,7 @@ from typing import Any
 
 from brokerless.errors import DamageError, Finding, RefusedError, UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.convert.reading import ConvertReader, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
@@ -52,13 +52,13 @@ LEFT_OUT = LOST | {
 class Conversion:
     """How all partitions are converted. ``config``: None for segments that begin where those of the source do, and are
     split only where they would be larger than a segment can be. ``isolation``: read_committed leaves out what is
-    aborted or not yet decided. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done but
-    writing."""
+    aborted or not yet decided. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``: everything is
+    done but writing."""
 
     target: ConversionTarget = field(default_factory=ConversionTarget)
     config: LogConfig | None = None
     isolation: Isolation = "read_uncommitted"
-    limit: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
 
     @property
@@ -295,7 +295,7 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
             is_hashed=task.notes,
             keeps_segments=how.config is None,
         )
-        converter = Converter(task.conversion.target, task.conversion.limit)
+        converter = Converter(task.conversion.target, task.conversion.max_batch_bytes)
         try:
             for buffer in reading.buffers(converter, done):
                 if output is not None and len(buffer):

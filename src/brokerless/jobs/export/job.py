@@ -81,7 +81,7 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         task.start,
         task.end,
         task.export.isolation == "read_committed",
-        task.export.limit,
+        task.export.max_batch_bytes,
         task.is_last or task.mark is not None,
         task.is_live,
         task.storage_options,

@@ -65,7 +65,7 @@ class ExportReader:
     start: int
     end: int
     committed: bool
-    limit: int
+    max_batch_bytes: int
     is_last: bool
     is_live: bool
     storage_options: StorageOptions | None
@@ -96,7 +96,8 @@ class ExportReader:
             stable = transactions.last_stable_offset
             self._stable = self._stable if stable is None else min(self._stable, stable)
         reading = Reading(
-            Range(self.start, self._decided), transactions=transactions, limit=self.limit, watch=self._watch
+            Range(self.start, self._decided),
+            transactions=transactions, max_batch_bytes=self.max_batch_bytes, watch=self._watch,
         )  # fmt: skip
 
         def tell(finding: Finding) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange import export_state
 from brokerless.interchange.export_state import Exported
 from brokerless.interchange.parquet_files import FILE_BYTES, ParquetLayout
@@ -33,14 +33,14 @@ _TASK_BYTES = 1 << 30
 @dataclass(frozen=True, slots=True)
 class Export:
     """How partitions are exported. ``by_date``: by the record's date (UTC) as well. ``codec``: of Parquet.
-    ``file_bytes``: about how large a file gets. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything
-    is done but writing. ``allow_removed``: files of earlier runs may have been removed on purpose."""
+    ``file_bytes``: about how large a file gets. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``:
+    everything is done but writing. ``allow_removed``: files of earlier runs may have been removed on purpose."""
 
     by_date: bool = False
     isolation: Isolation = "read_uncommitted"
     codec: str = "zstd"
     file_bytes: int = FILE_BYTES
-    limit: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     allow_removed: bool = False
 

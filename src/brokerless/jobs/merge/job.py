@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from brokerless.errors import Finding, UsageError
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.merge.agreement import Agreement, Replica, agree, rank
 from brokerless.jobs.merge.gap_filling import MergedBatches, differing, fill
@@ -55,11 +55,11 @@ from brokerless.log.storage.paths import StorageOptions, is_remote
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How all partitions are merged. ``limit``: bytes that one batch may inflate to. ``dry_run``: everything is done
-    but writing. ``committed_only``: without the tail that is not known to be committed."""
+    """How all partitions are merged. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``: everything
+    is done but writing. ``committed_only``: without the tail that is not known to be committed."""
 
     config: LogConfig = field(default_factory=LogConfig)
-    limit: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     committed_only: bool = False
 
@@ -242,7 +242,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     firsts = accumulate((len(files.files) for files in task.copies), initial=0)
     founds = without_moved(
         [
-            find_log(files, opened, how.limit, False, report, done, first)
+            find_log(files, opened, how.max_batch_bytes, False, report, done, first)
             for files, first in zip(task.copies, firsts, strict=False)
         ]
     )
@@ -343,9 +343,9 @@ def _write(
     place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
     contents = PartitionContents(filled.batches, opened, begin, start, end, cleaned_until=_cleaned_until(task))
     epochs = truncate_from_end(noted, end)
-    limit, options = task.merge.limit, task.storage_options
+    max_batch_bytes, options = task.merge.max_batch_bytes, task.storage_options
     beside = newest_quorum_files([copy.paths[0] for copy in task.copies], options)
-    taken, unfinished = write_unfinished(place, contents, epochs, report, done, limit, options, beside)
+    taken, unfinished = write_unfinished(place, contents, epochs, report, done, max_batch_bytes, options, beside)
     refused = filled.batches[~taken]
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
     holes = tuple(sorted((*filled.holes, *spans)))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import Columns, release_memory
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.decoder import Damage, Decoder, inspect_wrappers
@@ -52,13 +52,15 @@ _STEP = 1 << 20
 _LARGE = 1 << 20
 
 
-def find_sound(file: File, limit: int = DEFAULT_LIMIT, partial: bool = False) -> Iterator[NDArray[np.void] | Region]:
+def find_sound(
+    file: File, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, partial: bool = False
+) -> Iterator[NDArray[np.void] | Region]:
     """The sound batches of a file (:data:`SOUND`, shape ``(n,)``), and the regions between them, by position.
 
-    ``limit``: bytes that one batch may inflate to; a larger one is not sound. ``partial``: of v2 batches whose checksum
-    is right, but whose records do not decode to the end, what comes before counts as sound.
+    ``max_batch_bytes``: bytes that one batch may inflate to; a larger one is not sound. ``partial``: of v2 batches
+    whose checksum is right, but whose records do not decode to the end, what comes before counts as sound.
     """
-    finder = _Finder(file, limit, partial)
+    finder = _Finder(file, max_batch_bytes, partial)
     while finder.at < file.size:
         yield from finder.follow()
 
@@ -67,14 +69,14 @@ class _Finder:
     """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last sound batch
     ended, and ``_after`` the offset behind it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
 
-    def __init__(self, file: File, limit: int, partial: bool) -> None:
+    def __init__(self, file: File, max_batch_bytes: int, partial: bool) -> None:
         self._partial = partial
         self.at = 0
-        self._file, self._end, self._limit = file, -1, limit
+        self._file, self._end, self._limit = file, -1, max_batch_bytes
         self._after: int | None = None
         self._wrapper_end = 0
         self._has_wrappers = False
-        self._decoder = Decoder(keys=False, values=False, headers=False, limit=limit)
+        self._decoder = Decoder(keys=False, values=False, headers=False, max_batch_bytes=max_batch_bytes)
 
     def follow(self) -> Iterator[NDArray[np.void] | Region]:
         """Follows the chain from where the search is to where it breaks, and goes to the next true batch."""
@@ -243,9 +245,9 @@ class _Finder:
             position = found + 1
 
 
-def decode_batch(buffer: NDArray[np.uint8], batch: Batches, limit: int) -> Columns | None:
+def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> Columns | None:
     """The records of one batch, as far as they decode; None if there are none."""
-    decoder = Decoder(limit=limit)
+    decoder = Decoder(max_batch_bytes=max_batch_bytes)
     parts = [decoded.columns for decoded in decoder.decode(buffer, batch)]
     rest = decoder.flush()
     parts += [] if rest is None else [rest.columns]

@@ -126,18 +126,18 @@ def list_files_again(files: PartitionFiles) -> PartitionFiles:
 def find_log(
     files: PartitionFiles,
     opened: OpenFiles,
-    limit: int,
+    max_batch_bytes: int,
     partial: bool,
     report: Report,
     done: Callable[[int], object],
     first: int = 0,
 ) -> RecoveredLog:
-    """Reads all of the files, which are in ``opened`` from number ``first`` on. ``limit``: bytes that one batch may
-    inflate to; ``partial``: of v2 batches that break off inside, the records before. ``report`` gets what is left out
-    though it is sound. Raises :class:`ReplacedError` where a file is not the one that was listed."""
+    """Reads all of the files, which are in ``opened`` from number ``first`` on. ``max_batch_bytes``: bytes that one
+    batch may inflate to; ``partial``: of v2 batches that break off inside, the records before. ``report`` gets what is
+    left out though it is sound. Raises :class:`ReplacedError` where a file is not the one that was listed."""
     for finding in files.unreadable:
         report(finding)
-    sound, regions = _read(files, opened, first, limit, partial, report, done)
+    sound, regions = _read(files, opened, first, max_batch_bytes, partial, report, done)
     bases = np.array([file.base_offset for file in files.files], np.int64)
     choice = choose(sound, bases, files.noted_end)
     _tell(files, sound, choice, report)
@@ -178,7 +178,7 @@ def _read(
     files: PartitionFiles,
     opened: OpenFiles,
     first: int,
-    limit: int,
+    max_batch_bytes: int,
     partial: bool,
     report: Report,
     done: Callable[[int], object],
@@ -191,7 +191,7 @@ def _read(
         waiting = bounded_regions()  # of which is not known yet before which offset they were
         following = next((base for base in bases if base > source.base_offset), TO_THE_END)
         try:
-            for found in find_sound(opened.get(first + number), limit, partial):
+            for found in find_sound(opened.get(first + number), max_batch_bytes, partial):
                 if isinstance(found, Region):
                     waiting.add([_from(found, source.base_offset)])
                     continue

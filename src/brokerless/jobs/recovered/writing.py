@@ -59,7 +59,7 @@ def write_unfinished(
     epochs: Epochs,
     report: Report,
     done: Callable[[int], object],
-    limit: int,
+    max_batch_bytes: int,
     storage_options: StorageOptions | None = None,
     beside: Iterable[Entry] = (),
 ) -> tuple[NDArray[np.bool_], StagedPartition]:
@@ -77,7 +77,7 @@ def write_unfinished(
         owner=place.owner,
         base_offsets=contents.base_offsets,
     ) as output:
-        taken = write_batches(output, contents.batches, contents.files, report, done, limit)
+        taken = write_batches(output, contents.batches, contents.files, report, done, max_batch_bytes)
         output.set_limits(contents.start, contents.end, epochs, cleaned_until=contents.cleaned_until)
         for each in beside:
             output.copy_file(each, storage_options)
@@ -96,21 +96,21 @@ def write_batches(
     files: OpenFiles,
     report: Report,
     done: Callable[[int], object],
-    limit: int,
+    max_batch_bytes: int,
 ) -> NDArray[np.bool_]:
-    """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``limit``: bytes
-    that a batch may inflate to, as it was found."""
+    """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``max_batch_bytes``:
+    bytes that a batch may inflate to, as it was found."""
     taken = np.ones(len(saved), np.bool_)
     for start, end in _pieces(saved):
         piece = saved[start:end]
         try:
-            buffers = list(_copies(piece, files, limit))
+            buffers = list(_copies(piece, files, max_batch_bytes))
             output.append(buffers[0] if len(buffers) == 1 else np.concatenate(buffers))
         except (RefusedError, _ShrunkError):
             for row in range(start, end):
                 place = files.path(int(saved["file"][row])), int(saved["position"][row]), int(saved["first"][row])
                 try:
-                    output.append(np.concatenate(list(_copies(saved[row : row + 1], files, limit))))
+                    output.append(np.concatenate(list(_copies(saved[row : row + 1], files, max_batch_bytes))))
                 except RefusedError as error:
                     taken[row] = False
                     report(Finding("error", "batch-refused", *place, f"a log does not take this batch: {error}"))
@@ -137,7 +137,7 @@ def _pieces(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _copies(piece: NDArray[np.void], files: OpenFiles, limit: int) -> Iterator[NDArray[np.uint8]]:
+def _copies(piece: NDArray[np.void], files: OpenFiles, max_batch_bytes: int) -> Iterator[NDArray[np.uint8]]:
     """The bytes of batches, those that are side by side at once."""
     apart = (piece["file"][1:] != piece["file"][:-1]) | (
         piece["position"][1:] != piece["position"][:-1] + piece["size"][:-1]
@@ -159,13 +159,13 @@ def _copies(piece: NDArray[np.void], files: OpenFiles, limit: int) -> Iterator[N
                 at = int(piece["position"][row]) - position
                 header = buffer[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)
                 header["magic"], header["partition_leader_epoch"] = layouts.MAGIC_V2, piece["epoch"][row]
-        yield _part(buffer, int(piece["last"][start]), limit) if piece["partial"][start] else buffer
+        yield _part(buffer, int(piece["last"][start]), max_batch_bytes) if piece["partial"][start] else buffer
 
 
-def _part(buffer: NDArray[np.uint8], last: int, limit: int) -> NDArray[np.uint8]:
+def _part(buffer: NDArray[np.uint8], last: int, max_batch_bytes: int) -> NDArray[np.uint8]:
     """A v2 batch of the records that another one has before it breaks off, uncompressed."""
     batch = read_headers(buffer, np.zeros(1, np.int64))
-    columns = decode_batch(buffer, batch, limit)
+    columns = decode_batch(buffer, batch, max_batch_bytes)
     assert columns is not None
     header = batch.v2.copy()
     header["count"] = columns.rows

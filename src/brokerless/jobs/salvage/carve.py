@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
@@ -40,14 +40,14 @@ TOPIC = "carved"
 
 @dataclass(frozen=True, slots=True)
 class Carving:
-    """What is carved out of ``path`` and written to ``directory``, as :func:`output_directory` gives it. ``limit``:
-    bytes that one batch may inflate to; ``dry_run``: everything is done but writing; ``parquet``: tables are written,
-    as an export writes them, and no logs."""
+    """What is carved out of ``path`` and written to ``directory``, as :func:`output_directory` gives it.
+    ``max_batch_bytes``: bytes that one batch may inflate to; ``dry_run``: everything is done but writing; ``parquet``:
+    tables are written, as an export writes them, and no logs."""
 
     path: str
     directory: Destination
     config: LogConfig
-    limit: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     storage_options: StorageOptions | None = None
     parquet: bool = False
@@ -117,7 +117,7 @@ def _carve_file(
     done: Callable[[int], object],
 ) -> Iterator[Carved]:
     found: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
-    for each in find_sound(files.get(number), carving.limit):
+    for each in find_sound(files.get(number), carving.max_batch_bytes):
         if not isinstance(each, Region):
             found.append(each)
         done(each.size if isinstance(each, Region) else int(each["size"].sum()))
@@ -199,18 +199,18 @@ class _CarveOutput:
         if carving.dry_run:
             return np.ones(len(batches), np.bool_), ()
         first, end = int(batches["first"][0]), int(batches["last"][-1]) + 1
-        limit = carving.limit
+        max_batch_bytes = carving.max_batch_bytes
         if self._tables is not None:
             contents = PartitionContents(batches, self._files, first, first, end)
             table = Table(carving.directory, TOPIC, partition)
-            how = carving.config, self._report, _ignore, limit
+            how = carving.config, self._report, _ignore, max_batch_bytes
             taken, written = write_table(table, contents, *how)
             return taken, self._tables.commit(table, written, end) if taken.any() else ()
         with PartitionOutput(
             carving.directory, TOPIC, partition, carving.config,
             start_offset=first, topic_id=self._topic_id, owner=self._owner,
         ) as output:  # fmt: skip
-            taken = write_batches(output, batches, self._files, self._report, _ignore, limit)
+            taken = write_batches(output, batches, self._files, self._report, _ignore, max_batch_bytes)
             if taken.any():
                 output.set_limits(first, end, ())
                 self._unfinished.append(output.finish())

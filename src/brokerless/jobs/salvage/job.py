@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UsageError
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
@@ -45,12 +45,12 @@ from brokerless.log.storage.paths import StorageOptions
 @dataclass(frozen=True, slots=True)
 class Salvage:
     """How all partitions are salvaged. ``config``: None for segments that begin where those of the source do, and are
-    split only where they would be larger than a segment can be. ``limit``: bytes that one batch may inflate to.
-    ``dry_run``: everything is done but writing. ``partial``: of v2 batches whose checksum is right, but which break off
-    inside, the records before. ``parquet``: tables are written, as an export writes them, and no log."""
+    split only where they would be larger than a segment can be. ``max_batch_bytes``: bytes that one batch may inflate
+    to. ``dry_run``: everything is done but writing. ``partial``: of v2 batches whose checksum is right, but which break
+    off inside, the records before. ``parquet``: tables are written, as an export writes them, and no log."""
 
     config: LogConfig | None = None
-    limit: int = DEFAULT_LIMIT
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     partial: bool = False
     parquet: bool = False
@@ -239,7 +239,7 @@ def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:
 def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
     how = task.salvage
     told = FindingCollector()
-    found = find_log(task.source, files, how.limit, how.partial, told, done)
+    found = find_log(task.source, files, how.max_batch_bytes, how.partial, told, done)
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run and not task.source.is_unreadable:
@@ -272,12 +272,12 @@ def _write(
 ) -> tuple[NDArray[np.bool_], StagedPartition | tuple[ParquetFile, ...]]:
     how, options = task.salvage, task.source.storage_options
     if how.parquet:
-        return write_table(_table(task), contents, how.log_config, report, done, how.limit)
+        return write_table(_table(task), contents, how.log_config, report, done, how.max_batch_bytes)
     topic_id = task.topic_id or new_topic_id(task.topic)
     place = NewPartition(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
     epochs = noted_epochs(task.source, contents.end)
     beside = quorum_files(task.paths[0], options)
-    return write_unfinished(place, contents, epochs, report, done, how.limit, options, beside)
+    return write_unfinished(place, contents, epochs, report, done, how.max_batch_bytes, options, beside)
 
 
 def _base_offsets(task: SalvageTask, saved: NDArray[np.void], losses: Iterable[Loss]) -> list[int]:

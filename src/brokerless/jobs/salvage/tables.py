@@ -80,14 +80,14 @@ def write_table(
     config: LogConfig,
     report: Report,
     done: Callable[[int], object],
-    limit: int,
+    max_batch_bytes: int,
 ) -> tuple[NDArray[np.bool_], tuple[ParquetFile, ...]]:
     """Writes the records of batches that a consumer of their log would get, control records left out, and says which
     batches were taken (as :func:`write_batches` does); the files are for :meth:`Tables.commit`. ``config`` and
-    ``limit``: as a log has them. Raises :class:`UnwritableError`."""
-    output = _TableOutput(table, contents, config, limit, report)
+    ``max_batch_bytes``: as a log has them. Raises :class:`UnwritableError`."""
+    output = _TableOutput(table, contents, config, max_batch_bytes, report)
     try:
-        taken = write_batches(output, contents.batches, contents.files, report, done, limit)
+        taken = write_batches(output, contents.batches, contents.files, report, done, max_batch_bytes)
         return taken, output.finish()
     except BaseException:
         output.abandon()
@@ -98,12 +98,12 @@ class _TableOutput:
     """Takes what :class:`brokerless.log.commit.partition_writer.PartitionOutput` takes, and makes files of it."""
 
     def __init__(
-        self, table: Table, contents: PartitionContents, config: LogConfig, limit: int, report: Report
+        self, table: Table, contents: PartitionContents, config: LogConfig, max_batch_bytes: int, report: Report
     ) -> None:
         self._table, self._report = table, report
         self._start, self._end, self._config = contents.start, contents.begin, config
         self._producers = ProducerState(contents.begin)
-        self._decoder = Decoder(limit=limit)
+        self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
         self._files = ParquetFiles(table.layout)
 
     def append(self, buffer: NDArray[np.uint8]) -> None:

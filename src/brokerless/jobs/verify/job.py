@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.segment_checks import SegmentScan
@@ -32,7 +32,7 @@ class VerifyTask:
 
     partition: PartitionPath
     segment: SegmentPaths
-    limit: int
+    max_batch_bytes: int
     storage_options: StorageOptions | None
 
     @property
@@ -74,7 +74,7 @@ class VerifyRestTask:
 
 def verify(
     partitions: Sequence[PartitionPath],
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     storage_options: StorageOptions | None = None,
     *,
     spark: Spark = NONE,
@@ -86,7 +86,9 @@ def verify(
 
     ``spark``, ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
-    tasks = [VerifyTask(each, segment, limit, storage_options) for each in partitions for segment in each.segments]
+    tasks = [
+        VerifyTask(each, segment, max_batch_bytes, storage_options) for each in partitions for segment in each.segments
+    ]
     late: list[tuple[PartitionPath, list[_Read], bool]] = []
     with started(spark, tasks, say, "brokerless verify") as place:
         with closing(run(verify_segment_task, tasks, spark=place, done=done, processes=processes)) as results:
@@ -118,7 +120,7 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
     kept: list[Finding] = []
     is_all = True
     try:
-        for finding in verify_segment(task.partition, segment, seen, task.limit, task.storage_options, done):
+        for finding in verify_segment(task.partition, segment, seen, task.max_batch_bytes, task.storage_options, done):
             if len(kept) == MOST:
                 is_all = False
             else:
@@ -155,6 +157,6 @@ def _findings(read: Iterable[_Read]) -> Generator[Finding | UnreadableError, Non
             last = last if value.last_offset is None else max(before, value.last_offset)
         else:
             seen = SegmentScan(task.segment.base_offset, last)
-            yield from verify_segment(task.partition, task.segment, seen, task.limit, task.storage_options)
+            yield from verify_segment(task.partition, task.segment, seen, task.max_batch_bytes, task.storage_options)
             last = seen.last_offset
     return taken

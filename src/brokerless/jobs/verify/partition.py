@@ -13,7 +13,7 @@ from itertools import zip_longest
 import numpy as np
 
 from brokerless.errors import Finding
-from brokerless.format.codecs.inflate import DEFAULT_LIMIT
+from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
 from brokerless.log.index.checks import check_transaction_index
@@ -29,7 +29,9 @@ from brokerless.log.storage.paths import StorageOptions
 
 
 def verify_partition(
-    partition: PartitionPath, storage_options: StorageOptions | None = None, limit: int = DEFAULT_LIMIT
+    partition: PartitionPath,
+    storage_options: StorageOptions | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Finding]:
     """What is wrong or odd in a partition's directory: its names, then each segment's log and indexes, in order, then
     what Kafka notes beside them.
@@ -42,7 +44,7 @@ def verify_partition(
     has_transactions = False
     for segment in partition.segments:
         seen = SegmentScan(segment.base_offset, seen.last_offset)
-        yield from verify_segment(partition, segment, seen, limit, storage_options)
+        yield from verify_segment(partition, segment, seen, max_batch_bytes, storage_options)
         has_transactions = has_transactions or seen.has_transactions
     yield from verify_rest(partition, has_transactions, storage_options)
 
@@ -59,7 +61,7 @@ def verify_segment(
     partition: PartitionPath,
     segment: SegmentPaths,
     seen: SegmentScan,
-    limit: int = DEFAULT_LIMIT,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     storage_options: StorageOptions | None = None,
     done: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Finding]:
@@ -69,7 +71,7 @@ def verify_segment(
     alone = replace(partition, findings=())
     after = next((each.base_offset for each in partition.segments if each.base_offset > segment.base_offset), None)
     for each in open_segments(alone, unreadable.append, Range(segment.base_offset, after), storage_options):
-        yield from verify_file(each.file, seen, limit, done, each.start)
+        yield from verify_file(each.file, seen, max_batch_bytes, done, each.start)
         if not each.start:
             yield from check_indexes(each, seen, storage_options)
         if (missing := missing_segment(each.partition, each.segment, each.file, storage_options)) is not None:

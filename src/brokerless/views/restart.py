@@ -8,12 +8,14 @@ from typing import Any
 
 from brokerless.errors import Finding
 from brokerless.jobs.restart.job import DirectoryRestart, Restart
+from brokerless.jobs.restart.retention import Retention
 from brokerless.jobs.restart.transactions import Completion
 from brokerless.text import show_name
-from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.table import NOTHING, count_of, format_bytes, format_number, table
 
 _COLUMNS = ("partition", "offsets after", "bytes cut", "segments deleted", "indexes rebuilt", "lost offsets", "records")
 _RIGHT = ("bytes cut", "segments deleted", "indexes rebuilt", "records")
+_DEFAULT = " (Kafka's default)"
 _REASONS = {
     "not-flushed": "not known to be flushed",
     "index-missing": "without an offset index",
@@ -44,11 +46,21 @@ def row(restart: Restart) -> dict[str, Any]:
         "unclosed": list(restart.unclosed),
         "removed": list(restart.removed),
         "renamed": [list(pair) for pair in restart.renamed],
+        "retention": None if restart.retention is None else _retention_row(restart.retention),
         "lostBytes": restart.lost_bytes,
         "lostBatches": restart.lost.batches,
         "lostRecords": restart.lost.records,
         "firstLostOffset": restart.lost.first_offset,
         "lastLostOffset": restart.lost.last_offset,
+    }
+
+
+def _retention_row(retention: Retention) -> dict[str, Any]:
+    return {
+        "segments": [{"file": file, "sizeInBytes": size} for file, size in retention.segments],
+        "logStartOffset": retention.log_start_offset,
+        "settings": dict(retention.settings),
+        "defaults": list(retention.defaults),
     }
 
 
@@ -131,6 +143,7 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         restart.removed,
         restart.renamed,
         restart.unclosed,
+        restart.retention,
     )
     if not any(changes) and not reasons.keys() - {"not-flushed"}:
         return
@@ -156,6 +169,21 @@ def detail_lines(restart: Restart) -> Iterator[str]:
         yield f"  deletes {show_name(name)}, which was left over"
     for source, target in restart.renamed:
         yield f"  renames {show_name(source)} to {show_name(target)}"
+    if restart.retention is not None:
+        yield f"  {_retention(restart.retention)}"
+
+
+def _retention(retention: Retention) -> str:
+    segments = count_of(len(retention.segments), "segment")
+    deciding = [name for name in ("retention.ms", "retention.bytes") if retention.settings[name] != "-1"]
+    values = " and ".join(
+        f"{name}={retention.settings[name]}{_DEFAULT if name in retention.defaults else ''}" for name in deciding
+    )
+    caution = ", or as server.properties says" if set(deciding) & set(retention.defaults) else ""
+    return (
+        f"retention deletes {segments} of {format_bytes(retention.size)} some minutes later, up to offset "
+        f"{retention.log_start_offset}, by {values}{caution}; to keep them, set retention.ms of the topic to -1"
+    )
 
 
 def _name(path: str) -> str:

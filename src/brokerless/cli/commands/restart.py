@@ -23,7 +23,8 @@ What a broker would do to these logs if it started now: a dry run of Kafka's own
 For each partition: the bytes that it would cut, the segments that it would delete, the indexes that it would rebuild,
 and the offsets that consumers would lose. For the directory: whether the broker starts on it at all or is refused (by
 meta.properties, checkpoints, names, or KRaft's own log), which partitions become stray, which begin empty, and which
-transactions the coordinator ends. Several paths are taken as the log.dirs of one broker.
+transactions the coordinator ends. Several paths are taken as the log.dirs of one broker. What retention deletes soon
+after a start, as records are old, is said as well; it does not change the exit code.
 
 The exit code is 0 if nothing would be lost, 1 if anything would be cut, deleted, stray, refused, not served or begun
 empty, and 2 for a path that cannot be opened.
@@ -128,6 +129,9 @@ def _show_partitions(
         if alike:
             rebuilt = sum(len(each.rebuilt) for each in alike)
             output.line(f"... and {len(alike):,} more partitions that lose nothing; indexes rebuilt: {rebuilt:,}")
+            expiring = sum(each.retention is not None for each in alike)
+            if expiring:
+                output.line(f"... of {expiring:,} of them, retention deletes segments some minutes later")
         for restart in shown:
             for line in detail_lines(restart):
                 output.line(line)

@@ -21,6 +21,7 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.directory_state import Lines
 from brokerless.jobs.restart import directory_files, replicas
 from brokerless.jobs.restart.partition_files import unloadable
+from brokerless.jobs.restart.retention import Retention, Settings, expiring
 from brokerless.jobs.restart.transactions import Completion, completions
 from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names
@@ -31,6 +32,7 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.segment import NO_BATCHES, Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.storage.paths import File, is_remote, open_file
+from brokerless.log.write.segment_files import SegmentFiles
 from brokerless.tables.partition_reader import PartitionReader
 
 Place = tuple[str, int]
@@ -92,6 +94,8 @@ class Restart:
     stray: Finding | None = None
     unserved: Finding | None = None
     markers: int = 0
+    retention: Retention | None = None
+    """What retention deletes soon afterwards, which is no harm that the start does."""
 
     @property
     def is_harmless(self) -> bool:
@@ -123,6 +127,8 @@ class DirectoryRestart:
     deleted: tuple[tuple[str, int], ...] = ()
     completed: tuple[Completion, ...] = ()
     is_state_known: bool = False
+    settings: Mapping[str, Settings] = field(default_factory=dict[str, Settings])
+    """Of each topic, by the cluster's metadata."""
 
     @property
     def is_harmless(self) -> bool:
@@ -175,6 +181,7 @@ def plan_directories(
             tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
             tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
             state is not None,
+            {} if state is None else state.settings,
         )
         for each, path in zip(own, properties, strict=True)
     ]
@@ -263,7 +270,12 @@ def plan_restart(
         stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
         unserved=None if directory is None else directory.unserved.get(partition.path),
         markers=0 if directory is None else _markers(directory, partition),
+        retention=expiring(plan, files.segment_files, partition.topic, _settings(directory, partition), now_ms),
     )
+
+
+def _settings(directory: DirectoryRestart | None, partition: PartitionPath) -> Settings | None:
+    return None if directory is None else directory.settings.get(partition.topic or "")
 
 
 def _without_id(partition: PartitionPath) -> Finding | None:
@@ -285,6 +297,11 @@ class _PlannedFiles:
     def __init__(self, plan: RecoveryPlan) -> None:
         self._plan = plan
         self._now = {after: before for before, after in plan.orphaned_files.rename}
+
+    @property
+    def segment_files(self) -> SegmentFiles:
+        there = {path.name: path.name for path in self._plan.directory.iterdir()}
+        return SegmentFiles(self._plan.directory, there | self._now)
 
     def log(self, base_offset: int) -> str:
         return self._path(base_offset, "log")

@@ -15,6 +15,7 @@ from typing import Any
 from brokerless.errors import Finding
 from brokerless.internals.cluster import cluster_rows, read_cluster
 from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
+from brokerless.jobs.restart.retention import Settings, settings_by_topic
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
@@ -26,11 +27,13 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """What the metadata says: partitions by topic ID and number, names of topics by ID, and brokers by node ID."""
+    """What the metadata says: partitions by topic ID and number, names of topics by ID, brokers by node ID, and the
+    settings of each topic."""
 
     partitions: Mapping[tuple[str, int], Row]
     topics: Mapping[str, str]
     brokers: Mapping[int, Row]
+    settings: Mapping[str, Settings]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +48,15 @@ def read_state(
     partition: PartitionReader, end_offset: int | None, max_batch_bytes: int | None = None
 ) -> ClusterState | None:
     """The metadata up to ``end_offset``, where KRaft's own log ends after its recovery; None if it says nothing."""
-    rows = cluster_rows(read_cluster(partition, lambda _: None, end_offset, max_batch_bytes))
+    cluster = read_cluster(partition, lambda _: None, end_offset, max_batch_bytes)
+    rows = cluster_rows(cluster)
     if not rows["topics"] and not rows["brokers"]:
         return None
     return ClusterState(
         {(row["topicId"], row["partition"]): row for row in rows["partitions"]},
         {row["topicId"]: row["topic"] for row in rows["topics"]},
         {row["brokerId"]: row for row in rows["brokers"]},
+        settings_by_topic(cluster),
     )
 
 

@@ -1,0 +1,83 @@
+"""A broker that starts deletes the old segments that the dry run said, and no others."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.restart.job import Restart, plan_directories, plan_restart
+from brokerless.log.directory import resolve
+from tests.kafka.broker import KafkaBroker
+from tests.kafka.producers import Record, produce_confluent
+
+pytestmark = pytest.mark.xdist_group("retention")
+
+HOUR, DAY = 3_600_000, 86_400_000
+TOPICS: dict[str, dict[str, object]] = {
+    "own": {"retention_ms": HOUR},
+    "mixed": {"retention_ms": HOUR},
+    "kept": {"retention_ms": -1},
+    "large": {"retention_ms": -1, "retention_bytes": 15_000},
+    "default": {},
+}
+
+
+def records(topic: str) -> list[Record]:
+    """Thirty days old, but for the last ones of a topic."""
+    now = int(time.time() * 1000)
+    is_old = [topic != "large" and (topic != "mixed" or number < 60) for number in range(120)]
+    return [
+        Record(b"key", b"v" * 400, (), now - 30 * DAY if old else now, 0)
+        for number, old in enumerate(is_old)
+    ]  # fmt: skip
+
+
+def dry_run(broker: KafkaBroker) -> dict[str, Restart]:
+    directory = resolve(str(broker.log_dir))
+    (whole,) = plan_directories([directory])
+    notes = load_directory_state(directory)
+    return {
+        each.topic: plan_restart(each, notes.of(each), clean=notes.was_clean, directory=whole)
+        for each in directory.partitions
+        if each.topic in TOPICS
+    }
+
+
+def bases(broker: KafkaBroker, topic: str) -> list[int]:
+    return [int(path.stem) for path in broker.logs(topic)]
+
+
+def test_retention_deletes_what_the_dry_run_said(kafka_jars: Path, tmp_path: Path) -> None:
+    broker = KafkaBroker(tmp_path / "broker")
+    with broker:
+        for topic, settings in TOPICS.items():
+            broker.create_topic(topic, internal_segment_bytes=6000, **settings)
+            produce_confluent(broker, topic, records(topic), batch_size=1500)
+    before = {topic: bases(broker, topic) for topic in TOPICS}
+    assert all(len(each) > 5 for each in before.values())
+    with broker.properties.open("a") as properties:
+        properties.write(f"log.retention.ms={7 * DAY}\nlog.retention.check.interval.ms=500\n")
+    said = dry_run(broker)
+    assert all(each.is_harmless for each in said.values())
+    expected = dict(before)
+    for topic, restart in said.items():
+        if restart.retention is not None:
+            gone = {int(Path(file).stem) for file, _ in restart.retention.segments}
+            sizes = {int(path.stem): path.stat().st_size for path in broker.logs(topic)}
+            assert restart.retention.size == sum(sizes[base] for base in gone)
+            expected[topic] = [base for base in before[topic] if base not in gone] or [restart.log_end_offset]
+            assert restart.retention.log_start_offset == expected[topic][0]
+    with broker:
+        give_up = time.monotonic() + 60
+        while {topic: bases(broker, topic) for topic in TOPICS} != expected:
+            assert time.monotonic() < give_up, ({topic: bases(broker, topic) for topic in TOPICS}, expected)
+            time.sleep(0.2)
+        time.sleep(2)
+        assert {topic: bases(broker, topic) for topic in TOPICS} == expected
+    assert [topic for topic in TOPICS if expected[topic] == before[topic]] == ["kept"]
+    assert [topic for topic in TOPICS if len(expected[topic]) == 1] == ["own", "default"]
+    found = {topic: restart.retention.defaults for topic, restart in said.items() if restart.retention is not None}
+    assert {topic for topic, names in found.items() if "retention.ms" in names} == {"default"}

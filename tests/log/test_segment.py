@@ -200,13 +200,13 @@ def test_a_file_that_is_cut_and_written_again_between_two_windows_has_shrunk(
     small = twin.write_batch(twin.write_record(b"k", b"v"))
     path.write_bytes(30_000 * small)
     for module in (segment, header_reader):
-        walk = module.walk
+        scan_batches = module.scan_batches
 
-        def cut_before(*arguments: Any, walk: Any = walk, **keywords: Any) -> Any:
+        def cut_before(*arguments: Any, scan_batches: Any = scan_batches, **keywords: Any) -> Any:
             path.write_bytes(30_000 * small)
-            return walk(*arguments, **keywords)
+            return scan_batches(*arguments, **keywords)
 
-        monkeypatch.setattr(module, "walk", cut_before)
+        monkeypatch.setattr(module, "scan_batches", cut_before)
     found: list[Finding] = []
     with open_file(str(path)) as file:
         chunks = by(file, found.append, step=1 << 17)

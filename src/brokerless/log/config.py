@@ -1,4 +1,4 @@
-"""The settings of a topic that decide how its log is written, under Kafka's names and with Kafka's defaults (4.1.1)."""
+"""The topic settings that control how a log is written, with Kafka's names and defaults (4.1.1)."""
 
 from __future__ import annotations
 

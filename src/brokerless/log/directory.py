@@ -1,7 +1,7 @@
-"""What is in a path: one file, one partition's directory, or a log directory with many of them.
+"""Lists what a path holds: one segment file, one partition's directory, or a log directory of partitions.
 
-Nothing is opened here; names say everything (``names.py``). What Kafka would not read as part of a live partition is
-described beside it: leftovers of a compaction or deletion that a stop cut short, and foreign files.
+No data file is opened; names are enough (``names.py``). Files that Kafka would not read as part of a live partition are
+listed apart: orphaned files of an interrupted compaction or deletion, and foreign files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Opens a partition's segments one after the other, while a broker may replace them or delete them.
+"""Opens a partition's segments one by one, while a broker may replace or delete them.
 
 The cleaner writes what is left of some segments into one file, renames these segments to ``.deleted``, and gives the
 new file the name of the first (``LocalLog.replaceSegments``, 4.1.1). Retention renames segments to ``.deleted``, too.

@@ -1,4 +1,4 @@
-"""Batches whose offsets, which no checksum covers, cannot be where they are."""
+"""Detects batches with impossible offsets (the offset is outside of the checksum)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Offsets that a log does not have, and whether compaction took them.
+"""Finds missing segments: gaps in a log's offsets that compaction and retention do not explain.
 
-A log that was only appended to has every offset. Compaction leaves holes, and other signs of itself: batches with
+A log that was only appended to has every offset. Compaction leaves gaps, and other signs of itself: batches with
 fewer records than offsets, holes within a file, a line in the cleaner's checkpoint, or the topic's ``cleanup.policy``
 in the cluster's metadata. A hole between two files without any such sign is a file that is missing, or that was not
 copied to its end.

@@ -1,4 +1,4 @@
-"""The segments of one partition as one log: the records of a range.
+"""Reads the records of one partition in a range of offsets or timestamps, across its segments.
 
 What a range does not need is left out by batch headers before anything is inflated, but only by those whose checksums
 are right.

@@ -1,4 +1,4 @@
-"""Which records are asked for, and which segments, batches and rows may hold them. Imports no kernels."""
+"""Ranges of offsets and timestamps, and the segments, batches and rows that they select. Imports no kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a log to begin, by offset or by timestamp, and where to cut it into pieces.
+"""Finds where to start reading a log, by offset or timestamp, and where to split it.
 
 Indexes are hints. What one says is believed only if a true batch begins where it points; otherwise the walk starts at
 the segment's first byte, which is slower and always right.

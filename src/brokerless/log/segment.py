@@ -1,4 +1,4 @@
-"""One segment's log file, from any position on: its batches chunk by chunk, and how it ends.
+"""Scans one segment's log file from any position: its batches chunk by chunk, and how it ends.
 
 A chunk is a buffer and the batches that lie in it as a whole: a window of the file, which is read at once. A broker may
 write to the file meanwhile: it is read up to the size that it had when it was opened, and if it became shorter than

@@ -1,4 +1,4 @@
-"""What the headers of a segment's batches add up to."""
+"""Totals of a segment, from its batch headers: records, batches, offsets, timestamps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a log that grows ends now, and where ``read_committed`` ends in it, without reading it from its beginning.
+"""Finds the end of a growing log, and its last stable offset, without reading it from its start.
 
 A broker may be writing at this very moment: what counts is up to the last whole batch whose checksum is right; what
 follows it is not there yet. A batch with a wrong checksum before that one is damage, and somebody else's to tell.

@@ -1,5 +1,7 @@
-"""The ID by which a cluster knows a topic. All partitions of a topic in a log directory have to have the same: a broker
-takes those with another for strays, renames them, and begins them anew, empty (``LogManager``, ``isStray``, 4.1.1).
+"""Chooses and checks the topic IDs (KIP-516) of partitions that are written to a log directory.
+
+All partitions of a topic in a log directory must have the same ID: a broker takes those with another one for stray
+replicas, renames them, and starts them again empty (``LogManager``, ``isStray``, 4.1.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What several tasks wrote of some partitions -> one commit: new partitions, and such that go on."""
+"""Commits the output of several tasks, to new and existing partitions."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def commit_staged(
     only_new: bool = False,
     before_commit: Callable[[Sequence[StagedPartition]], object] = lambda _: None,
 ) -> bool:
-    """Commits all pieces at once. A partition that is there is continued; one that is not gets its name, if it is one
-    piece, and is put together from its pieces otherwise: by their offsets where they have any, else in this order.
+    """Commits all staged partitions at once. An existing partition is appended to. A new one gets its name if it was
+    staged as one, and is assembled otherwise: by offset where records have offsets, else in this order.
 
     ``query``: of which streaming query this is which batch; False if that was committed before, and nothing is done.
-    ``hint``: what to do about pieces that reach into each other. ``only_new``: a partition that is there is refused.
+    ``hint``: what to do about overlapping offsets. ``only_new``: existing partitions are refused.
     ``before_commit`` is called with the new partitions as they will be.
 
-    Raises :class:`UsageError` where pieces do not fit behind each other or behind what is there, and for what
+    Raises :class:`UsageError` where offsets overlap each other or those of the log, and for what
     :func:`brokerless.log.commit.commit.commit` raises it; UnwritableError. Then nothing of them is visible, and they
-    are still there.
+    are still staged.
     """
     directory = Destination.of(log_directory)
     made: list[StagedPartition] = []

@@ -1,8 +1,7 @@
-"""What makes a log directory that of a node, beside its partitions: carried over where a whole directory is written
-anew, so that a broker starts on the result.
+"""Copies the files that make a log directory a node's (``meta.properties`` and others), so that a broker starts on it.
 
-It comes last: without ``meta.properties`` no broker starts, and one that started on half of the partitions would begin
-the others anew, empty. Checkpoints are not among these files, as each commit writes its own lines of them.
+It comes last: without ``meta.properties`` no broker starts, and one that started on half of the partitions would create
+the others again, empty. Checkpoints are not among these files, as each commit writes its own lines of them.
 """
 
 from __future__ import annotations

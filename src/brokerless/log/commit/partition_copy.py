@@ -1,7 +1,7 @@
-"""A partition that is copied file by file, as a new partition: Kafka's own topics, whose batches are not to change.
+"""Copies a partition file by file, as a new partition: for Kafka's own topics, whose batches must not change.
 
 After anything but a clean stop, the copy is recovered as a broker would do it, so that what is committed is as after a
-clean one. KRaft recovers its own log at each start, whatever is noted, and so that is left as it is.
+clean one. KRaft recovers its own log at each start, whatever is recorded, so that is left unchanged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A new partition, written as a whole: it is there when it is complete, or not at all.
+"""Writes a new partition as a whole: it becomes visible when it is complete, or never.
 
-Until then its directory has a name that a broker would delete at its start and that readers pass over:
+Until then its directory has a name that a broker deletes at its start and that readers skip:
 ``TOPIC-N.<32 hex digits>-delete`` (``LocalLog.logDeleteDirName``, 4.1.1). The last step renames it. What goes to an
 object store is written into a temporary directory of this machine, and sent there under this name when it is complete.
 """

@@ -1,9 +1,8 @@
-"""Partitions in an object store that go on, under the journal of a commit (:mod:`brokerless.log.commit.commit`).
+"""Appends to partitions in an object store, under the journal of a commit (:mod:`brokerless.log.commit.commit`).
 
-The end of a log (its last segment, and what is noted of it) is brought into a temporary log directory, where it is a
-log like any other: it is recovered if the last stop was none, rolled, and appended to. The segments that this made are
-sent once the journal says that readers are to pass over them. What was there before is not written again, but for what
-recovery has cut off.
+The end of a log (its last segment and its checkpoints) is downloaded into a temporary log directory, where it is a log
+like any other: it is recovered after an unclean stop, rolled, and appended to. The new segments are uploaded once the
+journal makes readers skip them. Older segments are not written again, except where recovery has truncated them.
 """
 
 from __future__ import annotations

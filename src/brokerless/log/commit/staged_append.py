@@ -1,6 +1,6 @@
-"""Parts of a partition that were written apart, put together: batches behind the end of a log, or of one another.
+"""Appends the batches of a staged partition to a log.
 
-Offset and leader epoch of a batch are not under its checksum, so nothing is decompressed or computed anew.
+Offset and leader epoch of a batch are outside of its checksum, so nothing is decompressed or recomputed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a segment's indexes fit its log. Pure: columns in, findings out.
+"""Checks the indexes of a segment against its log. Pure: columns in, findings out.
 
 An error is what makes a lookup go wrong: records behind the place that the index gives would be missed, or records of
 an aborted transaction be shown. A warning is what Kafka would not have written but what leads no reader astray. There

@@ -1,5 +1,5 @@
-"""A segment that is appended to, as numbers in an array, and what it may have in another: the places in them, which the
-kernel of ``placement.py`` and ``index_writers.py`` share.
+"""Positions in the two arrays that hold an active segment's state and limits, shared by ``placement_kernels.py`` and
+``writers.py``.
 """
 
 SIZE, BASE_OFFSET, SINCE_ENTRY, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET, FIRST_TIMESTAMP = 0, 1, 2, 3, 4, 5

@@ -1,4 +1,4 @@
-"""Where appended batches go: into which segment, and which of them the indexes get entries for (kernel).
+"""Decides where appended batches go: when a segment rolls, and which batches get index entries (kernel).
 
 One pass over the batches, with nothing but numbers, so that a call can take millions of them. The rules are those of
 ``UnifiedLog.maybeRoll``, ``LogSegment.shouldRoll`` and ``LogSegment.append`` of 4.1.1, as if each batch had been

@@ -1,4 +1,4 @@
-"""A segment's three indexes: offset -> position, timestamp -> offset, and the transactions that were aborted in it.
+"""Reads a segment's indexes: offset to position, timestamp to offset, and aborted transactions.
 
 Indexes are hints: a log can be read without them, and nothing in them has a checksum. What is wrong with one by itself
 are its ``findings``; one with an error among them is not used for looking up. Whether it fits its log is another

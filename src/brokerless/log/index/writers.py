@@ -1,4 +1,4 @@
-"""What a segment's indexes get while batches are appended, as bytes; and how many entries are left when it is cut back.
+"""Makes the index entries of appended batches, and counts those that remain when a segment is truncated.
 
 Nothing is preallocated: Kafka does that only for indexes in use, and a log that was closed has none.
 

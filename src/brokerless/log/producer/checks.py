@@ -1,4 +1,4 @@
-"""What a leader checks of a producer's batches before it appends them: epochs, sequences, transactions, duplicates.
+"""Checks a producer's batches as a leader does before it appends them: epochs, sequences, transactions, duplicates.
 
 Whether a transaction was begun at its coordinator (KIP-890) cannot be asked here, and is taken for granted.
 

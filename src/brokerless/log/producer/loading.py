@@ -1,6 +1,6 @@
-"""A log's producer state from its snapshots and the batches after them.
+"""Loads the producer state of a log from its last snapshot and the batches after it.
 
-Reads only; what snapshots a broker would write or drop meanwhile is part of the answer.
+Reads only; the snapshots that a broker would write or drop are part of the result.
 
 Sources: ``UnifiedLog`` (``rebuildProducerState``, ``loadProducersFromRecords``), ``ProducerStateManager``
 (``truncateAndReload``, ``loadFromSnapshot``), 4.1.1.

@@ -1,4 +1,4 @@
-"""End-transaction markers: what the control batches of a transaction's end say.
+"""Reads end-transaction markers: the control records that commit or abort a transaction.
 
 Sources: ``EndTransactionMarker``, ``ControlRecordType`` and ``ProducerAppendInfo.append`` (4.1.1), which look at the
 first record of a control batch only.

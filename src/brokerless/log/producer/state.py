@@ -1,4 +1,4 @@
-"""What a log knows of its producers: their last batches, their transactions, and where read_committed ends (KIP-98).
+"""The producer state of a log: last batches, open transactions, and the last stable offset (KIP-98).
 
 :class:`ProducerState` follows the batches of a log, one after the other, as a broker does when it replicates or
 recovers them; ``.snapshot`` files hold the same, and entries of the transaction index come out of it. It refuses

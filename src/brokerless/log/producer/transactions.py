@@ -1,4 +1,4 @@
-"""Which transactions a partition's log holds, from its batch headers and markers alone.
+"""Finds the transactions in a partition's log, by batch headers and markers alone.
 
 A producer's transactional batches belong to the transaction that its next marker ends; without one, the transaction is
 open, and read_committed ends before its first offset (the last stable offset). The transaction index is not needed.

@@ -1,1 +1,1 @@
-"""What loading a log does to its files after an unclean stop."""
+"""Recovery of a log after an unclean stop, and loading it for writing."""

@@ -1,4 +1,4 @@
-"""What a stop left half done in a partition's directory, and what loading the log does about it first.
+"""Plans what loading a log does with orphaned files: unclean-shutdown remnants in a partition's directory.
 
 A pure plan, by names and by what finished compactions hold: temporary files go, the output of a compaction that was
 finished takes the place of what it replaces, and indexes without a log go.

@@ -1,8 +1,8 @@
-"""What loading a log does to it after a stop: first as a plan, then for real.
+"""Plans and applies the recovery of a log, as a broker does when it loads it.
 
-After a clean stop that is next to nothing. After any other, leftovers of unfinished work are cleared, and the segments
-from the recovery point on are followed batch by batch: the log ends before the first one that is not whole, all later
-segments go, and their indexes are made anew. The plan says all of this as values and changes nothing.
+After a clean stop that is next to nothing. After an unclean one, orphaned files are removed, and the segments from the
+recovery point on are read batch by batch: the log ends before the first invalid one, later segments are deleted, and
+indexes are rebuilt. The plan describes all of this as values and changes nothing.
 
 Source: ``LogLoader`` (4.1.1).
 """

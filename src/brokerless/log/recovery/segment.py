@@ -1,4 +1,4 @@
-"""What recovery makes of one segment: as far as its batches are whole, with its indexes made anew.
+"""Recovers one segment: finds where its valid batches end, and rebuilds its indexes.
 
 Nothing is written here: the result says how many bytes stay and what the indexes are to hold.
 

@@ -1,4 +1,4 @@
-"""Small files, written so that a crash leaves either the old one or the new one.
+"""Writes small local files atomically: after a crash there is either the old one or the new one.
 
 As Kafka does it: the new file is written beside the old one as ``NAME.tmp``, synced, and renamed; then the directory is
 synced, without which the new name could be lost. Local paths only; no link is followed (:mod:`own_files`).

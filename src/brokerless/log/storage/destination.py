@@ -1,8 +1,8 @@
-"""A log directory that is written to: on this machine, or a URL through fsspec.
+"""A directory that is written to: on this machine, or in an object store through fsspec.
 
 Object stores know neither locks nor renaming, but show an object only when it is whole, and copy it themselves. So a
-partition that is complete on this machine is sent under a name that readers pass over, and gets its own by copying;
-what makes that happen at once is the journal (:mod:`brokerless.log.commit.commit`), as for many partitions of a disk.
+partition that is complete on this machine is uploaded under a name that readers skip, and gets its own by copying; the
+journal (:mod:`brokerless.log.commit.commit`) makes that atomic, as for many partitions of a disk.
 """
 
 from __future__ import annotations

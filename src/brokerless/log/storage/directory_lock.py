@@ -1,4 +1,4 @@
-"""The lock on a log directory: no broker runs on it while we write into it, and we do not while one runs.
+"""The lock on a log directory that keeps brokers and brokerless from writing into it at the same time.
 
 A broker holds an exclusive lock on ``.lock`` in each of its log directories (``LogManager.lockLogDirs``, 4.1.1; on
 POSIX, Java's file locks are those of ``fcntl``). Whoever only adds a partition here takes it shared, so that several

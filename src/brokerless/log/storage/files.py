@@ -1,4 +1,4 @@
-"""An open file, read by positions: with ``pread`` where it is local, by ranges through fsspec where it is not.
+"""Files open for reading by position: ``pread`` for local ones, ranged requests through fsspec for others.
 
 Nothing is mapped: a broker cuts indexes and logs back while they are read, and who touches a page of a map behind the
 end of its file is killed (SIGBUS). A file that became shorter gives fewer bytes.

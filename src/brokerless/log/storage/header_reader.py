@@ -1,4 +1,4 @@
-"""The batch headers of a local file and nothing else: by windows, or by one read for each, whichever is faster.
+"""Reads only the batch headers of a local file: by windows, or one read for each, whichever is faster.
 
 A read takes some time, however little it reads: where batches are small, a window of many takes less. On a disk, what
 lies between small batches is read sooner than the next header is found; between large ones it is not. None of this can

@@ -1,4 +1,4 @@
-"""Files that brokerless itself makes, changes, reads or removes beside data, without following a symbolic link.
+"""Opens, creates and removes brokerless's own files without following symbolic links.
 
 What lies in a directory may be from anybody, and a link under one of our names would lead a write, or a removal, out of
 it. So a name is opened relative to a descriptor of its directory, with ``O_NOFOLLOW``, and a new file with ``O_EXCL``.

@@ -1,4 +1,4 @@
-"""Bytes from a path: by ``pread`` when local, ranged reads through fsspec when not.
+"""Paths and URLs: opens, lists and joins them, locally or through fsspec.
 
 A path is a ``str`` everywhere: a local path (also as ``file:///...``), or anything that fsspec knows (``s3://...``,
 ``memory://...``, ``zip://member::s3://...``). fsspec is imported only when a path needs it. ``storage_options`` are

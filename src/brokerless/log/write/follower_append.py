@@ -1,6 +1,6 @@
-"""Whether batches can be appended to a log as they are, with the offsets that they have.
+"""Checks batches that are appended unchanged, with their own offsets, as a follower does.
 
-What a follower asks of the batches that its leader sends (``UnifiedLog.analyzeAndValidateRecords`` and
+What a follower requires of the batches that its leader sends (``UnifiedLog.analyzeAndValidateRecords`` and
 ``appendAsFollower``, 4.1.1), as if each came by itself.
 """
 

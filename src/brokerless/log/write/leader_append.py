@@ -1,5 +1,6 @@
-"""Appending as a partition's leader does: what a producer sent is validated, given its offsets, held to what the same
-producer sent before, and written. Source: ``UnifiedLog.appendAsLeader`` (4.1.1).
+"""Appends as a partition's leader does: validates a produce request, assigns offsets, checks sequences, and writes.
+
+Source: ``UnifiedLog.appendAsLeader`` (4.1.1).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A partition's log that is written: append, roll, flush, cut back at either end, close.
+"""Writes a partition's log: append, roll, flush, truncate at either end, close.
 
 What Kafka's ``UnifiedLog`` and ``LocalLog`` (4.1.1) do with their files, in the same order: data, then what points into
 it, then what says that both are there. Everything appended counts as replicated: the high watermark is the log's end.

@@ -1,4 +1,4 @@
-"""Which segments a log's retention lets go: by time, by size, and those wholly before the log start offset.
+"""Selects the segments that retention deletes: by time, by size, and those before the log start offset.
 
 Pure: descriptions of segments in, a number of segments from the oldest on out. The active segment goes as well if its
 turn comes and there is anything in it; the log is then rolled first, as it must always have one.

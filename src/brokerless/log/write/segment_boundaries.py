@@ -1,4 +1,4 @@
-"""Where the segments of a log begin that is written as another one is."""
+"""Base offsets at which a log is rolled, so that its segments begin where those of another log do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of a segment: how they are removed, and what an active segment is when it is opened or cut back.
+"""Removes segments' files, and describes an active segment that is opened or truncated.
 
 Sources: ``LocalLog.deleteSegmentFiles``, ``LogSegment`` (``changeFileSuffixes``, ``truncateTo``,
 ``readLargestTimestamp``, ``readNextOffset``) and ``UnifiedLog.deleteProducerSnapshots`` (4.1.1).

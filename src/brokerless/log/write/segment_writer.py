@@ -1,4 +1,4 @@
-"""The active segment of a log: its files are appended to, first the log, then what points into it.
+"""Appends to the active segment of a log: first to the log file, then to its indexes.
 
 Source: ``LogSegment`` (4.1.1). Kafka maps its indexes and gives them their full size while they are in use; here they
 grow, so that they are at any moment what a closed segment has. Methods raise OSError; the files may then end within

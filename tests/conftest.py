@@ -41,12 +41,15 @@ NOT_QUICK = {
     "S3": ("s3",),
 }
 """Fixtures whose tests ``--quick`` leaves out, by what it says of them."""
-SLOW_FILES = (
-    "test_docs.py", "test_log_machine.py", "test_kill.py", "test_power_loss.py", "test_mutations.py",
-    "test_progress.py", "test_processes.py", "test_bounds.py", "test_benchmarks.py", "test_unreadable.py",
-    "test_restart.py",
-)  # fmt: skip
-"""Files that ``--quick`` leaves out: what starts many processes, and tries very many cases."""
+SLOW_FILES = {
+    "many processes": (
+        "test_benchmarks.py", "test_docs.py", "test_kill.py", "test_killed_commands.py", "test_processes.py",
+        "test_progress.py", "test_shrinking.py", "test_terminal.py", "test_unreadable.py",
+    ),
+    "very many cases": ("test_bounds.py", "test_log_machine.py", "test_mutations.py", "test_power_loss.py"),
+    "gigabytes": ("test_limits.py",),
+}  # fmt: skip
+"""Files that ``--quick`` leaves out, by the reason; it leaves out single tests that are marked ``slow`` as well."""
 LONG = ("spark", "kafka", "restart", "spark_cluster", "merged", "test_docs.py")
 """Groups and files that take longest come first, so that no worker is left alone with one of them in the end."""
 
@@ -92,13 +95,18 @@ def quick_spark() -> Iterator[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="neither Spark nor Kafka nor S3, and not the slowest tests")
+    parser.addoption("--quick", action="store_true", help="no Spark, Kafka or S3, and not the slowest tests")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     if not config.getoption("--quick"):
         return None
-    return f"--quick leaves out tests of {', '.join(NOT_QUICK)}, and {', '.join(SLOW_FILES)}"
+    slow = "; ".join(f"{reason}: {', '.join(names)}" for reason, names in SLOW_FILES.items())
+    return f"--quick leaves out tests of {', '.join(NOT_QUICK)}; those marked slow; {slow}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow(reason): takes long, so that --quick leaves it out")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -116,8 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What is there by now stays, most of all Numba's objects: it is not to be looked through for garbage again. And
-    jars that will be needed are fetched while the first tests run."""
+    """Objects that exist by now, mostly Numba's, are left out of garbage collection. And jars that will be needed are
+    fetched while the first tests run."""
     gc.freeze()
     if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
         for version in (jars.NEWEST, jars.OLD_FORMATS):
@@ -125,13 +133,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _fetch(version: str) -> None:
-    with suppress(jars.KafkaUnavailableError):  # which the first test that needs them meets, and tells
+    with suppress(jars.KafkaUnavailableError):  # which the first test that needs them reports
         jars.jars(version)
 
 
 def _is_left_out(item: pytest.Item) -> bool:
     names = getattr(item, "fixturenames", ())
-    is_slow = item.path.name in SLOW_FILES or item.path.parent.name == "kafka"
+    is_slow = any(item.path.name in names for names in SLOW_FILES.values()) or item.path.parent.name == "kafka"
+    is_slow = is_slow or item.get_closest_marker("slow") is not None
     return is_slow or any(name in names for of in NOT_QUICK.values() for name in of)
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,7 @@ def record_of_headers(mebi: int) -> bytes:
     return write_varint(len(body)) + body
 
 
+@cache
 def bombs() -> dict[str, bytes]:
     message = struct.pack(">qiIbbqii", 0, 22, 0, 1, 0, 0, -1, -1)
     return {

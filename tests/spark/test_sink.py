@@ -300,6 +300,7 @@ def test_a_task_that_ran_twice_counts_once(tmp_path: Path) -> None:
     assert errors(tmp_path) == []
 
 
+@pytest.mark.slow(reason="writes 500 MB")
 def test_a_task_and_a_commit_take_bounded_memory(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.spark.sink_memory", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=240)

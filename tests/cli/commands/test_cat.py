@@ -198,6 +198,7 @@ def test_a_wrong_command_line_is_told_and_nothing_is_read(run: Run, arguments: l
     assert "Traceback" not in result.err
 
 
+@pytest.mark.slow(reason="inflates bombs")
 def test_bombs_one_after_another_stay_below_half_a_gigabyte() -> None:
     bombs = [each.log for each in cases("damaged") if each.log.parent.name.startswith("bomb-")]
     assert len(bombs) > 10

@@ -9,6 +9,7 @@ import base64
 import functools
 import json
 import random
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,7 +106,7 @@ def some_cases() -> list[Case]:
 
 
 @pytest.fixture(scope="module")
-def kafkas() -> list[list[bytes]]:
+def kafkas(kafka_jars: Path) -> list[list[bytes]]:
     """The batches that Kafka 3.9's builder makes of each case (4.x's writes no v0 and v1)."""
     text = "".join(json.dumps(case.for_kafka()) + "\n" for case in some_cases())
     try:
@@ -283,7 +284,7 @@ def test_what_no_batch_can_hold_is_refused() -> None:
     builder.append(0, None, None)
     for arguments, message in [
         ((-2, None, None, (), None), "only -1"),
-        ((0, None, None, (), 3), "must grow"),
+        ((0, None, None, (), 3), "must increase"),
         ((0, None, None, (), 2**31 + 3), "too far"),
     ]:
         with pytest.raises(UsageError, match=message):

@@ -199,6 +199,7 @@ kill_at_changes(job, out, kills)
 """
 
 
+@pytest.mark.slow(reason="a process for each step")
 def test_a_killed_run_leaves_nothing_twice_or_half_and_the_next_one_makes_it_good(tmp_path: Path) -> None:
     """Killed when it is to change something on the disk for the first time, ..., for the last time."""
     source = tmp_path / "txn-1"

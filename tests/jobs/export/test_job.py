@@ -20,6 +20,7 @@ from tests.log.whole_batches import batch
 
 from brokerless.interchange import parquet_files as files
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan, run
+from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.directory import resolve
 
 NAMES = [path.parent.name for path in sorted(broker_data("clean").glob("*-*/leader-epoch-checkpoint"))]
@@ -138,7 +139,7 @@ def test_files_end_near_the_size_that_is_asked_for(tmp_path: Path) -> None:
     assert [row["value"] for row in table(tmp_path / "out")] == values
 
 
-@pytest.mark.parametrize("codec", files.CODECS)
+@pytest.mark.parametrize("codec", COMPRESSION_TYPES)
 def test_files_are_compressed_as_asked(codec: str, tmp_path: Path) -> None:
     exported(broker_data("clean") / "codec-none-0", tmp_path, Export(codec=codec))
     (path,) = tmp_path.rglob("*.parquet")

@@ -36,6 +36,7 @@ JOURNAL = names.COMMIT_JOURNAL
 UNFINISHED = unfinished_name("new", 1)
 
 
+@pytest.mark.slow(reason="a process for each step")
 def test_a_kill_at_any_step_leaves_all_of_a_commit_or_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.log.killed_commit", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)

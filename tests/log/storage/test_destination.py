@@ -158,6 +158,7 @@ def append() -> bool:
 APPENDED = {"new-0": [0, 1], "old-0": [*range(22)], "old-1": [*range(15), 40, 41]}
 
 
+@pytest.mark.slow(reason="a commit for each step")
 def test_partitions_there_go_on_wherever_a_writer_is_killed(
     store: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,6 @@ from tests.golden import broker_data, broker_expected, json_lines, of_type
 from tests.jobs.exports import exported, facts, listing, partition, table
 from tests.log.whole_batches import batch
 
-from brokerless.interchange import parquet_files as files
 from brokerless.jobs.export.job import Export, ExportedPartition, export, plan, run
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.directory import resolve

@@ -239,7 +239,7 @@ def test_what_changed_since_it_was_loaded_is_told(run: Run, tmp_path: Path) -> N
     grown = run(*arguments)
     assert grown.exit_code == 2
     assert f"{first} has 30 bytes now, and had 15, since these were loaded" in grown.err
-    assert f"or remove what is noted there from {to} to load them again" in grown.err
+    assert f"or remove the partitions that it lists from {to} to load them again" in grown.err
     first.write_text('{"value": "b"}\n')
     assert f"{first} has another content now" in run(*arguments).err
     first.write_text('{"value": "a"}\n')

@@ -207,7 +207,7 @@ def test_partitions_that_are_there_are_refused_on_spark(spark: SparkSession, tmp
     load_files(InputFiles(paths), str(tmp_path / "to"), Routing("t"), spark=spark)
     before = records(tmp_path / "to")
     for dry_run in (True, False):
-        with pytest.raises(UsageError, match="t-0: this partition exists already; it is not written to"):
+        with pytest.raises(UsageError, match="t-0: this partition exists already; write to another directory"):
             load_files(InputFiles(paths), str(tmp_path / "to"), Routing("t"), spark=spark, dry_run=dry_run)
     assert records(tmp_path / "to") == before
     with pytest.raises(UsageError, match="stdin can be read by this process only"):

@@ -23,8 +23,8 @@ CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
 class Output:
-    """One command's output. ``exit_code`` grows worse as damage and unreadable paths are met. ``is_terminal``: whether
-    stdout is one."""
+    """One command's output. ``exit_code`` only rises, with damage and unreadable paths. ``is_terminal``: whether stdout
+    is one."""
 
     def __init__(self) -> None:
         self.exit_code = CLEAN
@@ -49,31 +49,31 @@ class Output:
             self.line(dumps(value))
 
     def found(self, finding: Finding, show: bool) -> None:
-        """A finding that is itself what was asked for; for programs as JSON, and then damage is told to people too."""
+        """A finding as the result of a command. With JSON, warnings and errors go to stderr for people as well."""
         if finding.severity == "error":
             self.exit_code = max(self.exit_code, FINDINGS)
         if show:
             self.objects([finding.as_dict()])
-            self._tell(finding)
+            self._report(finding)
 
     def damage(self, finding: Finding) -> None:
-        """A damaged place, told after what could be read before it. An error changes the exit code, and so does a
-        cut-off end: Kafka's reader takes no notice of it, but something that was asked for is not there."""
+        """A damaged place, reported after what was read before it. An error changes the exit code, and so does a
+        cut-off end: Kafka's reader ignores it, but something that was requested is missing."""
         if finding.severity == "error" or finding.kind == "truncated-batch":
             self.exit_code = max(self.exit_code, FINDINGS)
-        self._tell(finding)
+        self._report(finding)
 
-    def _tell(self, finding: Finding) -> None:
+    def _report(self, finding: Finding) -> None:
         if finding.severity != "info":
             self.say(str(finding))
 
     def unreadable(self, error: UnreadableError) -> None:
-        """A path that was given and cannot be opened, told with what to do about it."""
+        """A path of the command line that cannot be opened."""
         self.exit_code = UNUSABLE
         self.say(first_line(error))
 
     def unreadable_within(self, error: UnreadableError) -> None:
-        """The same of what is within such a path: the rest of it is read."""
+        """The same for a file or directory within such a path: the rest of it is read."""
         self.exit_code = max(self.exit_code, FINDINGS)
         self.say(first_line(error))
 
@@ -91,7 +91,7 @@ class Output:
         return self.exit_code
 
     def open(self, paths: Iterable[str], include: Collection[Include]) -> Iterator[Log]:
-        """Opens each path; one that cannot be opened is told, and the others are read all the same."""
+        """Opens each path; one that cannot be opened is reported, and the others are read."""
         import brokerless
 
         for path in paths:
@@ -104,11 +104,11 @@ class Output:
                 yield log
 
     def partitions(self, options: Namespace) -> list[Partition]:
-        """All partitions that a command line asks for, of all of its paths."""
+        """The selected partitions of all paths."""
         return [each for log in self.open(options.paths, options.include) for each in self.chosen(log, options)]
 
     def chosen(self, log: Log, options: Namespace) -> Sequence[Partition]:
-        """The partitions of a log that are asked for; a topic or number that none of them has is told."""
+        """The selected partitions of a log; a topic or number that none of them has is reported."""
         found, missing = select(log.partitions, options)
         if missing is not None:
             self.unreadable(UnreadableError(f"{log.path}: {missing}"))
@@ -124,7 +124,7 @@ def complain(text: str) -> None:
 
 
 def first_line(error: UnreadableError) -> str:
-    """What a storage says in many lines (of each place where it looked for a library, say) is cut to the first."""
+    """An error of many lines (every place where a library was searched, for example) is cut to the first."""
     reason = str(error.__cause__ or "").strip()
     return str(error).replace(reason, reason.splitlines()[0]) if "\n" in reason else str(error)
 

@@ -182,7 +182,7 @@ _bar: _Bar | None = None
 
 @contextmanager
 def shown() -> Generator[None]:
-    """Shows what :func:`progress` is told while a command runs, if stderr is a terminal that can move its cursor."""
+    """Shows what :func:`progress` counts while a command runs, if stderr is a terminal that can move its cursor."""
     global _bar
     stderr: TextIO | None = sys.stderr
     if _bar is not None or stderr is None or not _is_terminal(stderr) or os.environ.get("TERM", "") in _DUMB:

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import UsageError
 
-TIME_HELP = "as 2024-05-01T12:00:00Z (UTC without a time zone), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
+TIME = "2024-05-01T12:00:00Z (UTC without a time zone), 2024-05-01, ms since the epoch, or -90m, -12h, -7d"
 _UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RELATIVE = re.compile(r"-(\d{1,9})([smhdw])")
 _MILLISECONDS = re.compile(r"-?\d{1,18}")
 _EARLIEST_MILLISECONDS, _EARLIEST = 10**10, "1970-04-26T17:46:40Z"
-"""A smaller number is rather a year, a month, or seconds (0 is the epoch); so old a time is asked for by its date."""
+"""A smaller number is rather a year, a month, or seconds (0 is the epoch); write so old a time as a date."""
 _OFFSETS = re.compile(r"(\d{1,19})?(:(\d{1,19})?)?")
 
 
@@ -27,13 +27,13 @@ def parse_time(text: str, now: int) -> int:
         if int(text) != 0 and int(text) < _EARLIEST_MILLISECONDS:
             date = f"{text}-01-01" if re.fullmatch(r"\d{4}", text) else "2026-01-01"
             raise UsageError(
-                f"{text!r} as ms since the epoch is before {_EARLIEST}; write a date as {date}, a time {TIME_HELP}"
+                f"{text!r} as ms since the epoch is before {_EARLIEST}; write a date as {date}, a time as {TIME}"
             )
         return int(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no time; give one {TIME_HELP}") from None
+        raise UsageError(f"{text!r} is not a time; use one such as {TIME}") from None
     time = time if time.tzinfo else time.replace(tzinfo=UTC)
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
@@ -43,11 +43,11 @@ def parse_offsets(text: str) -> tuple[int | None, int | None]:
     match = _OFFSETS.fullmatch(text)
     if match is None or not text or text == ":":
         raise UsageError(
-            f"{text!r} is no offset; give the first one (42), a range (42:50, without 50), or an end (:50)"
+            f"{text!r} is not an offset; use the first one (42), a range (42:50, without 50), or an end (:50)"
         )
     start, end = (None if each is None else int(each) for each in (match[1], match[3]))
     if max(start or 0, end or 0) > MAX_INT64:
-        raise UsageError(f"{text!r}: an offset is less than 2^63")
+        raise UsageError(f"{text!r}: an offset is at most 2^63 - 1")
     if start is not None and end is not None and start > end:
-        raise UsageError(f"{text!r}: the offset where it ends is before the start, so there is nothing between")
+        raise UsageError(f"{text!r}: the range ends before it starts; write the smaller offset first")
     return start, end

@@ -1,4 +1,4 @@
-"""Which partitions a command line asks for: ``-t``, ``-p``, ``--exclude-internal``."""
+"""Selects partitions by ``-t``, ``-p`` and ``--exclude-internal``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SHOWN = 8
 
 
 def is_narrowed(options: Namespace) -> bool:
-    """Whether not all partitions are asked for."""
+    """Whether only some partitions are selected."""
     return bool(options.topic or options.partition or options.exclude_internal)
 
 
 def select(partitions: Sequence[Partition], options: Namespace) -> tuple[list[Partition], str | None]:
-    """The partitions that are asked for; and what was asked for that none of them is, with what may have been meant."""
+    """The selected partitions; and the topics and numbers that none of them has, with the nearest names."""
     patterns, numbers = options.topic, options.partition
     open_to_all = [each for each in partitions if not (options.exclude_internal and is_internal(each.topic))]
     of_topics = [each for each in open_to_all if not patterns or any(_matches(each, pattern) for pattern in patterns)]
@@ -42,7 +42,7 @@ def select(partitions: Sequence[Partition], options: Namespace) -> tuple[list[Pa
         if number not in there and known
     ]
     if not found and not missing and (patterns or numbers):
-        missing = ["no partition is as asked for"]
+        missing = ["no partition matches"]
     return found, " and ".join(missing) or None
 
 

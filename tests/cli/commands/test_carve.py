@@ -43,7 +43,7 @@ def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) ->
         ((DATA,), "this is a directory"),
         ((DATA / "no-such",), "there is no such file"),
         ((DATA / "meta.properties", "-t", "txn"), "-t"),
-        ((DATA / "meta.properties", "--as", "parquet", "--segment-bytes", "1GB"), "there are no segments"),
+        ((DATA / "meta.properties", "--as", "parquet", "--segment-bytes", "1GB"), "--segment-bytes does not apply"),
     ],
 )
 def test_what_cannot_be_carved_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:

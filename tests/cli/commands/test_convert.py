@@ -67,7 +67,9 @@ def test_damage_is_told_with_what_to_do_and_the_exit_code_is_1(run: Run, tmp_pat
     assert result.exit_code == 1
     told, verdict = result.err.splitlines()
     assert told.startswith(f"{log}, position 0: the checksum of the batch does not match")
-    assert verdict == f"txn-0 was not written, as it is damaged: see brokerless verify {source}"
+    assert (
+        verdict == f"txn-0 was not written, as it is damaged; see brokerless verify {source}, or use brokerless salvage"
+    )
     assert result.lines[-1].startswith("1 partition, ")
     assert [path.name for path in (tmp_path / "to").glob("txn*")] == ["txn-1"]
     (line, _) = run("convert", tmp_path / "from", "--to", tmp_path / "json", "--codec", "none", "--json").json
@@ -77,7 +79,7 @@ def test_damage_is_told_with_what_to_do_and_the_exit_code_is_1(run: Run, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes"),
+        ((), "nothing to convert; use --format, --codec, --batch-size or --segment-bytes"),
         (("--codec", "zstd", "--format", "v1"), "message format v1 has no zstd; it has none, gzip, snappy, lz4"),
         (("--format", "v2", "--level", "3"), "a level needs a codec: set the codec too"),
         (("--codec", "snappy", "--level", "3"), "snappy has no levels"),

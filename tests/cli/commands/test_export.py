@@ -65,8 +65,8 @@ def test_damage_is_told_with_what_it_leaves_out(run: Run, tmp_path: Path) -> Non
     assert log.startswith(f"{source}/00000000000000000000.log, position ")
     assert "checksum" in log
     assert told[1:] == [
-        "t-0: offsets 10 to 19 were left out, as they are damaged; later runs do not come back to them",
-        "t-0: nothing from offset 40 on was exported; the next run tries again from there",
+        "t-0: offsets 10 to 19 are damaged and were left out; later runs do not return to them",
+        "t-0: nothing was exported from offset 40 on; the next run tries again from there",
     ]
     (row,) = run("export", source, "--to", tmp_path / "json", "--json").json
     assert (row["leftOut"], row["nextOffset"], row["damages"]) == ([[10, 19], [40, None]], 40, 2)
@@ -85,7 +85,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(run: Run, tmp_path
         ([DATA, tmp_path / "segments-0"], "segments-0 is both in"),
         ([DATA, "-t", "nothing"], "no topic nothing"),
         ([DATA / "segments-0", tmp_path / "missing"], "there is no such file"),
-        ([DATA, "--file-bytes", "0"], "is no number of bytes"),
+        ([DATA, "--file-bytes", "0"], "is not a number of bytes"),
         ([DATA, "--compression", "brotli"], "is not one of"),
     ):
         result = run("export", *arguments, "--to", tmp_path / "out")

@@ -88,7 +88,7 @@ def test_damage_is_told_and_changes_the_exit_code(run: Run, tmp_path: Path) -> N
 def test_a_path_without_an_internal_topic_is_told(run: Run, path: str) -> None:
     result = run("internals", CLEAN / path)
     assert (result.exit_code, result.out) == (2, b"")
-    assert "no internal topic is here" in result.err
+    assert "there is no internal topic here" in result.err
 
 
 def test_state_and_history_are_two_questions(run: Run) -> None:

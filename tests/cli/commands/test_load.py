@@ -234,7 +234,7 @@ REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = 
     ("far.jsonl", '{"value":"a","offset":9223372036854775807}', ["-t", "t"], "2^63 - 2 is the last"),
     ("empty", "", ["-p", "-1"], "-1"),
     ("empty", "", ["-t", "a b"], "'a b' is no name that Kafka would give a topic"),
-    ("empty", "", ["-p", "1", "--partitions", "2"], "not allowed with"),
+    ("empty", "", ["-p", "1", "--partitions", "2"], "exclude each other"),
     ("empty", "", ["--level", "3"], "without a codec there are no levels"),
     ("empty", "", ["--codec", "gzip", "--level", "11"], "gzip has no level 11; it has 1 to 9"),
     ("empty", "", ["--segment-bytes", "1"], "segment_bytes: 1 is not in what Kafka allows"),
@@ -284,7 +284,7 @@ def test_partitions_that_are_there_are_refused(run: Run, tmp_path: Path) -> None
     assert run("load", path, "--to", tmp_path / "new", "-t", "t").exit_code == 0
     result = run("load", path, "--to", tmp_path / "new", "-t", "t")
     assert (result.exit_code, result.out) == (2, b"")
-    assert "t-0: this partition exists already; it is not written to" in result.err
+    assert "t-0: this partition exists already; write to another directory" in result.err
 
 
 def test_parquet_does_not_come_through_a_pipe(tmp_path: Path) -> None:

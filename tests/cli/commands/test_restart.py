@@ -62,6 +62,14 @@ def test_a_deleted_partition_would_be_gone(run: Run, damaged: Path) -> None:
     assert row["lostRecords"] == 152
 
 
+def test_the_last_line_says_how_many_partitions_change_and_whether_a_broker_starts(run: Run, damaged: Path) -> None:
+    clean = "partitions, 0 of them changed"
+    assert run("restart", broker_data("clean")).lines[-1].endswith(clean)
+    text = "3 partitions, 1 of them changed; a broker does not start on this directory"  # without meta.properties
+    assert run("restart", damaged).lines[-2:] == ["", text]
+    assert run("restart", damaged, "-q").lines == [text]
+
+
 def test_a_dry_run_needs_a_directory(run: Run, damaged: Path) -> None:
     result = run("restart", damaged / "segments-0" / f"{0:020}.log")
     assert result.exit_code == 2

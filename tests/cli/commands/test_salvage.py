@@ -92,7 +92,7 @@ def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, dis
         ((DATA / "txn-0", "--to", DATA / "txn-0" / "inside"), "is within"),
         ((DATA / "no-such-0",), "there is no such file"),
         ((DATA, "-t", "no-such"), "no topic no-such"),
-        ((DATA, "--as", "parquet", "--segment-bytes", "1GB"), "there are no segments with --as parquet"),
+        ((DATA, "--as", "parquet", "--segment-bytes", "1GB"), "--segment-bytes does not apply to --as parquet"),
     ],
 )
 def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:

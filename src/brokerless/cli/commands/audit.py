@@ -77,7 +77,7 @@ def _audit(
     def shown(findings: Iterable[Finding]) -> list[Finding]:
         return [each for each in findings if not options.quiet and is_at_least(each, options.min_severity)]
 
-    def tell(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
+    def report(findings: Iterable[Finding], audit: PartitionAudit | None) -> None:
         """For programs, and damage to people too."""
         for finding in shown(findings):
             output.objects([finding_row(finding, audit)])
@@ -100,14 +100,14 @@ def _audit(
                 continue
             audits.append(audit)
             if options.json:
-                tell(audit.findings, audit)
+                report(audit.findings, audit)
     of_directory = list(audit_directory(log.directory, notes, audits))
     found = Counter(finding.severity for finding in of_directory)
     for audit in audits:
         found.update(finding.severity for finding in audit.findings)
     counts.update(found)
     if options.json:
-        tell(of_directory, None)
+        report(of_directory, None)
         return
     sections = [(audit.path, audit.findings, audit.left_out) for audit in audits] + [(log.path, of_directory, {})]
     if options.quiet:

@@ -46,7 +46,7 @@ def run(options: Namespace) -> int:
 
     parquet = options.form == "parquet"
     if parquet and options.segment_bytes is not None:
-        raise UsageError("--segment-bytes: there are no segments with --as parquet")
+        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
     output = Output()
     config = log_config(options)
     max_batch_bytes = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
@@ -64,10 +64,12 @@ def run(options: Namespace) -> int:
             if options.json:
                 output.objects([carved_row(carved)])
     if not options.json:
-        for line in carved_lines(found):
+        for line in carved_lines(found) if found else ():
             output.line(line)
         what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
         carved_bytes = format_bytes(sum(each.bytes for each in found))
         ending = what if found else "no batches were found"
-        output.line(f"\n{count_of(len(found), 'group')}, {carved_bytes} of {format_bytes(total)}: {ending}")
+        output.line(
+            "\n" * bool(found) + f"{count_of(len(found), 'group')}, {carved_bytes} of {format_bytes(total)}: {ending}"
+        )
     return output.end()

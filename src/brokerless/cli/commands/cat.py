@@ -8,7 +8,7 @@ from brokerless import clock
 from brokerless.cli.options import add_isolation, add_json_bytes, add_max_batch_bytes
 from brokerless.cli.output import Output
 from brokerless.cli.progress import Done, progress
-from brokerless.cli.ranges import TIME_HELP, parse_offsets, parse_time
+from brokerless.cli.ranges import TIME, parse_offsets, parse_time
 from brokerless.cli.values import count
 from brokerless.errors import Finding, UnreadableError, UsageError
 
@@ -43,7 +43,7 @@ _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "header
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--offset", metavar="N[:M]", help="from offset N on, and before M; or :M")
-    add("--from", dest="start", metavar="TIME", help=f"not before this time, {TIME_HELP}")
+    add("--from", dest="start", metavar="TIME", help=f"not before this time: {TIME}")
     add("--until", dest="end", metavar="TIME", help="before this time")
     add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
     add("--tail", type=count, metavar="N", help="the last N records of each partition")
@@ -57,9 +57,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     if options.json and options.template is not None:
-        raise UsageError("--json and --template are two ways to write a record; give one of them")
+        raise UsageError("--json and --template exclude each other; use one of them")
     if options.bytes == "base64" and not options.json:
-        raise UsageError("--bytes base64 is a way to write JSON; give --json as well")
+        raise UsageError("--bytes base64 applies to JSON; add --json")
     output = Output()
     columns, view = _view(options, output.is_terminal)
     read = _reader(options, columns, output)
@@ -118,7 +118,7 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Reader:
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
     start_time, end_time = (None if each is None else parse_time(each, now) for each in (options.start, options.end))
     if start_time is not None and end_time is not None and start_time > end_time:
-        raise UsageError(f"--until {options.end} is before --from {options.start}, so there is nothing between")
+        raise UsageError(f"--until {options.end} is before --from {options.start}; write the earlier time in --from")
     filters: dict[str, Any] = {
         "end_offset": end,
         "start_timestamp": start_time,

@@ -74,7 +74,7 @@ def run(options: Namespace) -> int:
 
     asked = (options.format, options.codec, options.batch_size, options.segment_bytes)
     if all(each is None for each in asked):
-        raise UsageError("there is nothing to convert; give --format, --codec, --batch-size or --segment-bytes")
+        raise UsageError("nothing to convert; use --format, --codec, --batch-size or --segment-bytes")
     magic = None if options.format is None else FORMATS.index(options.format)
     target = ConversionTarget(magic, options.codec, options.level, options.batch_size)
     config = None if options.segment_bytes is None else log_config(options)
@@ -154,12 +154,12 @@ def _show(output: Output, results: list[ConvertResult], options: Namespace) -> N
         for line in table(("partition", "count", "not carried over"), lost, right=("count",)):
             output.line(line)
     if options.isolation != "read_committed" and any(each.totals.lost["transactions"] for each in written):
-        output.say("aborted records are kept like all others, if there are any; --isolation read_committed drops them")
+        output.say("aborted records, if any, are included; --isolation read_committed leaves them out")
     for each in results:
         if each.damages:
             refused = next((damage for damage in each.damages if damage.kind == "batch-refused"), None)
             path = each.task.source.path
-            damaged = f"was not written, as it is damaged: see brokerless verify {path}"
+            damaged = f"was not written, as it is damaged; see brokerless verify {path}, or use brokerless salvage"
             output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
     what = f"written to {options.to}" if written else "nothing was written"
     if options.dry_run:

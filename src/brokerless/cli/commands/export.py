@@ -73,14 +73,14 @@ def run(options: Namespace) -> int:
     named = named_topics(partitions, options)
     internal = sorted({each.topic or "" for each in partitions if names.is_internal(each.topic)} - named)
     if internal:
-        output.say(f"left out, as they are Kafka's own and not named with --topic: {', '.join(internal)}")
+        output.say(f"left out Kafka's own topics; name them with --topic to export them: {', '.join(internal)}")
         partitions = [each for each in partitions if each.topic not in internal]
     planned = plan(partitions, options.paths, options.to, asked)
     exported: list[ExportedPartition] = []
     with progress("reading", sum(task.size for task in planned.tasks)) as done:
         for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):
             exported.append(each)
-            _tell_left_out(output, each)
+            _report_left_out(output, each)
             if options.json:
                 output.objects([_as_dict(each, options.dry_run)])
     if not options.json:
@@ -88,16 +88,16 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _tell_left_out(output: Output, each: ExportedPartition) -> None:
+def _report_left_out(output: Output, each: ExportedPartition) -> None:
     name = names.partition_directory(each.topic, each.partition)
     for first, last in each.left_out:
         if last is None:
-            output.say(f"{name}: nothing from offset {first} on was exported; the next run tries again from there")
+            output.say(f"{name}: nothing was exported from offset {first} on; the next run tries again from there")
         else:
             offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-            output.say(f"{name}: {offsets} were left out, as they are damaged; later runs do not come back to them")
+            output.say(f"{name}: {offsets} are damaged and were left out; later runs do not return to them")
     for first, after in each.filled:
-        output.say(f"{name}: offsets {first} to {after - 1} were missing in an earlier run, and are exported now")
+        output.say(f"{name}: offsets {first} to {after - 1} were missing in an earlier run and are exported now")
     if not each.left_out and each.next_offset < each.end_offset:
         output.say(f"{name}: offsets {each.next_offset} to {each.end_offset - 1} wait for an open transaction to end")
 

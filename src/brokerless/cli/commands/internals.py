@@ -61,9 +61,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     if options.history and options.table:
-        raise UsageError("--table is of the state, and --history gives records; give one of them")
+        raise UsageError("--table and --history exclude each other; use one of them")
     if options.exclude_internal:
-        raise UsageError("--exclude-internal: this command reads nothing but internal topics")
+        raise UsageError("--exclude-internal leaves nothing to read: this command reads internal topics only")
     output = Output()
     above = ""
     for log in output.open(options.paths, options.include):
@@ -88,7 +88,7 @@ def _internal(log: Log, partitions: Sequence[Partition], output: Output) -> list
 
     found = [each for each in partitions if internal_topic(each) is not None]
     if partitions and not found:
-        output.unreadable(UnreadableError(f"{log.path}: no internal topic is here, which are {', '.join(TOPICS)}"))
+        output.unreadable(UnreadableError(f"{log.path}: there is no internal topic here (such as {', '.join(TOPICS)})"))
     return found
 
 

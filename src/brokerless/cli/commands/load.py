@@ -149,8 +149,8 @@ def run(options: Namespace) -> int:
         output.say(f"{loaded.control_records} control records were left out")
     if loaded.unknown:
         output.say(
-            f"the cluster's metadata in {options.to} does not know {', '.join(loaded.unknown)}: a broker takes such "
-            "for strays, and does not serve them. Create the topics on the cluster first, with as many partitions"
+            f"the cluster's metadata in {options.to} does not know {', '.join(loaded.unknown)}: a broker makes "
+            "them strays and does not serve them. Create the topics on the cluster first, with as many partitions"
         )
     if options.json:
         output.objects(map(_as_dict, loaded.partitions))
@@ -181,7 +181,7 @@ def _noted(options: Namespace, inputs: InputFiles, how: tuple[Any, ...]) -> Gene
         yield lambda *_: None
         return
     if STDIN in inputs.files:
-        raise UsageError("--manifest: what comes from stdin cannot be read again; give files")
+        raise UsageError("--manifest cannot resume from stdin; use files")
     to = output_directory(options.to)
     entries = [entry_of(path) for path in inputs.files]
     settings = LoadSettings(full_path(options.to), options.bytes, *how)
@@ -199,7 +199,7 @@ def _noted(options: Namespace, inputs: InputFiles, how: tuple[Any, ...]) -> Gene
         if change is not None:
             raise UsageError(
                 f"{change}, since these were loaded, as {manifest.path} says; load them into another directory with "
-                f"another manifest, or remove what is noted there from {options.to} to load them again"
+                f"another manifest, or remove the partitions that it lists from {options.to} to load them again"
             )
         yield before_commit
 

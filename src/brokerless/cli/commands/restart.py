@@ -57,6 +57,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
     from brokerless.jobs.directory_state import load_directory_state
     from brokerless.jobs.restart.job import plan_directories
     from brokerless.views.restart import directory_lines, directory_row
+    from brokerless.views.table import count_of
 
     planned = plan_directories([log.directory for log in logs], max_batch_bytes=options.max_batch_bytes)
     directories = {each.path: each for each in planned}
@@ -69,15 +70,19 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
         if number and not options.json:
             output.line("")
         directory = directories.get(log.path)
-        is_changed |= _show_partitions(chosen, directory, load_directory_state(log.directory), options, output)
-        if directory is None:
-            continue
-        is_changed |= bool(directory.refused) if not is_whole else not directory.is_harmless
-        if options.json and _is_shown(directory.is_harmless, options):
-            output.objects([directory_row(directory)])
-        elif not options.json and _is_shown(directory.is_harmless, options):
-            for line in directory_lines(directory, {each.paths.path for each in chosen}):
-                output.line(line)
+        changed, total = _show_partitions(chosen, directory, load_directory_state(log.directory), options, output)
+        is_changed |= changed > 0
+        if directory is not None:
+            is_changed |= bool(directory.refused) if not is_whole else not directory.is_harmless
+            if options.json and _is_shown(directory.is_harmless, options):
+                output.objects([directory_row(directory)])
+            elif not options.json and _is_shown(directory.is_harmless, options):
+                for line in directory_lines(directory, {each.paths.path for each in chosen}):
+                    output.line(line)
+        if not options.json:
+            refused = "; a broker does not start on this directory" if directory and directory.refused else ""
+            verdict = f"{count_of(total, 'partition')}, {changed:,} of them changed{refused}"
+            output.line(verdict if options.quiet else f"\n{verdict}")
     return is_changed
 
 
@@ -87,16 +92,16 @@ def _show_partitions(
     notes: DirectoryState,
     options: Namespace,
     output: Output,
-) -> bool:
+) -> tuple[int, int]:
+    """How many partitions a start would change, and of how many."""
     from brokerless.jobs.directory_state import running_broker
     from brokerless.jobs.restart.job import Restart, plan_restart
     from brokerless.views.restart import detail_lines, partition_lines, row
-    from brokerless.views.table import count_of
 
     running = running_broker(notes)
     if running is not None:
-        text = "a broker is running on this directory; this is what its next start would do if it were killed now"
-        output.say(f"{running}: {text} (after a clean stop it cuts nothing; ask again then)")
+        text = "a broker is running on this directory; this is what a start would do if it were killed now"
+        output.say(f"{running}: {text} (after a clean stop it cuts nothing; run this again then)")
     restarts: list[Restart] = []
     with progress("reading", sum(each.paths.size for each in chosen)) as done:
         for partition in chosen:
@@ -116,10 +121,7 @@ def _show_partitions(
                 if options.json and _is_shown(restart.is_harmless, options):
                     output.objects([row(restart)])
             done(partition.paths.size)
-    changed = sum(not restart.is_harmless for restart in restarts)
-    if options.quiet and not options.json:
-        output.line(f"{count_of(len(restarts), 'partition')}, {changed:,} of them changed")
-    elif not options.json:
+    if not options.json and not options.quiet:
         harmless = [number for number, each in enumerate(restarts) if each.is_harmless]
         first = set(harmless[: _SHOWN if len(harmless) > 2 * _SHOWN else None] if _is_shown(True, options) else ())
         alike = [restarts[number] for number in harmless if first and number not in first]
@@ -135,7 +137,7 @@ def _show_partitions(
         for restart in shown:
             for line in detail_lines(restart):
                 output.line(line)
-    return changed > 0
+    return sum(not restart.is_harmless for restart in restarts), len(restarts)
 
 
 def _is_shown(is_harmless: bool, options: Namespace) -> bool:

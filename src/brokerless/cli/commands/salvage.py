@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
 
     parquet = options.form == "parquet"
     if parquet and options.segment_bytes is not None:
-        raise UsageError("--segment-bytes: there are no segments with --as parquet")
+        raise UsageError("--segment-bytes does not apply to --as parquet; use one of them")
     output = Output()
     logs = list(output.open(options.paths, options.include))
     chosen = {each.paths.path for log in logs for each in output.chosen(log, options)}
@@ -101,7 +101,7 @@ def _show(output: Output, results: list[SalvageResult], options: Namespace) -> N
         output.line(line)
     partial = sum(each.partial for each in results)
     if partial:
-        output.say(f"batches of which only the first records could be saved: {partial:,}")
+        output.say(f"batches of which only the first records were saved: {partial:,}")
     what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
     partitions = count_of(len(results), "partition")
     output.line(f"\n{partitions}, {format_bytes(sum(each.bytes for each in results))}: {what}")

@@ -133,7 +133,7 @@ def check_new(directory: Destination, topic: str, partition: int) -> None:
     """Raises :class:`UsageError` where a partition could not be written: it is there, or a broker runs there."""
     name = checked_name(topic, partition)
     if directory.exists(name):
-        raise UsageError(f"{directory.join(name)}: this partition exists already; it is not written to")
+        raise UsageError(f"{directory.join(name)}: this partition exists already; write to another directory")
     directory.refuse_running_broker()
 
 

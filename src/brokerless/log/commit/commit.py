@@ -228,7 +228,7 @@ def _partitions(directory: Destination) -> set[str]:
 
 def _check_new(directory: Destination, partition: StagedPartition) -> None:
     if directory.exists(partition.name):
-        text = "this partition exists already; it is not written to"
+        text = "this partition exists already; write to another directory"
         raise UsageError(f"{directory.join(partition.name)}: {text}")
     _check_files(directory, partition)
 

@@ -118,7 +118,7 @@ class PartitionOutput:
             log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
             if not is_append and self._to.exists(name):
-                raise UsageError(f"{self._to.join(name)}: this partition exists already; it is not written to")
+                raise UsageError(f"{self._to.join(name)}: this partition exists already; write to another directory")
             self._path = log_directory / unfinished_name(topic, partition, owner)
             contents = create_partition(self._path, start_offset, topic_id)
             self._writer = LogWriter(self._path, config, contents, is_bulk=True, boundaries=self._boundaries)

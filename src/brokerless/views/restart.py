@@ -97,7 +97,7 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         *(f"refused: {show_name(str(each))}" for each in restart.refused),
         *(_stray(path, each) for path, each in restart.stray.items() if path not in shown),
         *(_unserved(path, each) for path, each in restart.unserved.items() if path not in shown),
-        *(f"begun empty: {topic}-{number}, which should be here and is not" for topic, number in restart.created),
+        *(f"begun empty: {_place(*place)}, which should be here and is not" for place in restart.created),
         *(f"deleted: {_name(path)} of {format_bytes(size)}, as marked" for path, size in restart.deleted),
         *map(_completion, restart.completed),
     ]
@@ -116,8 +116,13 @@ def _unserved(path: str, finding: Finding) -> str:
     return f"not served: {_name(path)} is loaded, but clients get nothing of it: {show_name(str(finding))}"
 
 
+def _place(topic: str, partition: int) -> str:
+    """A partition by its topic's name in the cluster's metadata, which may be anything."""
+    return f"{show_name(topic)}-{partition}"
+
+
 def _completion(completion: Completion) -> str:
-    name, places = show_name(completion.transactional_id), ", ".join(f"{t}-{p}" for t, p in completion.partitions)
+    name, places = show_name(completion.transactional_id), ", ".join(_place(*each) for each in completion.partitions)
     why = "its time is over" if completion.state == "Ongoing" else completion.state
     marker = f"a marker is appended to {places or 'no partition that is here'}"
     return f"transaction: the coordinator ends that of {name!r} ({completion.outcome}, as {why}), and {marker}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 NOTHING = "-"
+WIDEST = 300
+"""Characters of a column; Kafka's longest names of topics have 249."""
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> Iterator[str]:
-    """Lines: the names, then the rows, columns two spaces apart; those named in ``right`` are flush right."""
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    """Lines: the names, then the rows, columns two spaces apart; those named in ``right`` are flush right. A cell that
+    is wider than :data:`WIDEST` sticks out: of one huge name, not all rows get as long."""
+    widths = [min(WIDEST, max(map(len, column))) for column in zip(names, *rows, strict=True)]
     for row in (names, *rows):
         cells = zip(names, row, widths, strict=True)
         yield "  ".join(

@@ -108,7 +108,7 @@ def test_the_merged_log_is_that_of_all_brokers_in_the_end(diverged: Diverged, tm
 def test_what_is_told_to_diverge_is_what_the_brokers_cut_off(diverged: Diverged, tmp_path: Path) -> None:
     results, _ = run(diverged.before, tmp_path, Merge(dry_run=True))
     for result in results:
-        told = {each.copy + 1: each for each in result.divergences}
+        told = {each.replica + 1: each for each in result.divergences}
         assert {number: each.offset for number, each in told.items()} == {1: 120, 2: 220}
         for number, each in told.items():
             cut = diverged.truncated[number, result.task.partition]
@@ -142,7 +142,7 @@ def test_a_broker_serves_what_was_merged_of_damaged_disks(diverged: Diverged, tm
     broker = diverged.cluster.brokers[LAST]
     for result in results:
         assert not result.losses
-        assert {piece.copy for piece in result.pieces} == {0, 1, 2}
+        assert {piece.replica for piece in result.pieces} == {0, 1, 2}
         name = result.task.name
         assert log_bytes(tmp_path / "to" / name) == log_bytes(diverged.after[0] / name)
         shutil.rmtree(broker.log_dir / name)

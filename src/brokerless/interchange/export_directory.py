@@ -1,4 +1,4 @@
-"""Where an export is written: a local directory, or a URL through fsspec.
+"""Writes and removes the files of an export, in a local directory or through fsspec.
 
 A file gets its name when it is whole. Locally it is written under :data:`UNFINISHED` and renamed, which is
 :func:`publish`. Object stores know no renaming, but show an object only when it is complete: there it has its name

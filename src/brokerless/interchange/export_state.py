@@ -1,7 +1,7 @@
-"""How far each partition of a topic was exported: a small file beside the topic's files, written last.
+"""Records how far each partition of a topic was exported, in ``topic=NAME/_brokerless.json``.
 
 It is ``topic=NAME/_brokerless.json``; readers of Parquet pass over names that begin with ``_``. Whoever removes a
-topic's directory removes what is known of it as well, and the next export begins anew.
+topic's directory removes what is known of it as well, and the next export begins again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Offsets = tuple[int, int | None]
 class Exported:
     """How far one partition was exported: up to ``next_offset``, without it. ``until``: a run that began there, and of
     which no end is known, may have left files that begin before ``until``. ``left_out``: what was damaged. ``files``:
-    how many there are, None where that was not noted.
+    how many there are, None where that was not recorded.
 
     ``missing``: offsets before ``next_offset`` that the log did not have, and that another run takes if they are there
     by then. ``filling``: those of them that a run was taking of which no end is known."""

@@ -1,4 +1,4 @@
-"""Directories of files whose paths hold columns, as ``topic=orders/date=2026-11-21/...`` (Hive's way, and Spark's).
+"""Reads directories whose paths hold columns: ``topic=orders/date=2026-11-21/...`` (Hive's and Spark's layout).
 
 What ``brokerless export`` wrote by date has a partition's records in several files at once; they are put together again
 by their offsets, so that they can be loaded.
@@ -60,7 +60,7 @@ def file_source(path: str) -> InputSource:
 
 
 def put_together(sources: Iterable[InputSource]) -> list[InputSource]:
-    """The files of an exported partition as one; others as they are, in their order."""
+    """The files of an exported partition as one; others unchanged, in their order."""
     groups: dict[tuple[str, int] | int, list[InputSource]] = {}
     for number, source in enumerate(sources):
         topic, partition, _ = _place(source)

@@ -1,4 +1,4 @@
-"""Files with records, of Parquet or JSON Lines -> record batches, a few MiB at a time."""
+"""Reads Parquet and JSON Lines files as record batches of a few MiB."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from brokerless.interchange.input_splits import (
     FileStream,
     InputSplit,
     is_parquet,
-    noted_topic_id,
     open_parquet,
+    recorded_topic_id,
     rows_before,
     split_file,
 )
@@ -94,7 +94,7 @@ class InputFiles:
             directory = path.rpartition("/")[0]
             if path.endswith(".parquet") and directory not in asked:
                 asked.add(directory)
-                noted = noted_topic_id(path)
+                noted = recorded_topic_id(path)
                 if noted is not None:
                     found.setdefault(*noted)
         return found

@@ -1,4 +1,4 @@
-"""Files with records, whole or in parts that can be read apart: row groups of Parquet, whole lines of JSON."""
+"""Splits input files for parallel reading: Parquet by row groups, JSON Lines by whole lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TOPIC, TOPIC_ID = b"brokerless.topic", b"brokerless.topicId"
-"""The keys in a file's metadata under which its topic and the ID of that are noted."""
+"""The keys in a file's metadata under which its topic and the ID of that are recorded."""
 PARQUET_MAGIC = b"PAR1"
 _BLOCK = 1 << 20
 _LINE_FEED = ord("\n")
@@ -90,8 +90,8 @@ def split_file(path: str, most_bytes: int) -> list[tuple[InputSplit, int]]:
         return []
 
 
-def noted_topic_id(path: str) -> tuple[str, str] | None:
-    """The topic of a file that was exported and its ID, if they are noted there and are what Kafka could give."""
+def recorded_topic_id(path: str) -> tuple[str, str] | None:
+    """The topic of a file that was exported and its ID, if they are recorded there and are what Kafka could give."""
     import pyarrow as pa
 
     from brokerless.tables.rows import is_topic
@@ -146,7 +146,7 @@ def _lines(file: paths.File, most_bytes: int) -> Iterator[tuple[InputSplit, int]
 
 
 def _behind_line(file: paths.File, at: int) -> int:
-    """Where the first line begins at ``at`` or behind, or the file ends."""
+    """Where the first line begins at ``at`` or after, or the file ends."""
     at -= 1
     while at < file.size:
         found = np.flatnonzero(file.read(at, _BLOCK) == _LINE_FEED)

@@ -1,7 +1,7 @@
-"""What bytes become inside of a string of JSON, for kernels.
+"""Kernels that escape bytes for a JSON string.
 
 Escaped are what JSON asks for, and what a terminal may obey: DEL, C1 controls, and what Unicode's bidirectional
-algorithm is told by (UAX 9). These are what ``jsonl.dumps`` escapes, and any reader gets the same string back.
+algorithm obeys (UAX 9). These are what ``jsonl.dumps`` escapes, and any reader gets the same string back.
 """
 
 # Numba's extension API is untyped.
@@ -64,7 +64,7 @@ def classify_32(typing, array, position):
 @intrinsic
 def invisible_32(typing, array, position):
     """Of the 32 bytes at ``position``, a bit for each that begins a character that :func:`invisible` finds. The two
-    bytes after them are looked at as well."""
+    bytes after them are examined as well."""
 
     def generate(context, builder, sig, args):
         vector = ir.VectorType(ir.IntType(8), 32)

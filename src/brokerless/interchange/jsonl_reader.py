@@ -1,5 +1,4 @@
-"""JSON Lines as ``brokerless cat --json`` writes them -> record batches: the way back from
-``interchange/jsonl_writer.py``.
+"""Reads JSON Lines as ``brokerless cat --json`` writes them, as record batches.
 
 Keys, values and header values are strings, ``{"base64": "..."}`` or null; headers are pairs; timestamps are in ms.
 """
@@ -28,7 +27,7 @@ MAX_LINE_BYTES = 64 << 20
 """What a line may have, unless the caller says otherwise."""
 _BLOCK = 1 << 20
 _LARGE = 8 << 20
-"""Bytes of a line that is looked at before Python's parser makes an object of each of its values."""
+"""Bytes of a line that is examined before Python's parser makes an object of each of its values."""
 _MOST_OUTSIDE = 1 << 20
 """Bytes of a large line that are outside its strings, one for each string included: what is inside is what matters."""
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)

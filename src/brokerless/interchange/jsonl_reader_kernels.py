@@ -1,7 +1,7 @@
-"""Lines in the very form in which ``cat --json`` writes them -> columns.
+"""Kernels that parse lines in exactly the form that ``cat --json`` writes.
 
 There is no white space in them, integers have at most 18 digits, and all lines have the same members. What is otherwise
-makes the kernel give up, and then the caller parses these lines one by one; whether they are UTF-8 it has looked at.
+makes the kernel give up, and then the caller parses these lines one by one; whether they are UTF-8 it has examined.
 """
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
@@ -74,7 +74,7 @@ def _hex4(text, at):
 
 @kernel(f"UniTuple(int64, 2)({_TEXT}, int64, uint8[::1], int64)")
 def _escape(text, at, out, to):
-    """What the escape behind the backslash at ``at`` means; the position behind it is -1 if it has no meaning."""
+    """What the escape after the backslash at ``at`` means; the position after it is -1 if it has no meaning."""
     kind = text[at + 1]
     if kind != 0x75:
         if kind == 0x22 or kind == 0x5C or kind == 0x2F:
@@ -124,8 +124,8 @@ def _escape(text, at, out, to):
 
 @kernel(f"UniTuple(int64, 2)({_TEXT}, int64, uint8[::1], int64)")
 def _string(text, at, out, to) -> tuple[int, int]:
-    """Copies the string whose content begins at ``at`` to ``out``; returns the positions behind its closing quote (-1
-    if it is none) and behind the copy. The text has a line feed behind each line, where every string ends."""
+    """Copies the string whose content begins at ``at`` to ``out``; returns the positions after its closing quote (-1
+    if it is none) and after the copy. The text has a line feed after each line, where every string ends."""
     while True:
         word = load_u64(text, at)
         store_u64(out, to, word)
@@ -181,7 +181,7 @@ def _is_null(text, at):
 
 @kernel(f"UniTuple(int64, 3)({_TEXT}, int64, uint8[::1], int64, boolean)")
 def _bytes(text, at, out, to, is_base64):
-    """A key or value at ``at``: the positions behind it (-1 if it is none) and behind the copy; whether it is null."""
+    """A key or value at ``at``: the positions after it (-1 if it is none) and after the copy; whether it is null."""
     if text[at] == 0x22:
         if is_base64:
             at, to = _base64(text, at + 1, out, to)
@@ -201,7 +201,7 @@ def _bytes(text, at, out, to, is_base64):
 
 @kernel(f"UniTuple(int64, 3)({_TEXT}, int64)")
 def _integer(text, at):
-    """An integer or null: the position behind it (-1 if it is none), its value, and whether it is null."""
+    """An integer or null: the position after it (-1 if it is none), its value, and whether it is null."""
     if _is_null(text, at):
         return at + 4, np.int64(0), np.int64(1)
     is_negative = text[at] == 0x2D
@@ -234,7 +234,7 @@ def _name(text, at, likely):
 
 @kernel(f"int64({_TEXT}, int64, boolean, uint8[:, ::1], int64[::1], int32[:, ::1], uint8[::1])")
 def _headers(text, at, is_base64, data, filled, pair_ends, pair_null):
-    """Reads a list of headers; returns the position behind it, -1 if it is none."""
+    """Reads a list of headers; returns the position after it, -1 if it is none."""
     if _is_null(text, at):
         return at + 4
     if text[at] != 0x5B:

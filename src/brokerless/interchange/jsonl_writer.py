@@ -1,4 +1,4 @@
-"""Tables -> JSON Lines: one object a line, names as in the schemas, timestamps in milliseconds.
+"""Writes tables as JSON Lines: one object a line, names as in the schemas, timestamps in milliseconds.
 
 Record batches of any table are written by :func:`rows`, records also (and fast) by :func:`records`. Both give pieces of
 output, not lines: a piece may end anywhere, so that one value of 100 MB does not need six times its size.
@@ -44,7 +44,7 @@ COLUMNS = (
 Block = bytes | memoryview
 
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""DEL, C1 controls, and what Unicode's bidirectional algorithm is told by (UAX 9): a terminal may obey these."""
+"""DEL, C1 controls, and what Unicode's bidirectional algorithm obeys (UAX 9): a terminal may obey these."""
 _CAPACITY = 1 << 20
 _SLICE = 3 << 18
 """Bytes of one long value that are written at once; divisible by 3, so that base64 goes on without padding."""

@@ -1,4 +1,4 @@
-"""Record columns -> JSON Lines, for the rows whose lines surely fit into the output buffer.
+"""Kernels that write record columns as JSON Lines.
 
 A line's length is known only when it is written, so room for the worst case (every byte becomes ``\\u0000``) is asked
 for first; the rare row that could overflow an empty buffer is left to the caller.

@@ -1,4 +1,4 @@
-"""Records of one partition -> Parquet files of bounded size, by date if asked, in one pass."""
+"""Writes the records of one partition as Parquet files of bounded size, optionally by date."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ParquetLayout:
     storage_options: StorageOptions | None = None
     topic: str | None = None
     topic_id: str | None = None
-    """Both are noted in the metadata of each file, if they are known."""
+    """Both are recorded in the metadata of each file, if they are known."""
 
 
 class ParquetFiles:
@@ -110,7 +110,7 @@ class ParquetFiles:
         self._open.clear()
         self._waiting.clear()
         for each in self._written:
-            discard(each, self._layout)
+            discard_file(each, self._layout)
         self._written.clear()
 
     def _write(self, day: int) -> None:
@@ -191,13 +191,13 @@ class _OpenParquetFile:
             self._file.abandon()
 
 
-def discard(written: ParquetFile, layout: ParquetLayout) -> None:
+def discard_file(written: ParquetFile, layout: ParquetLayout) -> None:
     """Takes a file away that was finished, but is not to be published."""
     if written.unfinished is not None and layout.directory is not None:
         export_directory.remove(layout.directory, written.unfinished, layout.storage_options)
 
 
-def published(written: ParquetFile, layout: ParquetLayout) -> None:
+def publish_file(written: ParquetFile, layout: ParquetLayout) -> None:
     """Gives a finished file its name."""
     if written.unfinished is not None and layout.directory is not None:
         export_directory.publish(layout.directory, written.unfinished, written.name)

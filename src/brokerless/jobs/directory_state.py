@@ -1,4 +1,4 @@
-"""What a log directory notes of its partitions, against what is in them; and what else is in it.
+"""Checks a log directory: its checkpoints against its partitions, and the other files in it.
 
 Sources: ``LogManager`` (``loadLogs``, ``loadLog``), ``LogCleanerManager``, ``ReplicaManager`` (4.1.1); KIP-858.
 """
@@ -45,9 +45,9 @@ class DirectoryState:
         return {name: (self.files[name].path, offsets[place]) for name, offsets in live if place in offsets}
 
 
-def running_broker(notes: DirectoryState) -> Path | None:
+def running_broker(state: DirectoryState) -> Path | None:
     """The log directory, if a broker or another process that writes holds its lock."""
-    lock = notes.files.get(names.LOCK)
+    lock = state.files.get(names.LOCK)
     if lock is None or is_remote(lock.path):
         return None
     directory = Path(local(lock.path)).parent
@@ -126,21 +126,21 @@ _BEFORE_START = (
 
 
 def check_directory(
-    directory: LogDirectory, notes: DirectoryState, is_running: bool, storage_options: StorageOptions | None = None
+    directory: LogDirectory, state: DirectoryState, is_running: bool, storage_options: StorageOptions | None = None
 ) -> Iterator[Finding]:
     """What is to say of a log directory as a whole; nothing of another path."""
     if directory.kind != "log-directory":
         return
-    yield from notes.findings
-    if names.META_PROPERTIES in notes.files:
-        yield from load_meta_properties(notes.files[names.META_PROPERTIES].path, storage_options).findings
-    elif notes.files:
+    yield from state.findings
+    if names.META_PROPERTIES in state.files:
+        yield from load_meta_properties(state.files[names.META_PROPERTIES].path, storage_options).findings
+    elif state.files:
         text = "there is no meta.properties: a broker would not start on this directory"
         yield Finding("info", "meta-properties-missing", directory.path, None, None, text)
     if is_running:
         text = "a broker is running on this directory: what is said here is of a moment of its work"
         yield Finding("info", "broker-running", directory.path, None, None, text)
-    elif notes.files and not notes.was_clean:
+    elif state.files and not state.was_clean:
         text = "there is no mark of a clean stop: a broker was killed here, or this is a copy of a running one's"
         yield Finding("info", "unclean-stop", directory.path, None, None, text)
     for partition in directory.others:
@@ -149,10 +149,10 @@ def check_directory(
         text = "not Kafka's: neither a partition's directory nor one of a log directory's files"
         yield Finding("info", "foreign-file", entry.path, None, None, text)
     there = {(each.topic, each.partition) for each in (*directory.partitions, *directory.others)}
-    for place, offset in notes.offsets.get(names.RECOVERY_POINT_CHECKPOINT, {}).items():
+    for place, offset in state.offsets.get(names.RECOVERY_POINT_CHECKPOINT, {}).items():
         if place not in there:
             text = f"there is a recovery point for {place[0]}-{place[1]}, but no such directory"
-            path = notes.files[names.RECOVERY_POINT_CHECKPOINT].path
+            path = state.files[names.RECOVERY_POINT_CHECKPOINT].path
             found = f"flushed up to offset {offset}"
             yield Finding("warning", "partition-missing", path, None, offset, text, "a directory", found)
 

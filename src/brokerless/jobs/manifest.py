@@ -1,4 +1,4 @@
-"""A job's manifest: which files were read and which were written, with their sizes and hashes; and how a job goes on.
+"""A job's manifest: the files that it read and wrote, with sizes and hashes, so that a later run can resume.
 
 A file of JSON Lines. The first line says what job it is: ``{"manifest": 1, "job": "convert", "settings": {...}}``. Each
 other one is a task that is done: ``{"task": "orders-0", "finished": "2026-01-01T00:00:00Z", "inputs": [...],
@@ -111,7 +111,7 @@ class FileHasher:
 def describe_file(
     entry: Entry, storage_options: StorageOptions | None = None, as_path: str | None = None
 ) -> ManifestFile:
-    """Reads a whole file. ``as_path``: what it is noted as, if it is to get that name. Raises UnreadableError."""
+    """Reads a whole file. ``as_path``: what it is recorded as, if it is to get that name. Raises UnreadableError."""
     with open_file(entry.path, storage_options) as file:
         note = FileHasher(file).finish(entry)
     return note if as_path is None else ManifestFile(full_path(as_path), note.size, note.modified, note.sha256)
@@ -176,11 +176,11 @@ class Manifest:
         return task in self._notes
 
     def note(self, task: str) -> ManifestTask:
-        """What was noted of a task that is done."""
+        """What was recorded of a task that is done."""
         return self._notes[task]
 
     def add(self, note: ManifestTask) -> None:
-        """Notes a task whose outputs are about to get their names. Raises UnwritableError; nothing in a dry run."""
+        """Records a task whose outputs are about to get their names. Raises UnwritableError; nothing in a dry run."""
         self._notes[note.task] = note
         finished = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._write({
@@ -267,7 +267,7 @@ def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str,
 
 
 def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, ManifestTask], int]:
-    """The tasks that are noted, by name, and how many bytes are whole lines."""
+    """The tasks that are recorded, by name, and how many bytes are whole lines."""
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines()
     if data and not (lines and _is_manifest(lines[0])):

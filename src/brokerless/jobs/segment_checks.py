@@ -1,4 +1,4 @@
-"""Checks of one segment: every batch's checksum and structure, the order of offsets, and the indexes.
+"""Checks one segment: every batch's checksum and structure, the order of offsets, and the indexes.
 
 The first error is where Kafka's reader first throws; what it does not notice (a truncated end, for instance) is a
 warning at most, and so is what is wrong in batches that it never reaches.
@@ -81,8 +81,8 @@ def find_next_batch(file: File, position: int) -> int | None:
 def _verify_chunk(chunk: Chunk, path: str, decoder: Decoder, seen: SegmentScan | None) -> list[Finding]:
     findings: list[Finding] = []
     valid = check_checksums(chunk, path, findings.append)
-    sound = chunk.batches.take(valid)
-    for decoded in decoder.decode(chunk.buffer, sound, chunk.base):
+    intact = chunk.batches.take(valid)
+    for decoded in decoder.decode(chunk.buffer, intact, chunk.base):
         findings.extend(damage_finding(path, damage) for damage in decoded.damages)
     rest = decoder.flush()
     if rest is not None:
@@ -155,7 +155,7 @@ class SegmentScan:
     is_complete: bool = True
     """Whether no batch was passed over unread."""
     has_transactions: bool = False
-    """Whether a batch, sound or not, says that it is of a transaction."""
+    """Whether a batch, intact or not, says that it is of a transaction."""
     ends_in_zeros: bool = False
     """Whether nothing but zeros follows the last batch, as in a preallocated file."""
     watch: Watch | None = None
@@ -170,18 +170,18 @@ class SegmentScan:
         self._end = base + int(batches.ends[-1])
         self._chunks.append((positions, batches.last_offset, batches.max_timestamp, batches.is_legacy, valid))
         chunk = chunk.take(valid)
-        sound = chunk.batches
-        if not len(sound):
+        intact = chunk.batches
+        if not len(intact):
             return
         if self.watch is not None:
             yield from self.watch(chunk, path)
-        firsts, lasts = sound.entry_offset, sound.last_offset
+        firsts, lasts = intact.entry_offset, intact.last_offset
         highest = self.base_offset - 1 if self.last_offset is None else max(self.base_offset - 1, self.last_offset)
         before = np.maximum.accumulate(np.concatenate([[highest], lasts[:-1]]))
         for row in np.flatnonzero(firsts <= before).tolist():
             is_below = firsts[row] < self.base_offset
             text = "a batch begins below the offset that its file is named after" if is_below else None
-            yield not_above(path, int(sound.positions[row]) + base, int(firsts[row]), int(before[row]), text)
+            yield not_above(path, int(intact.positions[row]) + base, int(firsts[row]), int(before[row]), text)
         self.last_offset = int(max(before[-1], lasts[-1]))
         lowest = int(firsts.min())
         self.first_offset = lowest if self.first_offset is None else min(self.first_offset, lowest)

@@ -36,10 +36,10 @@ def row(result: MergeResult) -> dict[str, Any]:
         "leadingCopy": result.leading,
         "committedUntil": result.committed,
         "uncommitted": uncommitted,
-        "copies": [_copy_row(result, number) for number in range(len(result.copies))],
+        "copies": [_replica_row(result, number) for number in range(len(result.replicas))],
         "pieces": [
             {
-                "copy": each.copy,
+                "copy": each.replica,
                 "firstOffset": each.first_offset,
                 "lastOffset": each.last_offset,
                 "batches": each.batches,
@@ -50,7 +50,7 @@ def row(result: MergeResult) -> dict[str, Any]:
         ],
         "divergences": [
             {
-                "copy": each.copy,
+                "copy": each.replica,
                 "firstOffset": each.offset,
                 "lastOffset": each.last_offset,
                 "lastSameEpoch": each.epoch,
@@ -73,7 +73,7 @@ def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
             _range(each.start_offset, each.end_offset),
             format_number(each.records),
             format_bytes(each.bytes),
-            format_number(len(each.copies)),
+            format_number(len(each.replicas)),
             format_number(_uncommitted(each)),
             format_number(sum(divergence.records for divergence in each.divergences)),
             _lost(each),
@@ -83,19 +83,19 @@ def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     return table(_PARTITIONS, cells, right=_PARTITIONS[2:])
 
 
-def copy_lines(results: Sequence[MergeResult]) -> Iterator[str]:
+def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     """A table of all copies; a star is at those that have the history that counts."""
     cells: list[list[str]] = []
     for result in results:
-        for number, (path, copy) in enumerate(zip(result.task.paths, result.copies, strict=True)):
-            gave = [each for each in result.pieces if each.copy == number]
+        for number, (path, replica) in enumerate(zip(result.task.paths, result.replicas, strict=True)):
+            gave = [each for each in result.pieces if each.replica == number]
             cells.append(
                 [
                     result.task.name,
                     path + (" *" if number == result.leading else ""),
-                    NOTHING if copy.last_epoch < 0 else str(copy.last_epoch),
-                    _range(copy.start, copy.reach),
-                    format_number(min(result.agreements[number].until, copy.reach)),
+                    NOTHING if replica.last_epoch < 0 else str(replica.last_epoch),
+                    _range(replica.start, replica.reach),
+                    format_number(min(result.agreements[number].until, replica.reach)),
                     format_number(sum(each.records for each in gave)),
                     format_bytes(sum(each.bytes for each in gave)),
                     format_bytes(result.damaged[number]),
@@ -109,7 +109,7 @@ def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     cells = [
         [
             result.task.name,
-            result.task.paths[each.copy],
+            result.task.paths[each.replica],
             _range(each.offset, each.last_offset + 1),
             ", ".join(map(str, each.epochs)) if each.epochs != (-1,) else NOTHING,
             format_number(each.records),
@@ -122,16 +122,16 @@ def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     return table(_DIVERGENCES, cells, right=_DIVERGENCES[4:]) if cells else iter(())
 
 
-def _copy_row(result: MergeResult, number: int) -> dict[str, Any]:
-    copy, agreement = result.copies[number], result.agreements[number]
-    gave = [each for each in result.pieces if each.copy == number]
+def _replica_row(result: MergeResult, number: int) -> dict[str, Any]:
+    replica, agreement = result.replicas[number], result.agreements[number]
+    gave = [each for each in result.pieces if each.replica == number]
     return {
         "path": result.task.paths[number],
-        "startOffset": copy.start,
-        "endOffset": copy.reach,
-        "leaderEpochs": [{"epoch": each.epoch, "startOffset": each.latest} for each in copy.starts],
-        "highWatermark": copy.high_watermark,
-        "sameUntil": min(agreement.until, copy.reach),
+        "startOffset": replica.start,
+        "endOffset": replica.reach,
+        "leaderEpochs": [{"epoch": each.epoch, "startOffset": each.latest} for each in replica.starts],
+        "highWatermark": replica.high_watermark,
+        "sameUntil": min(agreement.until, replica.reach),
         "comparedBy": agreement.by,
         "batches": sum(each.batches for each in gave),
         "records": sum(each.records for each in gave),

@@ -215,9 +215,9 @@ def test_a_task_is_a_value(tmp_path: Path) -> None:
 
 def test_the_library_converts_a_partition_or_a_log(tmp_path: Path) -> None:
     log = brokerless.open(broker_data("old-formats"))
-    result = log.partitions[-1].convert(tmp_path / "one", format=2, codec="zstd", level=1)
+    result = log.partitions[-1].convert(tmp_path / "one", message_format=2, codec="zstd", level=1)
     assert result.totals.records_out == result.totals.records_in > 0
-    assert len(log.convert(tmp_path / "all", format=2)) == len(log.partitions)
+    assert len(log.convert(tmp_path / "all", message_format=2)) == len(log.partitions)
     assert len(brokerless.open(tmp_path / "all").partitions) == len(log.partitions)
 
 

@@ -43,7 +43,7 @@ class Case:
     result: MergeResult
     findings: list[Finding]
     history: dict[int, tuple[object, ...]]
-    sound: set[int]
+    intact: set[int]
 
 
 def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
@@ -78,11 +78,11 @@ def of_a_cluster(seed: int, directory: Path) -> Case:
         disks = write_disks(cluster.replicas, directory)
     number = cluster.replicas.index(cluster.last)
     history = records(disks[number] / "orders-0") if cluster.last.batches else {}
-    sound: set[int] = set()
+    intact: set[int] = set()
     for disk, replica in zip(disks, cluster.replicas, strict=True):
-        sound |= damaged(disk / "orders-0", chance, {each.offset for each in same_batches(replica, cluster.last)})
+        intact |= damaged(disk / "orders-0", chance, {each.offset for each in same_batches(replica, cluster.last)})
     (result,), findings = run(disks, directory / "to")
-    return Case(result, findings, history, sound)
+    return Case(result, findings, history, intact)
 
 
 def same_batches(replica: ModelReplica, last: ModelReplica) -> list[Batch]:
@@ -95,16 +95,16 @@ def of_a_broker(seed: int, directory: Path) -> Case:
     original = PARTITIONS[seed % len(PARTITIONS)]
     history = records(original)
     firsts = {first for *_, first, _ in positions(original)}
-    sound: set[int] = set()
+    intact: set[int] = set()
     disks: list[Path] = []
     for number in range(3):
         disks.append(directory / f"disk-{number}")
-        copy = shutil.copytree(original, disks[-1] / original.name)
+        replica = shutil.copytree(original, disks[-1] / original.name)
         topic, partition = original.name.rsplit("-", 1)
         write_checkpoints(disks[-1], {(topic, int(partition)): PartitionOffsets(0, None, max(history) + 1)})
-        sound |= damaged(copy, chance, firsts)
+        intact |= damaged(replica, chance, firsts)
     (result,), findings = run(disks, directory / "to")
-    return Case(result, findings, history, sound & history.keys())
+    return Case(result, findings, history, intact & history.keys())
 
 
 def damaged(partition: Path, chance: random.Random, firsts: set[int]) -> set[int]:
@@ -140,7 +140,7 @@ def test_what_is_sound_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: d
         name = case.result.task.name
         found = records(directory / "to" / name) if case.result.batches else {}
         assert found.items() <= case.history.items(), directory
-        assert case.sound & case.history.keys() <= found.keys(), directory
+        assert case.intact & case.history.keys() <= found.keys(), directory
         missing = case.history.keys() - found.keys()
         told = {
             offset
@@ -151,7 +151,7 @@ def test_what_is_sound_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: d
             assert missing <= told, directory
         assert case.result.records >= len(found)
         lost += bool(missing)
-        filled += len({piece.copy for piece in case.result.pieces}) > 1
+        filled += len({piece.replica for piece in case.result.pieces}) > 1
         diverged += bool(case.result.divergences)
     counts = lost, filled, diverged
     assert min(counts) > SEEDS // 3, counts
@@ -268,12 +268,12 @@ def test_without_two_copies_or_notes_nothing_is_known_to_be_committed(disks: lis
 def test_of_compacted_copies_the_fuller_one_leads(tmp_path: Path) -> None:
     """A copy that lost a whole file looks as if it was compacted once more; the keys' last records are in the other."""
     whole = broker_data("clean") / "compacted-lz4-0"
-    copies = [tmp_path / name / whole.name for name in "ab"]
-    for copy in copies:
-        shutil.copytree(whole, copy)
-    for path in copies[0].glob(f"{sorted(whole.glob('*.log'))[1].stem}.*"):
+    replicas = [tmp_path / name / whole.name for name in "ab"]
+    for replica in replicas:
+        shutil.copytree(whole, replica)
+    for path in replicas[0].glob(f"{sorted(whole.glob('*.log'))[1].stem}.*"):
         path.unlink()
-    assert len(records(copies[0])) < len(records(whole))
+    assert len(records(replicas[0])) < len(records(whole))
     for order, names in enumerate(("ab", "ba")):
         ((result,), findings) = run([tmp_path / name for name in names], tmp_path / f"to-{order}")
         assert findings == []

@@ -13,7 +13,7 @@ from brokerless.jobs.merge.agreement import Replica, agree, rank
 from brokerless.jobs.merge.gap_filling import MergedBatches, fill
 from brokerless.jobs.merge.leader_epochs import EpochStart, joined, starts_of, with_right_epochs, with_right_last_epoch
 from brokerless.jobs.merge.outcome import committed_until, divergences, losses, pieces
-from brokerless.jobs.recovered.intact_batches import SOUND
+from brokerless.jobs.recovered.intact_batches import INTACT_BATCH
 from brokerless.jobs.recovered.losses import Loss
 from brokerless.log.checkpoint.leader_epochs import Epochs
 
@@ -39,8 +39,8 @@ def clusters(steps: list[tuple]) -> Cluster:
     return cluster
 
 
-def sound(batches: list[Batch], file: int = 0) -> NDArray[np.void]:
-    found = np.zeros(len(batches), SOUND)
+def intact(batches: list[Batch], file: int = 0) -> NDArray[np.void]:
+    found = np.zeros(len(batches), INTACT_BATCH)
     found["file"], found["size"], found["magic"], found["follows"] = file, 100, 2, True
     found["position"] = np.arange(len(batches)) * 100
     for name, of in (("first", lambda each: each.offset), ("last", lambda each: each.end - 1)):
@@ -57,16 +57,16 @@ def copy_of(
     """A replica's log without the batches that are lost."""
     kept = [each for row, each in enumerate(replica.batches) if row not in lost]
     gone = [Loss(b.offset, b.end - 1, None, None, ()) for row, b in enumerate(replica.batches) if row in lost]
-    batches = sound(kept, number)
+    batches = intact(kept, number)
     reach = kept[-1].end if kept else 0
     starts = starts_of(batches, replica.epochs if noted is None else noted, 0)
     return Replica(batches, tuple(gone), 0, 0, reach, replica.end, starts)
 
 
-def merged(copies: list[Replica]) -> tuple[int, MergedBatches, list[int]]:
-    order = rank(copies)
-    agreements = agree(copies, order)
-    return order[0], fill(copies, order, agreements, 0), [each.until for each in agreements]
+def merged(replicas: list[Replica]) -> tuple[int, MergedBatches, list[int]]:
+    order = rank(replicas)
+    agreements = agree(replicas, order)
+    return order[0], fill(replicas, order, agreements, 0), [each.until for each in agreements]
 
 
 def as_batches(filled: MergedBatches) -> list[tuple[int, int, int, int]]:
@@ -75,7 +75,7 @@ def as_batches(filled: MergedBatches) -> list[tuple[int, int, int, int]]:
 
 
 def keys(batches: list[Batch]) -> list[tuple[int, int, int, int]]:
-    rows = sound(batches)
+    rows = intact(batches)
     return list(zip(*(rows[name].tolist() for name in ("first", "last", "epoch", "checksum")), strict=True))
 
 
@@ -87,21 +87,21 @@ def test_the_last_leaders_log_is_the_result_and_others_leave_it_where_their_batc
 ) -> None:
     """What is noted of epochs only adds that a leader was elected that has not written yet."""
     cluster = clusters(steps)
-    copies = [copy_of(replica, noted=None if is_noted else ()) for replica in cluster.replicas]
+    replicas = [copy_of(replica, noted=None if is_noted else ()) for replica in cluster.replicas]
 
     def key(replica: ModelReplica) -> tuple[int, int]:
         written = replica.batches[-1].epoch if replica.batches else -1
         return (replica.last_epoch if is_noted else written), replica.end
 
     last = max(cluster.replicas, key=key)
-    leading, filled, untils = merged(copies)
+    leading, filled, untils = merged(replicas)
     assert key(cluster.replicas[leading]) == key(last)
     assert as_batches(filled) == keys(cluster.replicas[leading].batches)
     for number, replica in enumerate(cluster.replicas):
         if number != leading:
             same = shared(replica, cluster.replicas[leading])
             assert untils[number] == (replica.batches[same - 1].end if same else 0)
-    told = {each.copy: each.batches for each in divergences(copies, agree(copies, rank(copies)))}
+    told = {each.replica: each.batches for each in divergences(replicas, agree(replicas, rank(replicas)))}
     for number, replica in enumerate(cluster.replicas):
         assert told.get(number, 0) == len(replica.batches) - shared(replica, cluster.replicas[leading])
 
@@ -112,10 +112,10 @@ def test_every_batch_of_the_history_that_any_copy_has_is_there_and_no_other(
     steps: list[tuple], damage: tuple[set[int], set[int], set[int]]
 ) -> None:
     cluster = clusters(steps)
-    copies = [copy_of(*each) for each in zip(cluster.replicas, range(3), damage, strict=True)]
-    order = rank(copies)
-    agreements = agree(copies, order)
-    filled = fill(copies, order, agreements, 0)
+    replicas = [copy_of(*each) for each in zip(cluster.replicas, range(3), damage, strict=True)]
+    order = rank(replicas)
+    agreements = agree(replicas, order)
+    filled = fill(replicas, order, agreements, 0)
     history = cluster.last.batches
     there = {
         each
@@ -125,7 +125,7 @@ def test_every_batch_of_the_history_that_any_copy_has_is_there_and_no_other(
     }
     assert as_batches(filled) == keys(sorted(there, key=lambda each: each.offset))
     assert sum(each.batches for each in pieces(filled)) == len(there)
-    found = losses(filled, copies, agreements, order[0], 0, cluster.last.end)
+    found = losses(filled, replicas, agreements, order[0], 0, cluster.last.end)
     missing = {offset for each in found for offset in range(each.first_offset, (each.last_offset or 0) + 1)}
     had = {offset for each in there for offset in range(each.offset, each.end)}
     assert missing == {offset for each in history for offset in range(each.offset, each.end)} - had
@@ -137,16 +137,16 @@ def test_what_epochs_hide_is_not_taken_for_the_same() -> None:
     leader = ModelReplica([*common[:8], *(Batch(offset, 1, 4, "new") for offset in range(8, 14))], ((0, 0), (4, 8)))
     follower = ModelReplica([*common, Batch(10, 1, 0, "old")], ((0, 0),))
     for noted, until in ((None, 8), ((), 6)):
-        copies = [copy_of(leader, 0, {6, 7, 8, 9}, noted), copy_of(follower, 1)]
-        _, filled, untils = merged(copies)
+        replicas = [copy_of(leader, 0, {6, 7, 8, 9}, noted), copy_of(follower, 1)]
+        _, filled, untils = merged(replicas)
         assert untils[1] == until
         assert [batch[0] for batch in as_batches(filled)] == [*range(until), 10, 11, 12, 13]
     # A third copy, of the same epoch, knows.
     third = ModelReplica(leader.batches[:9], leader.epochs)
-    copies = [copy_of(leader, 0, {6, 7, 8, 9}, ()), copy_of(follower, 1), copy_of(third, 2, {6}, ())]
-    _, filled, untils = merged(copies)
+    replicas = [copy_of(leader, 0, {6, 7, 8, 9}, ()), copy_of(follower, 1), copy_of(third, 2, {6}, ())]
+    _, filled, untils = merged(replicas)
     assert untils == [14, 8, 9]
-    assert pieces(filled)[2].copy == 2 or pieces(filled)[1].copy == 1
+    assert pieces(filled)[2].replica == 2 or pieces(filled)[1].replica == 1
     assert [batch[0] for batch in as_batches(filled)] == [*range(9), 10, 11, 12, 13]
 
 
@@ -156,7 +156,7 @@ def test_an_epoch_that_cannot_be_is_set_right(row: int, epoch: int) -> None:
     """No checksum covers it. What lies between its neighbours' epochs could be, and what is noted decides; nothing but
     another copy speaks against the last one."""
     epochs = [2, 2, 2, 2, 2, 5, 5, 5, 5, 5]
-    batches = sound([Batch(offset, 1, each, "a") for offset, each in enumerate(epochs)])
+    batches = intact([Batch(offset, 1, each, "a") for offset, each in enumerate(epochs)])
     changed = batches.copy()
     changed["epoch"][row] = epoch
     found = with_right_epochs(changed, ((2, 0), (5, 5)))
@@ -169,14 +169,14 @@ def test_an_epoch_that_cannot_be_is_set_right(row: int, epoch: int) -> None:
 
 def test_the_last_epoch_is_believed_unless_what_is_noted_and_the_other_copies_speak_against_it() -> None:
     batches = [Batch(offset, 1, 2, "a") for offset in range(5)]
-    right, wrong, absurd = sound(batches), sound(batches), sound(batches)
+    right, wrong, absurd = intact(batches), intact(batches), intact(batches)
     wrong["epoch"][4], absurd["epoch"][4] = 6, 66
     noted = ((2, 0),)
     assert with_right_last_epoch(wrong, noted, [right])["epoch"].tolist() == [2] * 5
     assert with_right_last_epoch(wrong, noted, [])["epoch"][4] == 6
     assert with_right_last_epoch(wrong, (), [right])["epoch"][4] == 6
     assert with_right_last_epoch(wrong, ((2, 0), (6, 4)), [right])["epoch"][4] == 6
-    other = sound([*batches[:4], Batch(4, 1, 2, "b")])
+    other = intact([*batches[:4], Batch(4, 1, 2, "b")])
     assert with_right_last_epoch(wrong, noted, [other])["epoch"][4] == 6
     assert with_right_last_epoch(absurd, noted, [other])["epoch"].tolist() == [2] * 5
     other["epoch"][4] = 65
@@ -197,13 +197,13 @@ def test_what_two_copies_know_of_epochs_is_put_together() -> None:
 
 def test_copies_without_epochs_are_compared_by_what_they_have() -> None:
     def old(texts: str) -> Replica:
-        batches = sound([Batch(offset, 1, -1, text) for offset, text in enumerate(texts)])
+        batches = intact([Batch(offset, 1, -1, text) for offset, text in enumerate(texts)])
         batches["magic"] = 1
         return Replica(batches, (), 0, 0, len(texts), len(texts))
 
-    copies = [old("abcdefgh"), old("abcxyz"), old("abcde")]
-    order = rank(copies)
-    found = agree(copies, order)
+    replicas = [old("abcdefgh"), old("abcxyz"), old("abcde")]
+    order = rank(replicas)
+    found = agree(replicas, order)
     assert order == [0, 1, 2]
     assert [(each.until, each.by) for each in found] == [(8, "contents"), (3, "contents"), (5, "contents")]
 
@@ -216,24 +216,24 @@ def test_a_compacted_log_is_filled_with_all_that_the_other_copy_has_from_there_o
     batches["records"][5:] = 1
     loss = Loss(int(batches["last"][2]) + 1, int(batches["first"][3]) - 1, None, None, ())
     leading = Replica(batches, (loss,), 0, 0, 40, 40, leading.starts, None, True)
-    copies = [leading, Replica(other.batches[1:19], (), 2, 2, 38, 38, other.starts, None, True)]
-    _, filled, _ = merged(copies)
+    replicas = [leading, Replica(other.batches[1:19], (), 2, 2, 38, 38, other.starts, None, True)]
+    _, filled, _ = merged(replicas)
     assert filled.batches["first"].tolist() == [0, 2, *range(4, 38, 2), 38]
     assert filled.batches["records"].tolist() == [*[2] * 19, 1]
     assert filled.givers.tolist() == [0, 0, 0, *[1] * 5, 0, 0, *[1] * 9, 0]
     # Where nothing is damaged, what the leading copy has is right.
-    copies[0] = Replica(batches, (), 0, 0, 40, 40, leading.starts, None, True)
-    _, filled, _ = merged(copies)
+    replicas[0] = Replica(batches, (), 0, 0, 40, 40, leading.starts, None, True)
+    _, filled, _ = merged(replicas)
     assert (filled.batches == batches).all()
 
 
 def test_committed_is_what_is_noted_or_what_most_have() -> None:
     replicas = [ModelReplica([Batch(at, 1, 0, "a") for at in range(end)], ((0, 0),)) for end in (10, 7, 4)]
-    copies = [copy_of(replica, number) for number, replica in enumerate(replicas)]
-    assert committed_until(copies, agree(copies, rank(copies))) == 7
-    assert committed_until(copies[:2], agree(copies[:2], [0, 1])) == 7
-    assert committed_until(copies[:1], agree(copies[:1], [0])) is None
-    noted = Replica(copies[2].batches, (), 0, 0, 4, 4, copies[2].starts, 9)
-    assert committed_until([copies[0], noted], agree([copies[0], noted], [0, 1])) == 4
-    noted = Replica(copies[0].batches, (), 0, 0, 10, 10, copies[0].starts, 9)
-    assert committed_until([noted, *copies[1:]], agree([noted, *copies[1:]], [0, 1, 2])) == 9
+    replicas = [copy_of(replica, number) for number, replica in enumerate(replicas)]
+    assert committed_until(replicas, agree(replicas, rank(replicas))) == 7
+    assert committed_until(replicas[:2], agree(replicas[:2], [0, 1])) == 7
+    assert committed_until(replicas[:1], agree(replicas[:1], [0])) is None
+    noted = Replica(replicas[2].batches, (), 0, 0, 4, 4, replicas[2].starts, 9)
+    assert committed_until([replicas[0], noted], agree([replicas[0], noted], [0, 1])) == 4
+    noted = Replica(replicas[0].batches, (), 0, 0, 10, 10, replicas[0].starts, 9)
+    assert committed_until([noted, *replicas[1:]], agree([noted, *replicas[1:]], [0, 1, 2])) == 9

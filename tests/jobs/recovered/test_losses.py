@@ -15,7 +15,7 @@ from tests.jobs.salvage.test_job import run
 from brokerless.errors import Finding
 from brokerless.jobs.recovered import damaged_regions
 from brokerless.jobs.recovered.damaged_regions import FindingCollector, Region
-from brokerless.jobs.recovered.intact_batches import SOUND
+from brokerless.jobs.recovered.intact_batches import INTACT_BATCH
 from brokerless.jobs.recovered.losses import TO_THE_END, find_losses
 from brokerless.jobs.salvage.job import Salvage
 
@@ -26,7 +26,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60) | st.just(TO_T
 def test_a_hole_has_the_regions_that_reach_into_it(
     offsets: set[int], spans: list[tuple[int, int]], start: int, end: int, is_compacted: bool
 ) -> None:
-    saved = np.zeros(len(offsets), SOUND)
+    saved = np.zeros(len(offsets), INTACT_BATCH)
     saved["first"] = saved["last"] = sorted(offsets)
     saved["position"] = np.arange(len(offsets)) * 100  # never side by side
     placed = [(Region("f", at, at + 1, "cut", "", after), before) for at, (after, before) in enumerate(spans)]

@@ -69,7 +69,7 @@ def run(options: Namespace) -> int:
     how = Merge(config, options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, options.dry_run, options.committed_only)
     tasks = plan([log.directory for log in logs], options.to, how, is_chosen)
     results: list[MergeResult] = []
-    written = 0 if options.dry_run else sum(max(copy.size for copy in task.copies) for task in tasks)
+    written = 0 if options.dry_run else sum(max(replica.size for replica in task.replicas) for task in tasks)
     total = sum(task.size for task in tasks) + written
     with progress("reading" if options.dry_run else "reading and writing", total) as done:
         for result in merge(tasks, lambda finding: output.say(str(finding)), done, spark=options.spark, say=output.say):
@@ -92,11 +92,11 @@ def _chosen(output: Output, logs: list[Log], options: Namespace) -> set[str]:
 
 
 def _show(output: Output, results: list[MergeResult], options: Namespace) -> None:
-    from brokerless.views.merge import copy_lines, divergence_lines, partition_lines
+    from brokerless.views.merge import divergence_lines, partition_lines, replica_lines
     from brokerless.views.salvage import loss_lines
 
     losses = [(each.task.name, loss) for each in results for loss in each.losses]
-    for lines in (partition_lines(results), copy_lines(results), divergence_lines(results), loss_lines(losses)):
+    for lines in (partition_lines(results), replica_lines(results), divergence_lines(results), loss_lines(losses)):
         shown = list(lines)
         for line in [*shown, ""] if shown else []:
             output.line(line)

@@ -1,4 +1,4 @@
-"""Leader epochs (KIP-101): those that batches are stamped with only grow, and the checkpoint says the same.
+"""Checks leader epochs (KIP-101): they never fall from batch to batch, and the checkpoint agrees with the batches.
 
 Followers ask the checkpoint where they differ from the leader, so a wrong one makes them cut off too much or too
 little (``LeaderEpochFileCache``, 4.1.1).
@@ -18,7 +18,7 @@ from brokerless.log.segment import Chunk
 
 @dataclass(slots=True)
 class LeaderEpochCheck:
-    """Follows a partition's sound batches, and keeps where each epoch begins: (epoch, offset, path, position)."""
+    """Follows a partition's intact batches, and keeps where each epoch begins: (epoch, offset, path, position)."""
 
     _last: int = -1
     _changes: list[tuple[int, int, str, int]] = field(default_factory=list[tuple[int, int, str, int]])

@@ -1,4 +1,4 @@
-"""Offsets that are not there, and segments that reach into each other.
+"""Finds missing offsets and overlapping segments.
 
 A log that was only appended to has every offset. Compaction leaves holes, and other signs of itself: batches with
 fewer records than offsets, or a line in the cleaner's checkpoint. Holes without any such sign are lost data.
@@ -18,12 +18,12 @@ from brokerless.log.offset_gaps import shows_compaction
 from brokerless.log.segment import Chunk
 
 _MOST = 1000
-"""Holes that are kept to be told one by one."""
+"""Holes that are kept to be reported one by one."""
 
 
 @dataclass(slots=True)
 class GapCheck:
-    """Follows a partition's sound batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
+    """Follows a partition's intact batches. ``holes``: offsets between batches that are in none; ``is_compacted``:
     whether there is a sign of compaction so far, or one is known beforehand. Only what is missing after
     ``log_start_offset`` is reported."""
 

@@ -1,4 +1,4 @@
-"""What Kafka's own topics say of a log directory's partitions, against what is in them.
+"""Checks partitions against Kafka's internal topics: transactions, directories, committed offsets.
 
 Open transactions by the transaction state, directories by the cluster's metadata, committed offsets by where logs begin
 and end. Sources: ``TransactionStateManager``, ``TransactionCoordinator``, ``LogManager`` (stray replicas),

@@ -1,4 +1,4 @@
-"""Audit: everything that the files alone tell about a log, graded, in one pass over its data.
+"""Audits logs: everything that the files alone show, graded, in one pass over the data.
 
 :func:`audit_partition` is a task of its own: paths in, values out. What verify finds is part of it; what is added is
 about the log as a whole: offsets, epochs, producers, transactions, timestamps, and what the log directory notes.
@@ -144,7 +144,7 @@ class AuditTask:
 
 def audit_partitions(
     partitions: Sequence[PartitionPath],
-    notes: DirectoryState,
+    state: DirectoryState,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     storage_options: StorageOptions | None = None,
     *,
@@ -156,7 +156,7 @@ def audit_partitions(
     """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     now_ms = clock.now()
-    tasks = [AuditTask(each, notes.of(each), now_ms, max_batch_bytes, storage_options) for each in partitions]
+    tasks = [AuditTask(each, state.of(each), now_ms, max_batch_bytes, storage_options) for each in partitions]
     name = "brokerless audit"
     results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
     with closing(results):
@@ -175,25 +175,25 @@ def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
 
 def audit_directory(
     directory: LogDirectory,
-    notes: DirectoryState,
+    state: DirectoryState,
     audits: Iterable[PartitionAudit],
     storage_options: StorageOptions | None = None,
 ) -> Iterator[Finding]:
     """What is to say of a log directory as a whole, its partitions having been read; also what Kafka's own topics in it
     say of those partitions. Nothing of another path."""
     audits = list(audits)
-    yield from check_directory(directory, notes, running_broker(notes) is not None, storage_options)
+    yield from check_directory(directory, state, running_broker(state) is not None, storage_options)
     yield from compare_topic_ids(
         (each.topic, *each.topic_id)
         for each in audits
         if each.topic is not None and each.topic_id is not None and each.state == "live"
     )
-    yield from _internal_topics(directory, notes, audits, storage_options)
+    yield from _internal_topics(directory, state, audits, storage_options)
 
 
 def _internal_topics(
     directory: LogDirectory,
-    notes: DirectoryState,
+    state: DirectoryState,
     audits: Iterable[PartitionAudit],
     storage_options: StorageOptions | None,
 ) -> Iterator[Finding]:
@@ -202,7 +202,7 @@ def _internal_topics(
     own = [PartitionReader(each, storage_options) for each in directory.partitions if each.topic in TOPICS]
     if not own:
         return
-    tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is told of its partition
+    tables = state_rows(own, TABLES, lambda _: None)  # what is damaged there is reported of its partition
     replicas = {
         (each.topic, each.partition or 0): LivePartition(
             each.path, each.start_offset, each.end_offset, each.topic_id and each.topic_id[0], each.open
@@ -212,8 +212,8 @@ def _internal_topics(
     }
     there = [(each.topic or "", each.partition or 0) for each in directory.partitions if each.state == "live"]
     node = DirectoryOwner(None, None)
-    if names.META_PROPERTIES in notes.files:
-        meta = load_meta_properties(notes.files[names.META_PROPERTIES].path, storage_options)
+    if names.META_PROPERTIES in state.files:
+        meta = load_meta_properties(state.files[names.META_PROPERTIES].path, storage_options)
         node = DirectoryOwner(meta.node_id, meta.directory_id)
     yield from check_internal_topics(tables, replicas, there, node, directory.path)
 
@@ -333,8 +333,9 @@ def _findings(
 
 
 def _graded(findings: Iterable[Finding], is_last: bool, is_live: bool) -> Iterator[Finding]:
-    """The end of a log may be odd: zeros behind the last batch of the segment that a broker appends to are room for
-    more (``log.preallocate``), and its last batch may not be whole. In other segments, something is lost."""
+    """The end of a log may be unexpected: zeros after the last batch of the segment that a broker appends to are
+    room for more (``log.preallocate``), and its last batch may not be whole. In other segments, something is
+    lost."""
     for finding in findings:
         if finding.kind == "zero-tail" and is_last and is_live:
             finding = replace(finding, severity="info")

@@ -1,4 +1,4 @@
-"""The sequences and epochs of idempotent producers (KIP-98): gaps, repetitions, and batches of an epoch that was over.
+"""Checks the sequences and epochs of idempotent producers (KIP-98): gaps, repetitions, batches of an old epoch.
 
 A broker refuses all of these when they are produced (``ProducerAppendInfo``, 4.1.1), so in a log they mean that
 batches were lost, came twice, or come from elsewhere. What compaction took away is no gap.
@@ -25,7 +25,7 @@ _UNKNOWN = -2
 
 @dataclass(slots=True)
 class SequenceCheck:
-    """Follows a partition's sound batches. What is known of each producer: epoch, last sequence, and the number of
+    """Follows a partition's intact batches. What is known of each producer: epoch, last sequence, and the number of
     holes before that batch."""
 
     _known: dict[int, tuple[int, int, int]] = field(default_factory=dict[int, tuple[int, int, int]])

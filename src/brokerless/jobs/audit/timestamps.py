@@ -1,4 +1,4 @@
-"""Timestamps that mislead retention: from the future, or not in milliseconds.
+"""Finds timestamps that mislead retention: from the future, or not in milliseconds.
 
 Kafka deletes a segment by its largest timestamp (``UnifiedLog.deleteRetentionMsBreachedSegments``, 4.1.1): one that
 is too large keeps it for ever, and one in seconds makes it look as old as 1970.
@@ -25,7 +25,7 @@ _UNITS = (("seconds", 1), ("microseconds", 10**6), ("nanoseconds", 10**9))
 
 @dataclass(slots=True)
 class TimestampCheck:
-    """Follows a partition's sound batches at a time ``now_ms`` (since the epoch)."""
+    """Follows a partition's intact batches at a time ``now_ms`` (since the epoch)."""
 
     now_ms: int
     has_none: bool = False

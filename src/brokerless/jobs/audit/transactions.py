@@ -1,4 +1,4 @@
-"""Transactions and what is noted of producers: open and hanging ones, markers, the transaction index, snapshots.
+"""Checks transactions, their markers and index, and producer snapshots.
 
 Sources: KIP-98; ``ProducerStateManager``, ``TransactionIndex`` (4.1.1).
 """
@@ -40,7 +40,7 @@ class OpenTransaction:
 
 @dataclass(slots=True)
 class TransactionCheck:
-    """Follows a partition's sound batches. ``snapshots``: its producer snapshots, which are compared on the way."""
+    """Follows a partition's intact batches. ``snapshots``: its producer snapshots, which are compared on the way."""
 
     snapshots: Sequence[Entry] = ()
     storage_options: StorageOptions | None = None
@@ -113,7 +113,7 @@ class TransactionCheck:
         self._aborted_here += sorted(aborted, key=lambda each: each.last_offset)
 
     def _compare(self, snapshot: Entry, is_whole: bool) -> Iterator[Finding]:
-        """What a broker noted at a snapshot's offset, against what the batches before it say."""
+        """What a broker recorded at a snapshot's offset, against what the batches before it say."""
         self._next_snapshot += 1
         noted = load_producer_snapshot(snapshot.path, self.storage_options)
         if not is_whole or noted.findings or self._first_offset is None:
@@ -194,7 +194,7 @@ class TransactionCheck:
                 yield OpenTransaction(producer_id, producer.epoch, first, before[-1].log.path)
 
     def _time_since(self, offset: int) -> int:
-        """ms of brokers' clocks from the first batch behind an offset that has such a time to the last one."""
+        """ms of brokers' clocks from the first batch after an offset that has such a time to the last one."""
         if not self._clock:
             return 0
         offsets, times = (np.concatenate(columns) for columns in zip(*self._clock, strict=True))

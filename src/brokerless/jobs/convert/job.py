@@ -1,4 +1,4 @@
-"""Convert: partitions in another message format, codec or batch size, as new partitions of a log directory.
+"""Converts partitions to another message format, codec or batch size, in a new log directory.
 
 A plan looks at all that can be wrong beforehand; a task for each partition reads it and writes it beside, wherever it
 runs (:mod:`brokerless.jobs.run.job`); a commit on the driver gives it its name. Topic IDs, leader epochs, log start and
@@ -82,7 +82,7 @@ class ConvertTask:
     notes: bool = False
     """Whether files are hashed, for a manifest."""
     is_copied: bool = False
-    """Whether its files are copied as they are: of Kafka's own topics that were not asked for by name."""
+    """Whether its files are copied unchanged: of Kafka's own topics that were not asked for by name."""
     whole: tuple[LogDirectory, ...] = ()
     """The log directories of which all is converted by these tasks."""
 
@@ -104,7 +104,7 @@ class ConvertTask:
 @dataclass(frozen=True, slots=True)
 class ConvertResult:
     """What became of one partition. ``totals.lost`` is by the names of :data:`LEFT_OUT`. Offsets are those of the log:
-    the first that a reader gets, and the one behind the last. ``damages`` kept it from being written. ``base_offsets``:
+    the first that a reader gets, and the one after the last. ``damages`` kept it from being written. ``base_offsets``:
     of the segments that were written."""
 
     task: ConvertTask
@@ -178,7 +178,7 @@ def plan(
 ) -> list[ConvertTask]:
     """A task for each partition; they are in ``sources``, the paths that were given. ``target_storage_options``: those
     of ``directory``, where it is a URL. ``named``: which of Kafka's own topics are converted as well, beside those
-    whose directories are ``sources``; others of them are copied as they are.
+    whose directories are ``sources``; others of them are copied unchanged.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``directory`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
@@ -231,7 +231,7 @@ def convert(
     committed as it is finished, and a later run goes on; without one all are at the end, as nobody could.
 
     ``report`` is called with every finding, before what it is in is committed; what it raises ends the job. ``done`` is
-    called with the bytes that were read. ``manifest``: where what was read and written is noted. ``spark``, ``say``,
+    called with the bytes that were read. ``manifest``: where what was read and written is recorded. ``spark``, ``say``,
     ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
     if not tasks:
@@ -304,7 +304,9 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
                     check_sizes(whole_batches(buffer, computed=True), task.conversion.log_config)
                 del buffer  # a huge one is not to stay beside the next
         except (RefusedError, UsageError) as error:
-            reading.tell(Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}"))
+            reading.report_finding(
+                Finding("error", "batch-refused", reading.path, None, None, f"cannot be written: {error}")
+            )
         start = min(task.source.start_offset or 0, reading.end_offset)
         unfinished, outputs = None, ()
         if output is not None and not reading.damages:
@@ -323,7 +325,7 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
 
 
 def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
-    """Reads a partition, and copies its files if they are sound."""
+    """Reads a partition, and copies its files if they are intact."""
     findings: list[Finding] = []
     source, options = task.source, task.storage_options
     reading, totals = ConvertReader(source, "read_uncommitted", findings.append, options), ConversionTotals()

@@ -1,4 +1,4 @@
-"""A partition as a conversion reads it: batches in new forms, where the log ends, and its damage."""
+"""Reads a partition for a conversion: converted batches, the end of the log, and damage."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ConvertReader:
         if isolation == "read_committed":
             self._transactions = transactions_of(source, storage_options)
 
-    def tell(self, finding: Finding) -> None:
+    def report_finding(self, finding: Finding) -> None:
         if is_damage(finding):
             self.damages.append(finding)
         self._report(finding)
@@ -86,11 +86,11 @@ class ConvertReader:
         if not self._begins():
             return
         self._read_until = next((each.base_offset for each in self._first.segments(source.segments)), None)
-        for each in open_segments(source, self.tell, self._first, options):
+        for each in open_segments(source, self.report_finding, self._first, options):
             self._explain_gap(each)
             hashing = FileHasher(each.file) if self._is_hashed else None
             yield from self._of_file(each, converter, hashing, done)
-            check_following(each.partition, each.segment, each.file, self.tell, options, self._first)
+            check_following(each.partition, each.segment, each.file, self.report_finding, options, self._first)
             if self.damages:
                 return
             if hashing is not None:
@@ -112,19 +112,19 @@ class ConvertReader:
         """Whether the log reaches its log start offset; first segments that are missing are reported."""
         finding = log_start_after_end(self._source, self._options)
         if finding is not None:
-            self.tell(finding)
+            self.report_finding(finding)
             return False
-        check_head(self._source, self.tell, self._options)
+        check_head(self._source, self.report_finding, self._options)
         return True
 
     def _of_file(
         self, opened: OpenSegment, converter: Converter, hashing: FileHasher | None, done: Done
     ) -> Iterator[NDArray[np.uint8]]:
         file = opened.file
-        for chunk in scan(file, self.tell, opened.start):
+        for chunk in scan(file, self.report_finding, opened.start):
             if hashing is not None:
                 hashing.add(chunk)
-            check_checksums(chunk, file.path, self.tell)
+            check_checksums(chunk, file.path, self.report_finding)
             if self.damages:
                 return
             self._read_until = int(chunk.batches.last_offset.max()) + 1
@@ -132,7 +132,7 @@ class ConvertReader:
             chosen = self._chosen(chunk.batches, converter.totals)
             for piece in converter.convert(chunk.buffer, chosen, chunk.base) if len(chosen) else ():
                 for damage in piece.damages:
-                    self.tell(damage_finding(file.path, damage))
+                    self.report_finding(damage_finding(file.path, damage))
                 if self.damages:
                     return
                 yield piece.buffer
@@ -165,17 +165,17 @@ class ConvertReader:
         """Reads all of it, without giving anything, and counts what is there."""
         if not self._begins():
             return
-        for opened in open_segments(self._source, self.tell, storage_options=self._options):
+        for opened in open_segments(self._source, self.report_finding, storage_options=self._options):
             file = opened.file
-            for chunk in scan(file, self.tell, opened.start):
+            for chunk in scan(file, self.report_finding, opened.start):
                 batches = chunk.batches
-                check_checksums(chunk, file.path, self.tell)
+                check_checksums(chunk, file.path, self.report_finding)
                 self.end_offset = max(self.end_offset, int(batches.last_offset.max()) + 1)
                 totals.batches_in += len(batches)
                 totals.records_in += int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
                 totals.bytes_in += int(batches.sizes.sum())
                 done(int(batches.sizes.sum()))
-            check_following(opened.partition, opened.segment, file, self.tell, self._options)
+            check_following(opened.partition, opened.segment, file, self.report_finding, self._options)
         totals.batches_out, totals.records_out = totals.batches_in, totals.records_in
         totals.bytes_out = totals.bytes_in
 

@@ -1,4 +1,4 @@
-"""What becomes of finished tasks: files get their names, and the manifest says how far they go."""
+"""Commits export tasks: renames their files, then records how far the export is."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class ExportCommit:
             return
         for index, result in self._early.items():
             for each in result.files:
-                parquet_files.discard(each, self._plan.tasks[index].layout)
+                parquet_files.discard_file(each, self._plan.tasks[index].layout)
         for topic in self._manifests:
             export_directory.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
 
@@ -132,7 +132,7 @@ class ExportCommit:
             so_far = ExportedPartition(*name, task.source.path, begin, begin, begin)
         if name in self._stopped:
             for each in result.files:
-                parquet_files.discard(each, task.layout)
+                parquet_files.discard_file(each, task.layout)
             self._so_far[name] = replace(so_far, end_offset=task.end)
             return
         for finding in result.findings:
@@ -156,7 +156,7 @@ class ExportCommit:
 
     def _publish(self, task: ExportTask, result: ExportTaskResult) -> None:
         for each in result.files:
-            parquet_files.published(each, task.layout)
+            parquet_files.publish_file(each, task.layout)
         own = self._manifests[task.topic]
         exported = own.partitions[task.partition]
         left_out = exported.left_out + tuple(each for each in result.left_out if each[1] is not None)

@@ -1,8 +1,8 @@
-"""Export: what is new in partitions, as Parquet files by topic (and date); nothing twice, nothing half.
+"""Exports new records of partitions as Parquet files, each exactly once.
 
 The plan fixes which offsets are read: from where the last run ended to where the log ends now. A task writes files of
 its own under names that no reader sees; the commit names them, then notes in the topic's manifest how far they go
-(:mod:`jobs.exports.manifest`). A damaged batch is left out, and passed when a sound one follows.
+(:mod:`brokerless.interchange.export_state`). A damaged batch is left out, and passed when an intact one follows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Offsets that a log did not have when it was exported past them, and that an intact copy may bring later."""
+"""Finds offsets that were missing in an earlier export and that the log has now."""
 
 from __future__ import annotations
 

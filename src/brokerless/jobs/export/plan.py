@@ -1,4 +1,4 @@
-"""What is new in partitions since they were exported: which offsets, read by which tasks; nothing is written."""
+"""Plans an export: what is new in each partition since the last one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a range of offsets, and how far they came: what is damaged, and which offsets it leaves out."""
+"""Reads the records of an offset range, and tracks which offsets were read, damaged or missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Place = tuple[str, int | None]
 
 NOT_PASSED = ("unreadable-directory", "unreadable-file", "limit-exceeded", SHRUNK)
-"""What may be read another time: nothing behind it is exported before it was."""
+"""What may be read another time: nothing after it is exported before it was."""
 
 
 _CHAIN_ENDS = ("batch-size-invalid", "zero-tail")
@@ -48,9 +48,9 @@ class NotReadableError(Exception):
 class ExportReader:
     """The records of ``[start, end)`` of a partition; what is said of them is known when all were taken.
 
-    ``is_last``: whether what lies behind ``end`` is for another run; else no batch of these segments may be there.
+    ``is_last``: whether what lies after ``end`` is for another run; else no batch of these segments may be there.
 
-    ``next_offset``: behind the last sound batch, where the next run goes on. ``left_out``: the offsets of what was
+    ``next_offset``: after the last intact batch, where the next run goes on. ``left_out``: the offsets of what was
     damaged, as far as the batches around it tell them (in a compacted log, some of them were not there before).
     ``missing``: what is between segments and not there. ``whole``: all of the partition, where the range lies before
     the end of another run, and so all of its transactions decide.
@@ -103,9 +103,9 @@ class ExportReader:
         def tell(finding: Finding) -> None:
             if finding.position is None or not self._is_elsewhere(finding.file, finding.position):
                 pending.pop((finding.file, finding.position), None)
-                self._tell(finding)
+                self._take_finding(finding)
 
-        pieces = self._noted(read_partition(self.source, reading, tell, self.storage_options))
+        pieces = self._recorded(read_partition(self.source, reading, tell, self.storage_options))
         yield from record_batches(pieces, self.source.topic, self.source.partition, SCHEMA)
         # What made a transaction look open lies where a committed reader does not come.
         for finding in pending.values():
@@ -132,7 +132,7 @@ class ExportReader:
                     Finding("error", "offset-misplaced", file.path, 0, first, text, expected, str(first))
                 )
 
-    def _noted(self, pieces: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
+    def _recorded(self, pieces: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
         """The same; of batches that are broken inside, how far they gave records."""
         for piece in pieces:
             for damage in piece.decoded.damages:
@@ -147,7 +147,7 @@ class ExportReader:
         if len(rows) and decoded.given[rows[-1]]:
             self._given[damage.position] = int(decoded.columns.offset[int(decoded.given[: rows[-1] + 1].sum()) - 1])
 
-    def _tell(self, finding: Finding) -> None:
+    def _take_finding(self, finding: Finding) -> None:
         is_cut = finding.kind == "truncated-batch"
         if is_cut and self.is_live and finding.severity != "error":
             return  # where the log ends, a broker may be about to write the rest
@@ -173,7 +173,7 @@ class ExportReader:
         return is_old or (file == new and after is not None and position >= after)
 
     def _leave_out_rest(self, finding: Finding) -> None:
-        """Of a batch whose header is sound: what comes after the records that it gave."""
+        """Of a batch whose header is intact: what comes after the records that it gave."""
         position = finding.position or 0
         with open_file(finding.file, self.storage_options) as file:
             header = read_headers(file.read(position, 1 << 10), np.zeros(1, np.int64))
@@ -182,7 +182,7 @@ class ExportReader:
         self.left_out.append((min(last, first if first is not None and first >= 0 else last), last))
 
     def _watch(self, path: str, chunk: Chunk, valid: NDArray[np.bool_]) -> None:
-        """Follows where sound batches are."""
+        """Follows where intact batches are."""
         batches = chunk.batches
         self.done(int(batches.sizes.sum()))
         if not valid.all() or not self._goes_on(batches):
@@ -194,7 +194,7 @@ class ExportReader:
         self.next_offset = max(self.next_offset, self._highest + 1)
 
     def _goes_on(self, batches: Batches) -> bool:
-        """Whether all of them are what comes next, one behind the other, and none is for another run."""
+        """Whether all of them are what comes next, one after the other, and none is for another run."""
         before = np.concatenate([[max(self._highest, self.start - 1)], batches.last_offset[:-1]])
         is_up = bool((batches.entry_offset > np.maximum.accumulate(before)).all())
         return is_up and not self._ahead and int(batches.last_offset[-1]) < self._stable
@@ -247,7 +247,7 @@ class ExportReader:
         self.findings.append(misplaced(path, position or 0, first, last, self.start, self._stable))
 
     def _passed(self, batches: Batches, row: int) -> None:
-        """A sound batch follows what was broken: what is between is left out."""
+        """An intact batch follows what was broken: what is between is left out."""
         first = int(batches.entry_offset[row])
         if first >= self._stable:
             return
@@ -260,7 +260,7 @@ class ExportReader:
 
     def _transactions(self, pending: dict[Place, Finding]) -> Transactions:
         """Those of the range alone: what begins before it was decided when the last run ended there, and what ends
-        behind it is open, whatever a broker has written meanwhile. Or those of all the partition.
+        after it is open, whatever a broker has written meanwhile. Or those of all the partition.
 
         What is open where a segment is missing is not decided, as the marker may be missing, and a later one may be of
         another transaction: reading ends before it, until the segment is there."""

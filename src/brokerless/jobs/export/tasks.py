@@ -1,4 +1,4 @@
-"""The tasks that export what is new in one partition: which offsets, of which segments."""
+"""Plans the tasks that export what is new in one partition."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Files of records -> new partitions: in one pass through this process, or as tasks on Spark.
+"""Loads files of records as new partitions: in one pass, or as tasks on Spark.
 
 Both give the same records with the same offsets in the same partitions, or refuse them in the same words. A task on
 Spark reads some of the files and writes what is in them as pieces of partitions; the driver puts the pieces of each
-partition behind each other, in the order of the files, and commits all of them at once. Where records without a key go
+partition after each other, in the order of the files, and commits all of them at once. Where records without a key go
 depends on all that come before, so then the tasks first count those.
 """
 
@@ -183,7 +183,7 @@ def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, befo
         results = run(run_task, tasks, spark=place, done=lambda size: done(size // times), say=say, name=_NAME)
         stack.enter_context(closing(results))
         parts: list[LoadTaskResult] = []
-        loaded = _together(_sound(in_order(results), parts))
+        loaded = _together(_successful(in_order(results), parts))
         pieces = [piece for part in parts for piece in part.pieces]
         if pieces:
             commit_staged(
@@ -204,7 +204,9 @@ def _with_counts(tasks: Sequence[LoadTask], counts: Iterable[int]) -> list[LoadT
     return counted
 
 
-def _sound(values: Iterable[LoadTaskResult | BrokerlessError], parts: list[LoadTaskResult]) -> Iterator[LoadTaskResult]:
+def _successful(
+    values: Iterable[LoadTaskResult | BrokerlessError], parts: list[LoadTaskResult]
+) -> Iterator[LoadTaskResult]:
     for value in values:
         if isinstance(value, BrokerlessError):
             raise value

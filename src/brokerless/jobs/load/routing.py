@@ -1,4 +1,4 @@
-"""Which partition each row of an input goes to."""
+"""Chooses the partition of each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that wait to be sorted by partition, and the checks of their columns."""
+"""Buffers rows and sorts them by partition."""
 
 from __future__ import annotations
 

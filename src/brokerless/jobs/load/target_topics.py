@@ -1,4 +1,4 @@
-"""Topics that records are loaded into: which may be written, and the ID of each."""
+"""Checks the topics that records are loaded into, and chooses their IDs."""
 
 from __future__ import annotations
 

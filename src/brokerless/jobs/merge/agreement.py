@@ -1,7 +1,7 @@
-"""Which of several copies of a partition has the history that counts, and where each of the others leaves it.
+"""Decides which replica has the authoritative history, and where each of the others diverges.
 
 It is what replication does: the log with the greatest leader epoch, and of these the longest, is that of the last
-leader; what another one has behind the offset up to which they are the same is what it would cut off to follow
+leader; what another one has after the offset up to which they are the same is what it would cut off to follow
 (KIP-101, KIP-279; ``AbstractFetcherThread``, 4.1.1).
 """
 
@@ -21,9 +21,9 @@ from brokerless.log.checkpoint.leader_epochs import truncation_offset
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One copy. ``batches``: :data:`SOUND`, by offset. ``losses``: what is missing between them. Its first segment
+    """One replica. ``batches``: :data:`SOUND`, by offset. ``losses``: what is missing between them. Its first segment
     begins at ``begin``, its first record is at ``start``, its last batch or segment ends at ``reach``, and it has been
-    at ``end`` once, by what is noted."""
+    at ``end`` once, by what is recorded."""
 
     batches: NDArray[np.void]
     losses: tuple[Loss, ...]
@@ -43,67 +43,67 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A copy has the same history before the offset ``until``. ``epoch``: the last one that began before it, if any.
+    """A replica has the same history before the offset ``until``. ``epoch``: the last one that began before it, if any.
     ``by``: what tells; ``nothing`` where a compacted log has no epochs, and then agreement is taken for granted."""
 
     until: int
     by: Literal["epochs", "contents", "nothing"]
     epoch: int | None = None
 
-    def left_out(self, copy: Replica) -> NDArray[np.bool_]:
-        """Which of a copy's batches are of another history."""
-        return copy.batches["last"] >= self.until
+    def left_out(self, replica: Replica) -> NDArray[np.bool_]:
+        """Which of a replica's batches are of another history."""
+        return replica.batches["last"] >= self.until
 
 
-def rank(copies: Sequence[Replica]) -> list[int]:
-    """The numbers of the copies, from the one with the history that counts to the one that is last to be asked. Those
+def rank(replicas: Sequence[Replica]) -> list[int]:
+    """The numbers of the replicas, from the one with the history that counts to the one that is last to be asked. Those
     whose last epoch is greater come first, then longer ones, then those with more records: fewer are left of one that
     is damaged, lost a file of which nothing tells, or was compacted once more, which takes no key's last record."""
 
     def key(number: int) -> tuple[int, int, int, int]:
-        copy = copies[number]
-        return -copy.last_epoch, -copy.reach, -int(copy.batches["records"].sum()), number
+        replica = replicas[number]
+        return -replica.last_epoch, -replica.reach, -int(replica.batches["records"].sum()), number
 
-    return sorted(range(len(copies)), key=key)
+    return sorted(range(len(replicas)), key=key)
 
 
-def agree(copies: Sequence[Replica], order: Sequence[int]) -> list[Agreement]:
-    """How far each copy has the history of the first in ``order``, by the copy's number."""
-    leading = copies[order[0]]
+def agree(replicas: Sequence[Replica], order: Sequence[int]) -> list[Agreement]:
+    """How far each replica has the history of the first in ``order``, by the replica's number."""
+    leading = replicas[order[0]]
     starts = leading.starts
     agreements: dict[int, Agreement] = {}
     for number in order:
-        copy = copies[number]
+        replica = replicas[number]
         end = max([leading.reach, *(start.latest for start in starts[-1:])])
-        until = truncation_offset(earliest(starts), end, earliest(copy.starts), copy.reach)
+        until = truncation_offset(earliest(starts), end, earliest(replica.starts), replica.reach)
         if number == order[0]:
-            agreements[number] = _agreement(copy, end, "epochs" if starts else "contents")
+            agreements[number] = _agreement(replica, end, "epochs" if starts else "contents")
         elif until is not None:
-            agreements[number] = _agreement(copy, until, "epochs")
-            starts = joined(starts, copy.starts, until)
-        elif not len(copy.batches):
-            agreements[number] = _agreement(copy, copy.reach, "epochs")
-        elif leading.is_compacted or copy.is_compacted:
-            agreements[number] = _agreement(copy, _most(leading, copy), "nothing")
+            agreements[number] = _agreement(replica, until, "epochs")
+            starts = joined(starts, replica.starts, until)
+        elif not len(replica.batches):
+            agreements[number] = _agreement(replica, replica.reach, "epochs")
+        elif leading.is_compacted or replica.is_compacted:
+            agreements[number] = _agreement(replica, _most(leading, replica), "nothing")
         else:
-            agreements[number] = _agreement(copy, _same_until(leading, copy), "contents")
-    return [agreements[number] for number in range(len(copies))]
+            agreements[number] = _agreement(replica, _same_until(leading, replica), "contents")
+    return [agreements[number] for number in range(len(replicas))]
 
 
-def _agreement(copy: Replica, until: int, by: Literal["epochs", "contents", "nothing"]) -> Agreement:
-    known = [start.epoch for start in copy.starts if start.earliest < until]
+def _agreement(replica: Replica, until: int, by: Literal["epochs", "contents", "nothing"]) -> Agreement:
+    known = [start.epoch for start in replica.starts if start.earliest < until]
     return Agreement(until, by, known[-1] if known else None)
 
 
-def _most(leading: Replica, copy: Replica) -> int:
-    """Up to where a copy without epochs may have the same history: it has no part in what has epochs."""
-    return min(copy.reach, leading.starts[0].earliest if leading.starts else leading.reach)
+def _most(leading: Replica, replica: Replica) -> int:
+    """Up to where a replica without epochs may have the same history: it has no part in what has epochs."""
+    return min(replica.reach, leading.starts[0].earliest if leading.starts else leading.reach)
 
 
-def _same_until(leading: Replica, copy: Replica) -> int:
+def _same_until(leading: Replica, replica: Replica) -> int:
     """Where the last batch that both have ends before the first that differs."""
-    most = _most(leading, copy)
-    ours, theirs = copy.batches, leading.batches
+    most = _most(leading, replica)
+    ours, theirs = replica.batches, leading.batches
     if not len(ours) or not len(theirs):
         return most
     rows = np.minimum(np.searchsorted(theirs["last"], ours["first"]), len(theirs) - 1)

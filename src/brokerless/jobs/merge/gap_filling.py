@@ -1,6 +1,6 @@
-"""The batches of the leading copy, and for its holes those that other copies have.
+"""Fills the gaps of the leading replica with batches of the others.
 
-A hole is where bytes are damaged or files are missing, never what compaction left out: there the leading copy is
+A hole is where bytes are damaged or files are missing, never what compaction left out: there the leading replica is
 right. Every batch is taken as a whole, and no offset twice.
 """
 
@@ -23,8 +23,8 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class MergedBatches:
-    """The batches of the merged log (:data:`SOUND`) by offset, the copy that each is from, and what no copy has.
-    ``misfits``: batches of a copy, as (copy, row), that would fill a hole, but whose epoch cannot be there."""
+    """The batches of the merged log (:data:`SOUND`) by offset, the replica that each is from, and what no replica has.
+    ``misfits``: batches of a replica, as (replica, row), that would fill a hole, but whose epoch cannot be there."""
 
     batches: NDArray[np.void]
     givers: Rows
@@ -32,38 +32,42 @@ class MergedBatches:
     misfits: tuple[tuple[int, int], ...]
 
 
-def fill(copies: Sequence[Replica], order: Sequence[int], agreements: Sequence[Agreement], begin: int) -> MergedBatches:
-    """Merges the copies; those that come first in ``order`` are asked first. ``begin``: where the log begins."""
-    leading = copies[order[0]]
+def fill(
+    replicas: Sequence[Replica], order: Sequence[int], agreements: Sequence[Agreement], begin: int
+) -> MergedBatches:
+    """Merges the replicas; those that come first in ``order`` are asked first. ``begin``: where the log begins."""
+    leading = replicas[order[0]]
     batches, givers = leading.batches, np.full(len(leading.batches), order[0], np.int64)
     holes = union([*_holes(leading), (begin, leading.begin), (max(leading.reach, begin), TO_THE_END)])
     misfits: list[tuple[int, int]] = []
     used: list[tuple[int, int]] = []
     for number in order[1:]:
-        copy, until = copies[number], agreements[number].until
-        rows = np.flatnonzero(copy.batches["last"] < until)
-        inside = rows[_are_within(copy.batches[rows], holes)]
-        fits = _fit(copy.batches[inside], batches)
+        replica, until = replicas[number], agreements[number].until
+        rows = np.flatnonzero(replica.batches["last"] < until)
+        inside = rows[_are_within(replica.batches[rows], holes)]
+        fits = _fit(replica.batches[inside], batches)
         misfits += [(number, row) for row in inside[~fits].tolist()]
         taken = inside[fits]
         if len(taken):
-            used.append((number, int(copy.batches["first"][taken[0]])))
-            batches, givers = _together(batches, givers, copy.batches[taken], number)
-        unused = np.setdiff1d(rows[_meet(copy.batches[rows], holes)], taken, assume_unique=True)
-        known = [(copy.begin, min(until, copy.reach))]
-        holes = without(holes, without(known, union([*_holes(copy), *_spans(copy.batches[unused])])))
-    if used and any(copy.is_compacted for copy in copies):
+            used.append((number, int(replica.batches["first"][taken[0]])))
+            batches, givers = _together(batches, givers, replica.batches[taken], number)
+        unused = np.setdiff1d(rows[_meet(replica.batches[rows], holes)], taken, assume_unique=True)
+        known = [(replica.begin, min(until, replica.reach))]
+        holes = without(holes, without(known, union([*_holes(replica), *_spans(replica.batches[unused])])))
+    if used and any(replica.is_compacted for replica in replicas):
         for number, first in used:
-            batches, givers = _less_compacted(batches, givers, copies[number], number, first, agreements[number].until)
+            batches, givers = _less_compacted(
+                batches, givers, replicas[number], number, first, agreements[number].until
+            )
     return MergedBatches(batches, givers, tuple(holes), tuple(misfits))
 
 
-def differing(copy: Replica, until: int, batches: NDArray[np.void]) -> Rows:
-    """The batches of a copy before ``until`` that are others than those of the merged log with the same offsets, though
-    neither was compacted; rows."""
-    if not len(batches) or copy.is_compacted:
+def differing(replica: Replica, until: int, batches: NDArray[np.void]) -> Rows:
+    """The batches of a replica before ``until`` that are others than those of the merged log with the same offsets,
+    though neither was compacted; rows."""
+    if not len(batches) or replica.is_compacted:
         return np.zeros(0, np.int64)
-    ours = copy.batches
+    ours = replica.batches
     rows = np.minimum(np.searchsorted(batches["last"], ours["first"]), len(batches) - 1)
     theirs = batches[rows]
     meets = (theirs["last"] >= ours["first"]) & (theirs["first"] <= ours["last"]) & (ours["last"] < until)
@@ -71,9 +75,9 @@ def differing(copy: Replica, until: int, batches: NDArray[np.void]) -> Rows:
     return np.flatnonzero(meets & is_whole & ~is_same(ours, theirs))
 
 
-def _holes(copy: Replica) -> list[Span]:
+def _holes(replica: Replica) -> list[Span]:
     return union(
-        (loss.first_offset, TO_THE_END if loss.last_offset is None else loss.last_offset + 1) for loss in copy.losses
+        (loss.first_offset, TO_THE_END if loss.last_offset is None else loss.last_offset + 1) for loss in replica.losses
     )
 
 
@@ -114,12 +118,13 @@ def _together(
 
 
 def _less_compacted(
-    batches: NDArray[np.void], givers: Rows, copy: Replica, number: int, first: int, until: int
+    batches: NDArray[np.void], givers: Rows, replica: Replica, number: int, first: int, until: int
 ) -> tuple[NDArray[np.void], Rows]:
-    """A hole in a compacted log was filled with records that a later one made void; from there on, nothing of that copy
-    may be missing, for it may be a tombstone that did so, or a marker that the leading copy needs no more."""
-    rows = np.flatnonzero((copy.batches["first"] >= first) & (copy.batches["last"] < until))
-    ours = copy.batches[rows]
+    """A hole in a compacted log was filled with records that a later one made void; from there on, nothing of that
+    replica may be missing, for it may be a tombstone that did so, or a marker that the leading replica needs no
+    more."""
+    rows = np.flatnonzero((replica.batches["first"] >= first) & (replica.batches["last"] < until))
+    ours = replica.batches[rows]
     at = np.minimum(np.searchsorted(batches["last"], ours["first"]), len(batches) - 1)
     theirs = batches[at]
     meets = (theirs["last"] >= ours["first"]) & (theirs["first"] <= ours["last"])

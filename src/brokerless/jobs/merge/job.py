@@ -1,8 +1,8 @@
-"""Merge: several copies of each partition, as brokers' disks have them, become one good log.
+"""Merges several replicas of each partition, from brokers' disks, into one log.
 
-The copy of the last leader has the history that counts; what others have beyond the offset up to which they agree with
-it is left out, as replication would cut it off. Its damage is made good from the other copies. Offsets never change,
-and nothing is written to what is read.
+The replica of the last leader has the history that counts; what others have beyond the offset up to which they agree
+with it is left out, as replication would cut it off. Its damage is made good from the other replicas. Offsets never
+change, and nothing is written to what is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from brokerless.jobs.merge.outcome import (
     losses,
     pieces,
 )
-from brokerless.jobs.merge.replicas import begin_of, end_of, read_copies, tell_batches
+from brokerless.jobs.merge.replicas import begin_of, end_of, read_replicas, report_batches
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
@@ -68,7 +68,7 @@ class Merge:
 class MergeTask:
     """One partition to merge into ``directory``."""
 
-    copies: tuple[PartitionFiles, ...]
+    replicas: tuple[PartitionFiles, ...]
     topic: str
     partition: int
     directory: Destination
@@ -86,28 +86,29 @@ class MergeTask:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The directory of each copy."""
-        return tuple(copy.paths[0].path for copy in self.copies)
+        """The directory of each replica."""
+        return tuple(replica.paths[0].path for replica in self.replicas)
 
     @property
     def size(self) -> int:
         """Bytes to read."""
-        return sum(copy.size for copy in self.copies)
+        return sum(replica.size for replica in self.replicas)
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether no copy can be opened, so that nothing is written."""
-        return all(copy.is_unreadable for copy in self.copies)
+        """Whether no replica can be opened, so that nothing is written."""
+        return all(replica.is_unreadable for replica in self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but ``pieces``,
-    ``divergences`` and ``losses`` are by copy; ``copies`` without their batches and losses. ``agreements``: how far
-    each has the history that counts, which is that of ``leading``; ``damaged``: its bytes in no sound batch;
-    ``differing``: its batches whose contents are others, though offsets and epochs are the same. ``committed``: the
-    offset before which all is known to be committed, None if nothing is known; the history that counts goes on to
-    ``reach``, and what is between the two is in the log unless ``committed_only`` was asked for."""
+    """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but
+    ``pieces``, ``divergences`` and ``losses`` are by replica; ``replicas`` without their batches and losses.
+    ``agreements``: how far each has the history that counts, which is that of ``leading``; ``damaged``: its bytes
+    in no intact batch; ``differing``: its batches whose contents are others, though offsets and epochs are the
+    same. ``committed``: the offset before which all is known to be committed, None if nothing is known; the
+    history that counts goes on to ``reach``, and what is between the two is in the log unless ``committed_only``
+    was asked for."""
 
     task: MergeTask
     start_offset: int
@@ -116,7 +117,7 @@ class MergeResult:
     records: int
     bytes: int
     leading: int
-    copies: tuple[Replica, ...]
+    replicas: tuple[Replica, ...]
     agreements: tuple[Agreement, ...]
     damaged: tuple[int, ...]
     differing: tuple[int, ...]
@@ -128,8 +129,8 @@ class MergeResult:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a copy could be read, nothing is lost, no copy has another history, and, if only what is committed
-        was asked for, anything says what that is."""
+        """Whether a replica could be read, nothing is lost, no replica has another history, and, if only what is
+        committed was asked for, anything says what that is."""
         if self.task.is_unreadable:
             return False
         if self.task.merge.committed_only and self.committed is None and self.reach > self.start_offset:
@@ -146,7 +147,7 @@ def plan(
 ) -> list[MergeTask]:
     """A task for each partition that is in at least one of the log directories.
 
-    Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its copies are of
+    Raises :class:`UsageError` if one cannot be written: it is there already, its name is not known, its replicas are of
     two topics of that name, or ``directory`` is in what is read; and for a path that is given twice.
     """
     to = output_directory(directory, [log.path for log in logs])
@@ -154,19 +155,19 @@ def plan(
     _refuse_the_same_twice(logs)
     found: dict[tuple[str, int], list[tuple[PartitionPath, DirectoryState]]] = {}
     for log in logs:
-        notes = load_directory_state(log, storage_options)
+        state = load_directory_state(log, storage_options)
         for each in filter(chosen, log.partitions):
             if each.topic is None or each.partition is None:
                 raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
-            found.setdefault((each.topic, each.partition), []).append((each, notes))
-    known = _topic_ids([each for copies in found.values() for each in copies], storage_options)
+            found.setdefault((each.topic, each.partition), []).append((each, state))
+    known = _topic_ids([each for replicas in found.values() for each in replicas], storage_options)
     places = sorted(found)
     refuse_existing(to, [names.partition_directory(*place) for place in places], completed)
-    whole = whole_directories(logs, {each.path for copies in found.values() for each, _ in copies}, to)
+    whole = whole_directories(logs, {each.path for replicas in found.values() for each, _ in replicas}, to)
     topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
     return [
         MergeTask(
-            tuple(describe_files([each], notes, (), storage_options) for each, notes in found[place]),
+            tuple(describe_files([each], state, (), storage_options) for each, state in found[place]),
             *place, to, topic_id, merge, storage_options, whole=whole,
         )
         for place, topic_id in zip(places, topic_ids, strict=True)
@@ -175,7 +176,7 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class MergeTaskResult:
-    """What a task hands to the driver: what is to be told, and what was written, if anything was."""
+    """What a task hands to the driver: what is to be reported, and what was written, if anything was."""
 
     result: MergeResult
     findings: tuple[Finding, ...]
@@ -193,8 +194,8 @@ def merge(
 ) -> Iterator[MergeResult]:
     """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
 
-    ``report`` is called with what is odd or left out, ``done`` with the bytes that were read (and again with those that
-    were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
+    ``report`` is called with what is unexpected or left out, ``done`` with the bytes that were read (and again with
+    those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
     if not tasks:
         return
@@ -224,13 +225,13 @@ def merge(
 def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
     """Merges one partition, under a name that readers pass over."""
 
-    def merge_current(copies: tuple[PartitionFiles, ...], opened: OpenFiles) -> MergeTaskResult:
-        return _merge(replace(task, copies=copies), opened, done)
+    def merge_current(replicas: tuple[PartitionFiles, ...], opened: OpenFiles) -> MergeTaskResult:
+        return _merge(replace(task, replicas=replicas), opened, done)
 
     return with_open_files(
-        task.copies,
-        lambda copies: [file for files in copies for file in files.files],
-        lambda copies: tuple(map(list_files_again, copies)),
+        task.replicas,
+        lambda replicas: [file for files in replicas for file in files.files],
+        lambda replicas: tuple(map(list_files_again, replicas)),
         merge_current,
         task.storage_options,
     )
@@ -239,22 +240,22 @@ def run_task(task: MergeTask, done: Done) -> MergeTaskResult:
 def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     report = FindingCollector()
     how = task.merge
-    firsts = accumulate((len(files.files) for files in task.copies), initial=0)
+    firsts = accumulate((len(files.files) for files in task.replicas), initial=0)
     founds = without_moved(
         [
             find_log(files, opened, how.max_batch_bytes, False, report, done, first)
-            for files, first in zip(task.copies, firsts, strict=False)
+            for files, first in zip(task.replicas, firsts, strict=False)
         ]
     )
-    paths = [file.path for files in task.copies for file in files.files]
-    copies, noted = read_copies(founds, paths, report)
-    order = rank(copies)
-    leading = copies[order[0]]
-    agreements = agree(copies, order)
-    begin, start = begin_of(founds[order[0]], noted[order[0]], copies, agreements)
-    filled = fill(copies, order, agreements, begin)
-    committed = committed_until(copies, agreements)
-    end = end_of(copies, agreements, leading, filled)
+    paths = [file.path for files in task.replicas for file in files.files]
+    replicas, recorded = read_replicas(founds, paths, report)
+    order = rank(replicas)
+    leading = replicas[order[0]]
+    agreements = agree(replicas, order)
+    begin, start = begin_of(founds[order[0]], recorded[order[0]], replicas, agreements)
+    filled = fill(replicas, order, agreements, begin)
+    committed = committed_until(replicas, agreements)
+    end = end_of(replicas, agreements, leading, filled)
     reach = max([leading.reach, *(filled.batches["last"][-1:] + 1).tolist()])
     if how.committed_only:
         if committed is None and reach > start:
@@ -266,14 +267,16 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
             report(Finding("error", "nothing-known-to-be-committed", task.paths[0], None, start, text))
         end = max(start, min(end, committed or 0))
         filled = cut_off(filled, end)
-    _tell(task, copies, agreements, filled, paths, report)
+    _report(task, replicas, agreements, filled, paths, report)
     unfinished = None
     if not how.dry_run and not task.is_unreadable:
-        filled, unfinished = _write(task, filled, opened, (begin, start, end), noted[order[0]], report, done)
-    differ = [differing(copy, each.until, filled.batches) for copy, each in zip(copies, agreements, strict=True)]
-    for copy, rows in zip(copies, differ, strict=True):
+        filled, unfinished = _write(task, filled, opened, (begin, start, end), recorded[order[0]], report, done)
+    differ = [
+        differing(replica, each.until, filled.batches) for replica, each in zip(replicas, agreements, strict=True)
+    ]
+    for replica, rows in zip(replicas, differ, strict=True):
         text = "another copy, which was taken, has other contents at these offsets in the same leader epoch"
-        tell_batches(copy, rows[:1].tolist(), paths, "replicas-differ", text, report)
+        report_batches(replica, rows[:1].tolist(), paths, "replicas-differ", text, report)
     result = MergeResult(
         task,
         start,
@@ -282,13 +285,13 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         int(filled.batches["records"].sum()),
         int(filled.batches["size"].sum()),
         order[0],
-        tuple(replace(copy, batches=copy.batches[:0].copy(), losses=()) for copy in copies),
+        tuple(replace(replica, batches=replica.batches[:0].copy(), losses=()) for replica in replicas),
         tuple(agreements),
         tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
         tuple(map(len, differ)),
         pieces(filled),
-        divergences(copies, agreements),
-        summed(losses(filled, copies, agreements, order[0], start, end)),
+        divergences(replicas, agreements),
+        summed(losses(filled, replicas, agreements, order[0], start, end)),
         committed,
         reach,
     )
@@ -305,14 +308,14 @@ def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
 
 
 def _topic_ids(
-    copies: Sequence[tuple[PartitionPath, DirectoryState]], storage_options: StorageOptions | None
+    replicas: Sequence[tuple[PartitionPath, DirectoryState]], storage_options: StorageOptions | None
 ) -> dict[str, tuple[str | None, str]]:
-    """The ID of each topic, None where no copy has one, and a copy's path. Where a copy has none, it must be of the
-    same cluster at least."""
+    """The ID of each topic, None where no replica has one, and a replica's path. Where a replica has none, it must
+    be of the same cluster at least."""
     known: dict[str, tuple[str, str]] = {}
     clusters: dict[str, tuple[str, str]] = {}
     what = "they are of two topics; leave one out, or choose others with -t and -p"
-    for each, notes in copies:
+    for each, state in replicas:
         topic = each.topic or ""
         topic_id = topic_id_of(each.partition_metadata, storage_options)
         if topic_id is not None:
@@ -320,13 +323,13 @@ def _topic_ids(
             if first != topic_id:
                 raise UsageError(f"{path} has the topic ID {first}, but {each.path} has {topic_id}: {what}")
             continue
-        properties = notes.files.get(names.META_PROPERTIES)
+        properties = state.files.get(names.META_PROPERTIES)
         cluster = None if properties is None else load_meta_properties(properties.path, storage_options).cluster_id
         if cluster is not None:
             first, path = clusters.setdefault(topic, (cluster, each.path))
             if first != cluster:
                 raise UsageError(f"{path} is of the cluster {first}, but {each.path} of {cluster}: {what}")
-    return {each.topic or "": known.get(each.topic or "", (None, each.path)) for each, _ in copies}
+    return {each.topic or "": known.get(each.topic or "", (None, each.path)) for each, _ in replicas}
 
 
 def _write(
@@ -334,7 +337,7 @@ def _write(
     filled: MergedBatches,
     opened: OpenFiles,
     limits: tuple[int, int, int],
-    noted: Epochs,
+    recorded: Epochs,
     report: Report,
     done: Done,
 ) -> tuple[MergedBatches, StagedPartition]:
@@ -342,9 +345,9 @@ def _write(
     begin, start, end = limits
     place = NewPartition(task.directory, task.topic, task.partition, task.merge.config, task.topic_id, task.owner)
     contents = PartitionContents(filled.batches, opened, begin, start, end, cleaned_until=_cleaned_until(task))
-    epochs = truncate_from_end(noted, end)
+    epochs = truncate_from_end(recorded, end)
     max_batch_bytes, options = task.merge.max_batch_bytes, task.storage_options
-    beside = newest_quorum_files([copy.paths[0] for copy in task.copies], options)
+    beside = newest_quorum_files([replica.paths[0] for replica in task.replicas], options)
     taken, unfinished = write_unfinished(place, contents, epochs, report, done, max_batch_bytes, options, beside)
     refused = filled.batches[~taken]
     spans = zip(refused["first"].tolist(), (refused["last"] + 1).tolist(), strict=True)
@@ -354,28 +357,28 @@ def _write(
 
 def _cleaned_until(task: MergeTask) -> int | None:
     """Up to which offset any of the replicas was compacted."""
-    return max((each.cleaned_until for each in task.copies if each.cleaned_until is not None), default=None)
+    return max((each.cleaned_until for each in task.replicas if each.cleaned_until is not None), default=None)
 
 
-def _tell(
+def _report(
     task: MergeTask,
-    copies: Sequence[Replica],
+    replicas: Sequence[Replica],
     agreements: Sequence[Agreement],
     filled: MergedBatches,
     paths: Sequence[str],
     report: Report,
 ) -> None:
-    for number, (copy, agreement) in enumerate(zip(copies, agreements, strict=True)):
+    for number, (replica, agreement) in enumerate(zip(replicas, agreements, strict=True)):
         path = task.paths[number]
-        if agreement.by == "contents" and len(copies) > 1 and copy.starts == () and len(copy.batches):
+        if agreement.by == "contents" and len(replicas) > 1 and replica.starts == () and len(replica.batches):
             text = "batches without leader epochs: the copies were compared by offsets and contents"
             report(Finding("warning", "no-leader-epochs", path, None, None, text))
         if agreement.by == "nothing":
             text = "a compacted log without leader epochs: where this copy differs cannot be told, and it is believed"
             report(Finding("warning", "no-leader-epochs", path, None, None, text))
-        if task.copies[number].paths[0].snapshots:
+        if task.replicas[number].paths[0].snapshots:
             text = "KRaft snapshots are not merged: those of the copy with the newest one are taken"
             report(Finding("warning", "snapshots-left-out", path, None, None, text))
     for number, row in filled.misfits:
         text = "left out: its leader epoch is not between those of the batches around it"
-        tell_batches(copies[number], [row], paths, "leader-epoch-order", text, report)
+        report_batches(replicas[number], [row], paths, "leader-epoch-order", text, report)

@@ -1,5 +1,4 @@
-"""Which leader epochs a copy of a partition knows, and where each began: by its batches, and by what is noted beside
-them.
+"""Finds where each leader epoch of a replica began, from its batches and its ``leader-epoch-checkpoint``.
 
 No checksum covers the epoch in a batch's header, so it is judged by those around it: epochs never fall (KIP-101).
 """
@@ -33,10 +32,10 @@ class EpochStart:
 Starts = tuple[EpochStart, ...]
 
 
-def with_right_epochs(batches: NDArray[np.void], noted: Epochs) -> NDArray[np.void]:
+def with_right_epochs(batches: NDArray[np.void], recorded: Epochs) -> NDArray[np.void]:
     """A log's batches (:data:`SOUND`, by offset), where those whose epoch cannot be right have the right one and are
-    ``restamped``. ``noted``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch alone, with
-    others behind it, says something else."""
+    ``restamped``. ``recorded``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch alone, with
+    others after it, says something else."""
     rows = np.flatnonzero(has_epoch(batches))
     if len(rows) < 2:
         return batches
@@ -47,52 +46,53 @@ def with_right_epochs(batches: NDArray[np.void], noted: Epochs) -> NDArray[np.vo
     is_wrong[1:-1] = (before <= behind) & ((this < before) | (this > behind))
     right = np.flatnonzero(~is_wrong)
     if len(right) >= 2 and stamped[right[0]] > stamped[right[1]]:
-        first_is_noted = len(right) == 2 and _epochs_at(noted, offsets[right[:1]])[0] == stamped[right[0]]
+        first_is_noted = len(right) == 2 and _epochs_at(recorded, offsets[right[:1]])[0] == stamped[right[0]]
         is_wrong[right[1 if first_is_noted else 0]] = True
     highest = np.maximum.accumulate(np.where(is_wrong, -1, stamped))
     is_wrong |= stamped < highest
-    if noted and not is_wrong.any():
-        alone = np.flatnonzero(~_agrees(stamped, offsets, noted))
+    if recorded and not is_wrong.any():
+        alone = np.flatnonzero(~_agrees(stamped, offsets, recorded))
         is_wrong[alone] = len(alone) == 1 and alone[0] < len(rows) - 1
-    return _restamped(batches, rows, is_wrong, noted) if is_wrong.any() else batches
+    return _restamped(batches, rows, is_wrong, recorded) if is_wrong.any() else batches
 
 
 def with_right_last_epoch(
-    batches: NDArray[np.void], noted: Epochs, others: Sequence[NDArray[np.void]]
+    batches: NDArray[np.void], recorded: Epochs, others: Sequence[NDArray[np.void]]
 ) -> NDArray[np.void]:
-    """The same for the last batch, behind which there is nothing that would tell. A broker notes an epoch before it
-    writes the first batch of it; so an epoch is wrong that only the last batch has and that is not noted, if another
-    copy has the same batch with the epoch that is noted, if none has one nearly as large, or if a later one is noted.
-    Else the note may be older than the log, as in a copy that was taken while the broker ran."""
+    """The same for the last batch, after which there is nothing that would tell. A broker notes an epoch before it
+    writes the first batch of it; so an epoch is wrong that only the last batch has and that is not recorded, if
+    another replica has the same batch with the epoch that is recorded, if none has one nearly as large, or if a
+    later one is recorded. Else the note may be older than the log, as in a replica that was taken while the
+    broker ran."""
     rows = np.flatnonzero(has_epoch(batches))
-    if not len(rows) or not noted:
+    if not len(rows) or not recorded:
         return batches
     last = batches[rows[-1]]
     is_alone = len(rows) < 2 or batches["epoch"][rows[-2]] != last["epoch"]
-    told = int(_epochs_at(noted, last["first"].reshape(1))[0])
+    told = int(_epochs_at(recorded, last["first"].reshape(1))[0])
     if not is_alone or told in (-1, last["epoch"]):
         return batches
-    known = max([noted[-1][0], *(int(other["epoch"].max()) for other in others if len(other))])
-    is_wrong = int(last["epoch"]) > known + _MANY_ELECTIONS or noted[-1][1] > last["first"]
+    known = max([recorded[-1][0], *(int(other["epoch"].max()) for other in others if len(other))])
+    is_wrong = int(last["epoch"]) > known + _MANY_ELECTIONS or recorded[-1][1] > last["first"]
     for other in others:
         same = other[other["first"] == last["first"]]
         is_wrong |= bool(len(same) and is_same(same[:1], batches[rows[-1:]])[0] and same["epoch"][0] == told)
-    return _restamped(batches, rows, rows == rows[-1], noted) if is_wrong else batches
+    return _restamped(batches, rows, rows == rows[-1], recorded) if is_wrong else batches
 
 
-def disagreement(batches: NDArray[np.void], noted: Epochs) -> int | None:
-    """The first batch whose epoch is not the one that is noted, as a row; None if there is none."""
+def disagreement(batches: NDArray[np.void], recorded: Epochs) -> int | None:
+    """The first batch whose epoch is not the one that is recorded, as a row; None if there is none."""
     rows = np.flatnonzero(has_epoch(batches))
-    if not noted or not len(rows):
+    if not recorded or not len(rows):
         return None
-    agrees = _agrees(batches["epoch"][rows].astype(np.int64), batches["first"][rows], noted)
+    agrees = _agrees(batches["epoch"][rows].astype(np.int64), batches["first"][rows], recorded)
     wrong = np.flatnonzero(~agrees)
     return int(rows[wrong[0]]) if len(wrong) else None
 
 
-def starts_of(batches: NDArray[np.void], noted: Epochs, begin: int) -> Starts:
-    """The epochs of a log that begins at ``begin``. ``noted`` must agree with the batches. Messages v0 and v1 have no
-    epoch, and those before them count no more, as for a broker (``LeaderEpochFileCache``, 4.1.1)."""
+def starts_of(batches: NDArray[np.void], recorded: Epochs, begin: int) -> Starts:
+    """The epochs of a log that begins at ``begin``. ``recorded`` must agree with the batches. Messages v0 and v1
+    have no epoch, and those before them count no more, as for a broker (``LeaderEpochFileCache``, 4.1.1)."""
     legacy = np.flatnonzero(batches["magic"] < layouts.MAGIC_V2)
     after = int(legacy[-1]) + 1 if len(legacy) else 0
     rows = np.flatnonzero(has_epoch(batches))
@@ -104,7 +104,7 @@ def starts_of(batches: NDArray[np.void], noted: Epochs, begin: int) -> Starts:
         epoch, first = int(batches["epoch"][row]), int(batches["first"][row])
         found[epoch] = EpochStart(epoch, min(first, int(batches["last"][row - 1]) + 1 if row else begin), first)
     since = int(batches["last"][after - 1]) + 1 if after else 0
-    for epoch, offset in noted:
+    for epoch, offset in recorded:
         if offset >= since and (epoch not in found or found[epoch].latest >= offset):
             found[epoch] = EpochStart(epoch, offset, offset)
     return tuple(found[epoch] for epoch in sorted(found))
@@ -155,26 +155,28 @@ def is_same(batches: NDArray[np.void], others: NDArray[np.void]) -> NDArray[np.b
     return same
 
 
-def _agrees(stamped: Int64s, offsets: Int64s, noted: Epochs) -> NDArray[np.bool_]:
-    expected = _epochs_at(noted, offsets)
-    # Records that were deleted from the log's start may be there still, and their epochs are noted no more.
-    return np.where(expected < 0, stamped <= noted[0][0], stamped == expected)
+def _agrees(stamped: Int64s, offsets: Int64s, recorded: Epochs) -> NDArray[np.bool_]:
+    expected = _epochs_at(recorded, offsets)
+    # Records that were deleted from the log's start may be there still, and their epochs are recorded no more.
+    return np.where(expected < 0, stamped <= recorded[0][0], stamped == expected)
 
 
-def _epochs_at(noted: Epochs, offsets: Int64s) -> Int64s:
-    """The noted epoch of each offset, -1 before the first."""
-    epochs = np.array([-1, *(epoch for epoch, _ in noted)], np.int64)
-    return epochs[np.searchsorted(np.array([offset for _, offset in noted], np.int64), offsets, side="right")]
+def _epochs_at(recorded: Epochs, offsets: Int64s) -> Int64s:
+    """The recorded epoch of each offset, -1 before the first."""
+    epochs = np.array([-1, *(epoch for epoch, _ in recorded)], np.int64)
+    return epochs[np.searchsorted(np.array([offset for _, offset in recorded], np.int64), offsets, side="right")]
 
 
-def _restamped(batches: NDArray[np.void], rows: Rows, is_wrong: NDArray[np.bool_], noted: Epochs) -> NDArray[np.void]:
+def _restamped(
+    batches: NDArray[np.void], rows: Rows, is_wrong: NDArray[np.bool_], recorded: Epochs
+) -> NDArray[np.void]:
     batches = batches.copy()
     right = rows[~is_wrong]
     for row in rows[is_wrong].tolist():
         at = int(np.searchsorted(right, row))
         before = int(batches["epoch"][right[at - 1]]) if at else None
         behind = int(batches["epoch"][right[at]]) if at < len(right) else None
-        told = int(_epochs_at(noted, batches["first"][row : row + 1])[0])
+        told = int(_epochs_at(recorded, batches["first"][row : row + 1])[0])
         fits = told >= (before or 0) and (behind is None or told <= behind)
         either = before if before is not None else behind
         batches["epoch"][row] = told if fits else either

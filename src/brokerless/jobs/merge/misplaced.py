@@ -1,7 +1,7 @@
-"""Batches whose offset cannot be right, as other copies tell.
+"""Detects batches with a wrong offset by comparing replicas.
 
-No checksum covers it either. Within one copy, a batch is judged by those that are right beside it (decision 18); where
-they are damaged too, another copy may have the very same batch elsewhere.
+No checksum covers it either. Within one replica, a batch is judged by those that are right beside it (decision 18);
+where they are damaged too, another replica may have the very same batch elsewhere.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _BITS = 2
 
 
 def without_moved(founds: Sequence[RecoveredLog]) -> list[RecoveredLog]:
-    """What was found of each copy, without batches that belong to other offsets: their bytes count as damaged."""
+    """What was found of each replica, without batches that belong to other offsets: their bytes count as damaged."""
     return [_without(found, _are_moved(found, [*founds[:at], *founds[at + 1 :]])) for at, found in enumerate(founds)]
 
 
 def _are_moved(found: RecoveredLog, others: Sequence[RecoveredLog]) -> NDArray[np.bool_]:
-    """Only of batches without another one right beside them that goes on where they end, or ends where they begin. Such
-    a batch has no place in the file of another segment; and it is moved if no other copy has it here, but one has it at
-    an offset that differs in a bit or two, where this copy has none."""
+    """Only of batches without another one right beside them that goes on where they end, or ends where they begin.
+    Such a batch has no place in the file of another segment; and it is moved if no other replica has it here, but
+    one has it at an offset that differs in a bit or two, where this replica has none."""
     batches = found.saved
     beside = are_side_by_side(batches)
     beside[1:] &= batches["first"][1:] == batches["last"][:-1] + 1

@@ -1,4 +1,4 @@
-"""What came of a merge: which copy gave what, where copies diverge, what is known to be committed, what is missing."""
+"""Summarizes a merge: what each replica contributed, divergences, the committed offset, losses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from brokerless.offset_spans import Span
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """Batches side by side in the merged log that are from one copy (its number)."""
+    """Batches side by side in the merged log that are from one replica (its number)."""
 
-    copy: int
+    replica: int
     first_offset: int
     last_offset: int
     batches: int
@@ -29,12 +29,12 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """What a copy has that is not of the history that counts: its batches from ``offset`` on, as replication would cut
-    them off. ``epoch``: the last leader epoch that is the same, None if there is none; ``epochs``: those of the
-    batches. ``committed``: how many of the offsets were committed once, by the copy's high watermark; only an unclean
-    election makes that void."""
+    """What a replica has that is not of the history that counts: its batches from ``offset`` on, as replication
+    would cut them off. ``epoch``: the last leader epoch that is the same, None if there is none; ``epochs``:
+    those of the batches. ``committed``: how many of the offsets were committed once, by the replica's high
+    watermark; only an unclean election makes that void."""
 
-    copy: int
+    replica: int
     offset: int
     last_offset: int
     epoch: int | None
@@ -46,7 +46,7 @@ class Divergence:
 
 
 def pieces(filled: MergedBatches) -> tuple[Contribution, ...]:
-    """Which copy gave what, by offset."""
+    """Which replica gave what, by offset."""
     batches, givers = filled.batches, filled.givers
     if not len(batches):
         return ()
@@ -64,11 +64,11 @@ def pieces(filled: MergedBatches) -> tuple[Contribution, ...]:
     )
 
 
-def divergences(copies: Sequence[Replica], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
-    """What is left out of each copy as another history."""
+def divergences(replicas: Sequence[Replica], agreements: Sequence[Agreement]) -> tuple[Divergence, ...]:
+    """What is left out of each replica as another history."""
     found: list[Divergence] = []
-    for number, (copy, agreement) in enumerate(zip(copies, agreements, strict=True)):
-        batches = copy.batches[agreement.left_out(copy)]
+    for number, (replica, agreement) in enumerate(zip(replicas, agreements, strict=True)):
+        batches = replica.batches[agreement.left_out(replica)]
         if not len(batches):
             continue
         end = int(batches["last"][-1]) + 1
@@ -82,41 +82,41 @@ def divergences(copies: Sequence[Replica], agreements: Sequence[Agreement]) -> t
                 len(batches),
                 int(batches["records"].sum()),
                 int(batches["size"].sum()),
-                max(0, min(copy.high_watermark or 0, end) - agreement.until),
+                max(0, min(replica.high_watermark or 0, end) - agreement.until),
             )
         )
     return tuple(found)
 
 
-def committed_until(copies: Sequence[Replica], agreements: Sequence[Agreement]) -> int | None:
-    """The offset before which all is known to be committed: by the high watermark that any copy notes, or because more
-    than half of the copies have got it, if there are several. None if nothing is known."""
-    both = list(zip(copies, agreements, strict=True))
-    known = [min(copy.high_watermark, each.until) for copy, each in both if copy.high_watermark is not None]
-    if len(copies) > 1:
-        reached = sorted((min(copy.reach, each.until) for copy, each in both), reverse=True)
-        known.append(reached[len(copies) // 2])
+def committed_until(replicas: Sequence[Replica], agreements: Sequence[Agreement]) -> int | None:
+    """The offset before which all is known to be committed: by the high watermark that any replica notes, or because
+    more than half of the replicas have got it, if there are several. None if nothing is known."""
+    both = list(zip(replicas, agreements, strict=True))
+    known = [min(replica.high_watermark, each.until) for replica, each in both if replica.high_watermark is not None]
+    if len(replicas) > 1:
+        reached = sorted((min(replica.reach, each.until) for replica, each in both), reverse=True)
+        known.append(reached[len(replicas) // 2])
     return max(known, default=None)
 
 
 def losses(
     filled: MergedBatches,
-    copies: Sequence[Replica],
+    replicas: Sequence[Replica],
     agreements: Sequence[Agreement],
     leading: int,
     start: int,
     end: int,
 ) -> list[Loss]:
-    """What is in no copy of ``[start, end)``, and what no one knows the end of."""
+    """What is in no replica of ``[start, end)``, and what no one knows the end of."""
     batches = filled.batches
     found: list[Loss] = []
-    for first, last in _bounded(filled.holes, copies, leading, start, end):
+    for first, last in _bounded(filled.holes, replicas, leading, start, end):
         before = int(np.searchsorted(batches["first"], first))
         overlapping = [
             loss
-            for copy, agreement in zip(copies, agreements, strict=True)
-            for loss in copy.losses
-            if first < agreement.until or copy is copies[leading]
+            for replica, agreement in zip(replicas, agreements, strict=True)
+            for loss in replica.losses
+            if first < agreement.until or replica is replicas[leading]
             if loss.first_offset < (TO_THE_END if last is None else last + 1)
             if loss.last_offset is None or loss.last_offset >= first
         ]
@@ -128,17 +128,17 @@ def losses(
 
 
 def _bounded(
-    holes: Sequence[Span], copies: Sequence[Replica], leading: int, start: int, end: int
+    holes: Sequence[Span], replicas: Sequence[Replica], leading: int, start: int, end: int
 ) -> list[tuple[int, int | None]]:
-    """Holes as first and last offsets, without what is before or behind the log."""
+    """Holes as first and last offsets, without what is before or after the log."""
     found: list[tuple[int, int | None]] = []
     for first, until in holes:
         last = min(until, end) - 1
         if last >= max(first, start):
             found.append((max(first, start), last))
-    # A copy of the same history that ends there undamaged would be the leading one.
-    is_open = any(loss.last_offset is None for loss in copies[leading].losses)
-    if is_open and end >= copies[leading].reach:
+    # A replica of the same history that ends there undamaged would be the leading one.
+    is_open = any(loss.last_offset is None for loss in replicas[leading].losses)
+    if is_open and end >= replicas[leading].reach:
         found.append((end, None))
     return found
 

@@ -1,4 +1,4 @@
-"""What was found of each copy of a partition, as copies that can be compared; where the merged log begins and ends."""
+"""Prepares the replicas of a partition for comparison, and finds where the merged log begins and ends."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_lead
 from brokerless.log.segment import Report
 
 
-def read_copies(
+def read_replicas(
     founds: Sequence[RecoveredLog], paths: Sequence[str], report: Report
 ) -> tuple[list[Replica], list[Epochs]]:
-    """The copies, whose batches count their files in ``paths``, those of all copies; and what is noted of the epochs of
-    each, as far as it can be believed."""
-    noted = [_noted(found.files, report) for found in founds]
+    """The replicas, whose batches count their files in ``paths``, those of all replicas; and what is recorded of the
+    epochs of each, as far as it can be believed."""
+    recorded = [_recorded(found.files, report) for found in founds]
     before = np.cumsum([0, *(len(found.files.files) for found in founds)])
-    right = [with_right_epochs(found.saved, epochs) for found, epochs in zip(founds, noted, strict=True)]
+    right = [with_right_epochs(found.saved, epochs) for found, epochs in zip(founds, recorded, strict=True)]
     others = [[*right[:number], *right[number + 1 :]] for number in range(len(right))]
-    right = [with_right_last_epoch(*each) for each in zip(right, noted, others, strict=True)]
-    copies: list[Replica] = []
+    right = [with_right_last_epoch(*each) for each in zip(right, recorded, others, strict=True)]
+    replicas: list[Replica] = []
     believed: list[Epochs] = []
-    for number, (found, batches, epochs) in enumerate(zip(founds, right, noted, strict=True)):
+    for number, (found, batches, epochs) in enumerate(zip(founds, right, recorded, strict=True)):
         batches = batches.copy()
         batches["file"] += before[number]
         wrong = disagreement(batches, epochs)
@@ -41,7 +41,7 @@ def read_copies(
             epochs = ()
         live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
         reach = max(live, int(batches["last"][-1]) + 1 if len(batches) else found.begin)
-        copy = Replica(
+        replica = Replica(
             batches,
             tuple(found.losses(found.saved, found.regions)),
             found.begin,
@@ -53,18 +53,20 @@ def read_copies(
             found.is_compacted(found.saved),
         )
         text = "the leader epoch of this batch, which no checksum covers, cannot be right; it is set right"
-        tell_batches(copy, np.flatnonzero(batches["restamped"]).tolist(), paths, "leader-epoch-wrong", text, report)
-        copies.append(copy)
+        report_batches(
+            replica, np.flatnonzero(batches["restamped"]).tolist(), paths, "leader-epoch-wrong", text, report
+        )
+        replicas.append(replica)
         believed.append(epochs)
-    return copies, believed
+    return replicas, believed
 
 
 def begin_of(
-    found: RecoveredLog, noted: Epochs, copies: Sequence[Replica], agreements: Sequence[Agreement]
+    found: RecoveredLog, recorded: Epochs, replicas: Sequence[Replica], agreements: Sequence[Agreement]
 ) -> tuple[int, int]:
-    """Where the first segment and the log of the leading copy begin, also where files of it are missing at the start:
-    a broker notes the first epoch anew when it deletes old records, and leaves no index without its log."""
-    offsets = [offset for _, offset in noted[:1]]
+    """Where the first segment and the log of the leading replica begin, also where files of it are missing at the
+    start: a broker notes the first epoch again when it deletes old records, and leaves no index without its log."""
+    offsets = [offset for _, offset in recorded[:1]]
     for entry in found.files.paths[0].orphaned_files:
         named = names.parse_segment_file(entry.name)
         if named is not None and named.state == "live":
@@ -72,41 +74,45 @@ def begin_of(
     if found.files.files:
         offsets.append(found.begin)
     elif not offsets:
-        offsets = [copy.begin for copy in copies if len(copy.batches)] or [found.begin]
+        offsets = [replica.begin for replica in replicas if len(replica.batches)] or [found.begin]
     begin = min(offsets)
     start = max(found.start, begin)
     if begin < found.begin:
         if start == found.begin:
-            told = [*(offset for _, offset in noted[:1]), found.files.noted_start or 0]
+            told = [*(offset for _, offset in recorded[:1]), found.files.noted_start or 0]
             start = max([begin, *(offset for offset in told if offset <= start)])
-        for copy, agreement in zip(copies, agreements, strict=True):  # another copy's batch may begin before
-            inside = (copy.batches["first"] < begin) & (copy.batches["last"] >= begin) & ~agreement.left_out(copy)
-            begin = min([begin, *copy.batches["first"][inside].tolist()])
+        for replica, agreement in zip(replicas, agreements, strict=True):  # another replica's batch may begin before
+            inside = (
+                (replica.batches["first"] < begin) & (replica.batches["last"] >= begin) & ~agreement.left_out(replica)
+            )
+            begin = min([begin, *replica.batches["first"][inside].tolist()])
     return begin, start
 
 
-def end_of(copies: Sequence[Replica], agreements: Sequence[Agreement], leading: Replica, filled: MergedBatches) -> int:
+def end_of(
+    replicas: Sequence[Replica], agreements: Sequence[Agreement], leading: Replica, filled: MergedBatches
+) -> int:
     """Where the merged log ends, or once ended."""
     ends = [leading.end, *(loss.last_offset + 1 for loss in leading.losses if loss.last_offset is not None)]
     ends += [
-        copy.end
-        for copy, agreement in zip(copies, agreements, strict=True)
-        if copy.last_epoch == leading.last_epoch and not agreement.left_out(copy).any()
+        replica.end
+        for replica, agreement in zip(replicas, agreements, strict=True)
+        if replica.last_epoch == leading.last_epoch and not agreement.left_out(replica).any()
     ]
     return max([*ends, *(filled.batches["last"][-1:] + 1).tolist()])
 
 
-def tell_batches(
-    copy: Replica, rows: Sequence[int], paths: Sequence[str], kind: str, text: str, report: Report
+def report_batches(
+    replica: Replica, rows: Sequence[int], paths: Sequence[str], kind: str, text: str, report: Report
 ) -> None:
     for row in rows:
-        each = copy.batches[row]
+        each = replica.batches[row]
         place = paths[int(each["file"])], int(each["position"]), int(each["first"])
         report(Finding("warning", kind, *place, text))
 
 
-def _noted(files: PartitionFiles, report: Report) -> Epochs:
-    """The leader epochs of a copy's checkpoint, also those that begin behind what is left of the log."""
+def _recorded(files: PartitionFiles, report: Report) -> Epochs:
+    """The leader epochs of a replica's checkpoint, also those that begin after what is left of the log."""
     checkpoint = files.paths[0].leader_epoch_checkpoint
     if checkpoint is None:
         return ()

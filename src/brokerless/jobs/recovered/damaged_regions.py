@@ -1,4 +1,4 @@
-"""What is damaged in files, and what is said of it, in bounded memory: places that are too many are told together."""
+"""Damaged regions of files and findings, in bounded memory: on overflow, adjacent entries of one kind are merged."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Generic, TypeVar
 from brokerless.errors import Finding, Severity
 
 MOST = 5_000
-"""What is told one by one; neighbours become one where there is more than twice as much."""
+"""What is reported one by one; neighbours become one where there is more than twice as much."""
 MOST_TOLD = 1_000
-"""Findings of a kind that are told one by one."""
+"""Findings of a kind that are reported one by one."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes ``[position, end)`` of a file that are in no sound batch. ``kind`` and ``message`` say why as a finding
-    does; ``after`` is the offset behind the sound batch before it, if any, and ``offset`` what its header claims.
+    """Bytes ``[position, end)`` of a file that are in no intact batch. ``kind`` and ``message`` say why as a finding
+    does; ``after`` is the offset after the intact batch before it, if any, and ``offset`` what its header claims.
 
-    Of several ``places`` it is the first one's, and ``damaged`` are their bytes: there is something sound between."""
+    Of several ``places`` it is the first one's, and ``damaged`` are their bytes: there is something intact between."""
 
     file: str
     position: int
@@ -36,7 +36,7 @@ class Region:
 
     @property
     def size(self) -> int:
-        """Bytes that are in no sound batch."""
+        """Bytes that are in no intact batch."""
         return self.end - self.position if self.damaged is None else self.damaged
 
     @property

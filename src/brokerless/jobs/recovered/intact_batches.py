@@ -1,5 +1,4 @@
-"""What is sound in a file of which nothing is certain: batches that are whole, have the right checksum and decode, and
-the regions between them that are nothing of the kind.
+"""Finds the intact batches of a file of which nothing is certain, and the damaged regions between them.
 
 Batches are found by the chain of sizes, and where it breaks, by structure and checksum. Nothing but the batch that is
 read is ever in memory.
@@ -24,7 +23,7 @@ from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, scan
 from brokerless.log.storage.paths import File
 
-SOUND = np.dtype(
+INTACT_BATCH = np.dtype(
     [
         ("file", "i4"),
         ("position", "i8"),
@@ -43,8 +42,8 @@ SOUND = np.dtype(
         ("restamped", "?"),
     ]
 )
-"""A sound batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
-``follows``: whether it is right behind another sound batch; ``compacted``: whether it shows that it was
+"""An intact batch. ``first`` and ``last``: its offsets; ``position`` and ``size`` in bytes; timestamps in ms;
+``follows``: whether it is directly after another intact batch; ``compacted``: whether it shows that it was
 compacted; ``partial``: only the records up to ``last`` can be trusted, of a batch that breaks off inside;
 ``restamped``: ``epoch`` is not that of its header, which no checksum covers, but the one that is right."""
 
@@ -52,13 +51,13 @@ _STEP = 1 << 20
 _LARGE = 1 << 20
 
 
-def find_sound(
+def find_intact_batches(
     file: File, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES, partial: bool = False
 ) -> Iterator[NDArray[np.void] | Region]:
-    """The sound batches of a file (:data:`SOUND`, shape ``(n,)``), and the regions between them, by position.
+    """The intact batches of a file (:data:`INTACT_BATCH`, shape ``(n,)``), and the regions between them, by position.
 
-    ``max_batch_bytes``: bytes that one batch may inflate to; a larger one is not sound. ``partial``: of v2 batches
-    whose checksum is right, but whose records do not decode to the end, what comes before counts as sound.
+    ``max_batch_bytes``: bytes that one batch may inflate to; a larger one is not intact. ``partial``: of v2 batches
+    whose checksum is right, but whose records do not decode to the end, what comes before counts as intact.
     """
     finder = _Finder(file, max_batch_bytes, partial)
     while finder.at < file.size:
@@ -66,8 +65,8 @@ def find_sound(
 
 
 class _Finder:
-    """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last sound batch
-    ended, and ``_after`` the offset behind it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
+    """Where in a file the search is. ``at``: everything before this was given; ``_end``: where the last intact batch
+    ended, and ``_after`` the offset after it; ``_wrapper_end``: where a damaged wrapper message ends, as it says."""
 
     def __init__(self, file: File, max_batch_bytes: int, partial: bool) -> None:
         self._partial = partial
@@ -157,7 +156,7 @@ class _Finder:
         row = 0
         for bad in [*broken.tolist(), len(batches)]:
             if bad > row:
-                yield self._sound(chunk, batches.take(slice(row, bad)))
+                yield self._intact(chunk, batches.take(slice(row, bad)))
             if bad < len(batches):
                 damage = damages[int(positions[bad])]
                 if self._partial and not batches.is_legacy[bad] and not batches.is_control[bad]:
@@ -188,36 +187,36 @@ class _Finder:
         if columns is None:
             return
         at, end = self.at, self._end
-        sound = self._sound(chunk, batch)
-        sound["partial"], sound["records"], sound["last"] = True, columns.rows, columns.offset[columns.rows - 1]
-        self._after = int(sound["last"][0]) + 1
+        intact = self._intact(chunk, batch)
+        intact["partial"], intact["records"], intact["last"] = True, columns.rows, columns.offset[columns.rows - 1]
+        self._after = int(intact["last"][0]) + 1
         self.at, self._end = at, end
-        yield sound
+        yield intact
 
-    def _sound(self, chunk: Chunk, batches: Batches) -> NDArray[np.void]:
-        sound = np.zeros(len(batches), SOUND)
+    def _intact(self, chunk: Chunk, batches: Batches) -> NDArray[np.void]:
+        intact = np.zeros(len(batches), INTACT_BATCH)
         inside = inspect_wrappers(chunk.buffer, batches, self._limit)
         first = np.where(inside.has_base_offset, inside.base_offset, batches.entry_offset)
-        sound["position"], sound["size"] = batches.positions + chunk.base, batches.sizes
-        sound["first"], sound["last"], sound["records"] = first, batches.last_offset, inside.count
-        sound["epoch"], sound["checksum"], sound["magic"] = (
+        intact["position"], intact["size"] = batches.positions + chunk.base, batches.sizes
+        intact["first"], intact["last"], intact["records"] = first, batches.last_offset, inside.count
+        intact["epoch"], intact["checksum"], intact["magic"] = (
             batches.partition_leader_epoch,
             batches.checksum,
             batches.magic,
         )
-        sound["max_timestamp"] = batches.max_timestamp
+        intact["max_timestamp"] = batches.max_timestamp
         has_base = ~batches.is_legacy & ~batches.has_delete_horizon
-        sound["base_timestamp"] = np.where(has_base, batches.base_timestamp, batches.max_timestamp)
-        sound["follows"] = True
-        sound["follows"][0] = int(sound["position"][0]) == self._end
+        intact["base_timestamp"] = np.where(has_base, batches.base_timestamp, batches.max_timestamp)
+        intact["follows"] = True
+        intact["follows"][0] = int(intact["position"][0]) == self._end
         span = batches.last_offset - batches.entry_offset + 1
-        sound["compacted"] = ~batches.is_legacy & (
+        intact["compacted"] = ~batches.is_legacy & (
             ~batches.is_control & (batches.count < span) | batches.has_delete_horizon
         )
-        self.at = self._end = int(sound["position"][-1] + sound["size"][-1])
-        self._after = int(sound["last"][-1]) + 1
+        self.at = self._end = int(intact["position"][-1] + intact["size"][-1])
+        self._after = int(intact["last"][-1]) + 1
         self._has_wrappers = bool(batches.is_wrapper[-1])
-        return sound
+        return intact
 
     def _region(self, end: int, kind: str, text: str, batches: Batches | None = None, row: int = 0) -> Region:
         offset = None if batches is None else int(batches.entry_offset[row])
@@ -257,7 +256,7 @@ def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int
 
 def _checksums_match(buffer: NDArray[np.uint8], batches: Batches) -> NDArray[np.bool_]:
     """Whether checksums are right. Where the chain of sizes leads into garbage, it may claim gigabytes: what is large
-    is looked at only if its header makes sense."""
+    is examined only if its header makes sense."""
     from brokerless.format.read.batch_candidate_kernels import find_candidates
 
     matches = np.ones(len(batches), np.bool_)

@@ -1,4 +1,4 @@
-"""What is missing between what was saved, and why."""
+"""Finds the offsets that could not be saved, and why."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TO_THE_END = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Offsets that were not saved: ``first_offset`` to ``last_offset``, which is None where nothing tells how far the
-    log went. ``after`` and ``before``: the timestamps (ms) of what was saved around it, if any. ``regions``: the
-    damaged bytes that were there; none if whole files are missing. ``upper_bound``: compaction may have taken some of
-    these offsets. ``missing``: how many of them were not saved, where that is not all, as several ``holes`` are told as
-    one."""
+    """Offsets that were not saved: ``first_offset`` to ``last_offset``, which is None where nothing tells how far
+    the log went. ``after`` and ``before``: the timestamps (ms) of what was saved around it, if any. ``regions``:
+    the damaged bytes that were there; none if whole files are missing. ``upper_bound``: compaction may have taken
+    some of these offsets. ``missing``: how many of them were not saved, where that is not all, as several
+    ``holes`` are reported as one."""
 
     first_offset: int
     last_offset: int | None
@@ -59,7 +59,7 @@ def find_losses(
 ) -> Iterator[Loss]:
     """What is missing in ``[start_offset, end_offset)``, in order.
 
-    ``saved``: sound batches by offset. ``regions``: what is damaged, each with the offset before which it was in its
+    ``saved``: intact batches by offset. ``regions``: what is damaged, each with the offset before which it was in its
     file, or :data:`TO_THE_END`. Where there is no damage, a compacted log is not expected to have every offset, and
     none is missing between batches that are side by side.
     """
@@ -85,7 +85,7 @@ def find_losses(
 
 
 def are_side_by_side(saved: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Whether each is right behind the one before it in a file, so that no bytes can be missing; bool."""
+    """Whether each is directly after the one before it in a file, so that no bytes can be missing; bool."""
     found = np.zeros(len(saved), np.bool_)
     same_file = saved["file"][1:] == saved["file"][:-1]
     found[1:] = same_file & (saved["position"][1:] == saved["position"][:-1] + saved["size"][:-1])
@@ -115,7 +115,7 @@ class _Spans:
 
     @property
     def tail(self) -> tuple[Region, ...]:
-        """Those behind which nothing is, as they were given."""
+        """Those after which nothing is, as they were given."""
         return self._take(np.flatnonzero(self._high == TO_THE_END))
 
     def _take(self, rows: Rows) -> tuple[Region, ...]:
@@ -123,7 +123,7 @@ class _Spans:
 
 
 def summed(losses: Iterable[Loss]) -> tuple[Loss, ...]:
-    """The same in bounded memory: neighbours are told as one where there are too many."""
+    """The same in bounded memory: neighbours are reported as one where there are too many."""
     bounded = BoundedList(_together, lambda loss: (loss.last_offset is None, loss.upper_bound), lambda loss: loss.holes)
     bounded.add(losses)
     return tuple(bounded.items)

@@ -1,4 +1,4 @@
-"""What KRaft's own log has beside its segments, and what of it is sound."""
+"""Finds the intact files of KRaft's own log beside its segments: snapshots and ``quorum-state``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from brokerless.tables.partition_reader import open_partitions
 def newest_quorum_files(
     copies: Sequence[PartitionPath], storage_options: StorageOptions | None = None
 ) -> tuple[Entry, ...]:
-    """Those of the copy with the newest snapshot; none of other topics."""
+    """Those of the replica with the newest snapshot; none of other topics."""
     own = [quorum_files(each, storage_options) for each in copies]
     return max(
         own, key=lambda files: max((each.name for each in files if each.name.endswith(".checkpoint")), default="")

@@ -1,4 +1,4 @@
-"""One partition's files in one log directory: what of them is sound, as one log, and what is missing in it."""
+"""Reads one partition's files as one log: its intact batches, and what is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.recovered.damaged_regions import BoundedList, Placed, Region, bounded_regions
-from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
+from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss, are_side_by_side, find_losses
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles, sources_of
 from brokerless.jobs.recovered.selection import BatchSelection, choose
@@ -24,7 +24,7 @@ from brokerless.log.segment import Report, ignore
 from brokerless.log.storage.paths import StorageOptions
 
 Regions = list[Placed]
-"""What is not sound; behind the last sound batch, it was before ``TO_THE_END``."""
+"""What is not intact; after the last intact batch, it was before ``TO_THE_END``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,12 @@ class PartitionFiles:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredLog:
-    """The log that is in them: ``saved`` are its batches (:data:`SOUND`) by offset. Its first segment begins at
-    ``begin``, and it has ``start <= offset < end``. ``sound`` are all batches, of which ``choice`` says what became."""
+    """The log that is in them: ``saved`` are its batches (:data:`INTACT_BATCH`) by offset. Its first segment begins
+    at ``begin``, and it has ``start <= offset < end``. ``intact`` are all batches, of which ``choice`` says what
+    became."""
 
     files: PartitionFiles
-    sound: NDArray[np.void]
+    intact: NDArray[np.void]
     choice: BatchSelection
     saved: NDArray[np.void]
     regions: Regions
@@ -75,7 +76,7 @@ class RecoveredLog:
 
     def is_compacted(self, saved: NDArray[np.void]) -> bool:
         gaps = are_side_by_side(saved)[1:] & (saved["first"][1:] > saved["last"][:-1] + 1)
-        return self.files.cleaned_until is not None or bool(self.sound["compacted"].any() or gaps.any())
+        return self.files.cleaned_until is not None or bool(self.intact["compacted"].any() or gaps.any())
 
     def losses(self, saved: NDArray[np.void], regions: Regions) -> Iterator[Loss]:
         """What is missing if these batches are saved."""
@@ -93,12 +94,12 @@ class RecoveredLog:
 
 def describe_files(
     paths: Sequence[PartitionPath],
-    notes: DirectoryState,
+    state: DirectoryState,
     include: Collection[str] = (),
     storage_options: StorageOptions | None = None,
 ) -> PartitionFiles:
     """The files of a partition's directories. ``include``: with ``delete``, log files that wait for their deletion."""
-    lines = {name: offset for name, (_, offset) in notes.of(paths[0]).items()}
+    lines = {name: offset for name, (_, offset) in state.of(paths[0]).items()}
     ends = [lines[name] for name in (names.RECOVERY_POINT_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT) if name in lines]
     return PartitionFiles(
         tuple(paths),
@@ -134,15 +135,15 @@ def find_log(
 ) -> RecoveredLog:
     """Reads all of the files, which are in ``opened`` from number ``first`` on. ``max_batch_bytes``: bytes that one
     batch may inflate to; ``partial``: of v2 batches that break off inside, the records before. ``report`` gets what is
-    left out though it is sound. Raises :class:`ReplacedError` where a file is not the one that was listed."""
+    left out though it is intact. Raises :class:`ReplacedError` where a file is not the one that was listed."""
     for finding in files.unreadable:
         report(finding)
-    sound, regions = _read(files, opened, first, max_batch_bytes, partial, report, done)
+    intact, regions = _read(files, opened, first, max_batch_bytes, partial, report, done)
     bases = np.array([file.base_offset for file in files.files], np.int64)
-    choice = choose(sound, bases, files.noted_end)
-    _tell(files, sound, choice, report)
-    saved = sound[choice.taken]
-    regions.add((_as_region(files, sound, row), _following(sound, row)) for row in choice.misplaced.tolist())
+    choice = choose(intact, bases, files.noted_end)
+    _report(files, intact, choice, report)
+    saved = intact[choice.taken]
+    regions.add((_as_region(files, intact, row), _following(intact, row)) for row in choice.misplaced.tolist())
     first_base = int(bases.min()) if len(bases) else 0
     begin = min(first_base, int(saved["first"][0])) if len(saved) else first_base
     live = [each.base_offset for each in files.paths[0].segments]
@@ -150,11 +151,11 @@ def find_log(
     start = max(begin, files.noted_start or 0)
     # What was deleted is to be seen if it was asked for.
     start = start if begin == min(live, default=begin) and start <= end else begin
-    return RecoveredLog(files, sound, choice, saved, regions.items, begin, start, end)
+    return RecoveredLog(files, intact, choice, saved, regions.items, begin, start, end)
 
 
-def noted_epochs(files: PartitionFiles, end: int) -> Epochs:
-    """Leader epochs as the source notes them, if the note is sound; otherwise they are those of the batches."""
+def recorded_epochs(files: PartitionFiles, end: int) -> Epochs:
+    """Leader epochs as the source notes them, if the note is intact; otherwise they are those of the batches."""
     for each in files.paths:
         if each.leader_epoch_checkpoint is not None:
             loaded = load_leader_epochs(each.leader_epoch_checkpoint.path, files.storage_options)
@@ -183,15 +184,15 @@ def _read(
     report: Report,
     done: Callable[[int], object],
 ) -> tuple[NDArray[np.void], BoundedList[Placed]]:
-    """All sound batches, by file and position; and what else is in the files."""
-    sound: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
+    """All intact batches, by file and position; and what else is in the files."""
+    intact: list[NDArray[np.void]] = [np.zeros(0, INTACT_BATCH)]
     regions = bounded_regions()
     bases = sorted({file.base_offset for file in files.files})
     for number, source in enumerate(files.files):
         waiting = bounded_regions()  # of which is not known yet before which offset they were
         following = next((base for base in bases if base > source.base_offset), TO_THE_END)
         try:
-            for found in find_sound(opened.get(first + number), max_batch_bytes, partial):
+            for found in find_intact_batches(opened.get(first + number), max_batch_bytes, partial):
                 if isinstance(found, Region):
                     waiting.add([_from(found, source.base_offset)])
                     continue
@@ -199,7 +200,7 @@ def _read(
                 before = int(found["first"][0])
                 regions.add((region, before) for region, _ in waiting.items)
                 waiting.clear()
-                sound.append(found)
+                intact.append(found)
                 done(int(found["size"].sum()))
             opened.release(first + number)
         except ReplacedError:
@@ -211,7 +212,7 @@ def _read(
             region = Region(source.path, 0, source.size, "unreadable-file", reason, after, after)
             waiting.add([(region, after)])
         regions.add((region, following) for region, _ in waiting.items)
-    return np.concatenate(sound), regions
+    return np.concatenate(intact), regions
 
 
 def _from(region: Region, base_offset: int) -> Placed:
@@ -220,7 +221,7 @@ def _from(region: Region, base_offset: int) -> Placed:
 
 
 def _as_region(files: PartitionFiles, batches: NDArray[np.void], row: int) -> Region:
-    """A sound batch that is not in the log."""
+    """An intact batch that is not in the log."""
     each = batches[row]
     position, offset = int(each["position"]), int(each["first"])
     after = int(batches["last"][row - 1]) + 1 if row else files.files[int(each["file"])].base_offset
@@ -232,7 +233,7 @@ def _following(batches: NDArray[np.void], row: int) -> int:
     return int(batches["first"][row + 1]) if row + 1 < len(batches) else TO_THE_END
 
 
-def _tell(files: PartitionFiles, sound: NDArray[np.void], choice: BatchSelection, report: Report) -> None:
+def _report(files: PartitionFiles, intact: NDArray[np.void], choice: BatchSelection, report: Report) -> None:
     for rows, kind, text in (
         (
             choice.misplaced,
@@ -242,7 +243,7 @@ def _tell(files: PartitionFiles, sound: NDArray[np.void], choice: BatchSelection
         (choice.overlapping, "offset-overlap", "left out: another batch with some of these offsets was taken"),
     ):
         for row in rows.tolist():
-            each = sound[row]
+            each = intact[row]
             place = files.files[int(each["file"])].path, int(each["position"]), int(each["first"])
             report(Finding("warning", kind, *place, text))
 

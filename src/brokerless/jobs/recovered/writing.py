@@ -1,4 +1,4 @@
-"""Sound batches of some files -> a new partition."""
+"""Writes intact batches of some files as a new partition."""
 
 from __future__ import annotations
 

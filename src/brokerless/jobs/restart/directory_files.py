@@ -1,4 +1,4 @@
-"""Files and names of a log directory for which a broker does not start on it.
+"""Finds files and names in a log directory with which a broker does not start.
 
 Sources: ``MetaPropertiesEnsemble``, ``LogManager`` (``loadLogs``, ``loadLog``), ``LocalLog.parseTopicPartitionName``,
 ``CheckpointFile``, ``BootstrapDirectory`` (4.1.1). Each was tried with a broker

@@ -1,7 +1,7 @@
-"""What a broker would do at its next start, before it is started: a dry run of loading its log directories.
+"""A dry run of a broker's next start: what it would truncate, delete, rebuild or refuse.
 
 For a partition, the plan is ``log/recovery/plan.py``'s, with Kafka's default settings; here it is put into what people
-ask: what is cut and deleted, which offsets consumers would lose by that, and which indexes are made anew. For a
+ask: what is cut and deleted, which offsets consumers would lose by that, and which indexes are rebuilt. For a
 directory: whether a broker starts on it at all, which partitions become stray, and what is begun empty. Nothing is
 changed.
 
@@ -50,7 +50,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True)
 class LostRecords:
-    """What is readable now, and would not be: intact batches at or behind the end of what stays. Offsets are None if
+    """What is readable now, and would not be: intact batches at or after the end of what stays. Offsets are None if
     there are none."""
 
     batches: int = 0
@@ -63,13 +63,13 @@ class LostRecords:
 class Restart:
     """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
 
-    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is begun anew, empty.
+    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty.
     ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
     ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
-    and so take its whole log directory offline; also where an offset is so far behind its segment's base offset that
+    and so take its whole log directory offline; also where an offset is so far after its segment's base offset that
     Kafka tries to split the segment first. ``recovered``: base offsets of segments that it would read batch by batch,
-    and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed`` leftovers. The log
-    then has ``log_start_offset <= offset < log_end_offset``.
+    and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed`` orphaned files. The
+    log then has ``log_start_offset <= offset < log_end_offset``.
     """
 
     topic: str | None
@@ -88,8 +88,8 @@ class Restart:
     log_start_offset: int = 0
     log_end_offset: int = 0
     unclosed: tuple[str, ...] = ()
-    """What is odd about the end of the last segment, which it takes as it is because the stop was clean, and appends
-    behind it."""
+    """What is unexpected about the end of the last segment, which it takes as it is because the stop was clean, and
+    appends after it."""
     lost: LostRecords = LostRecords()
     stray: Finding | None = None
     unserved: Finding | None = None
@@ -233,7 +233,7 @@ def plan_restart(
     checkpoints = PartitionOffsets(
         _offset(lines, names.RECOVERY_POINT_CHECKPOINT), _offset(lines, names.LOG_START_OFFSET_CHECKPOINT)
     )
-    if partition.topic == names.CLUSTER_METADATA:  # KRaft takes its own log for not flushed, whatever is noted
+    if partition.topic == names.CLUSTER_METADATA:  # KRaft takes its own log for not flushed, whatever is recorded
         checkpoints, clean = PartitionOffsets(), False
     now_ms = clock.now() if now_ms is None else now_ms
     try:
@@ -314,7 +314,7 @@ class _PlannedFiles:
                 yield Truncation(self.log(each.base_offset), result.size, result.state.size, reason)
 
     def rebuilt(self) -> Iterator[str]:
-        """The indexes that are made anew, in place of what is there or not."""
+        """The indexes that are rebuilt, in place of what is there or not."""
         for each in self._plan.recovered:
             if each.base_offset not in self._plan.deleted:
                 yield self._path(each.base_offset, "offset-index")
@@ -378,7 +378,7 @@ def _lost(pieces: list[tuple[str, int]], end_offset: int) -> LostRecords:
 
 
 def _intact(file: File, start: int) -> Iterator[Chunk]:
-    """The batches whose checksums are right, also those behind a place where the chain of batches breaks."""
+    """The batches whose checksums are right, also those after a place where the chain of batches breaks."""
     while start < file.size:
         end = start
         for chunk in scan(file, ignore, start):

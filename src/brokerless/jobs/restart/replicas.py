@@ -1,5 +1,4 @@
-"""What the cluster's metadata says of the partitions of a broker's log directories: which are stray, which are there
-but not served, which are missing and begun empty.
+"""Compares log directories with the cluster's metadata: stray, unserved and missing partitions.
 
 Sources: ``LogManager.isStrayKraftReplica``, ``recoverAbandonedFutureLogs``, ``ReplicaManager``,
 ``ReplicationControlManager.handleDirectoriesOffline`` (4.1.1); KIP-858. Each was tried with a broker
@@ -123,7 +122,7 @@ def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Fi
 
 def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode) -> Iterator[tuple[Place, str]]:
     """Partitions that should be in these directories and are not, with the path of the directory; a broker begins them
-    anew, empty."""
+    again, empty."""
     there = {(each.topic, each.partition) for each in loaded if each.state in ("live", "future")}
     for (topic_id, number), row in state.partitions.items():
         place = state.topics.get(topic_id, ""), number

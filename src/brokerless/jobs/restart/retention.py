@@ -56,7 +56,7 @@ def settings_by_topic(cluster: Cluster) -> dict[str, Settings]:
 def expiring(
     plan: RecoveryPlan, files: SegmentFiles, topic: str | None, own: Settings | None, now_ms: int
 ) -> Retention | None:
-    """What retention deletes of a log that is loaded as planned; ``files``: its files as they are named now. ``own``:
+    """What retention deletes of a log that is loaded as planned; ``files``: its files unchanged named now. ``own``:
     the topic's settings, if they are known. None if nothing goes; of Kafka's own topics nothing does by default."""
     if topic == names.CLUSTER_METADATA or (own is None and names.is_internal(topic)) or not plan.segments:
         return None

@@ -1,4 +1,4 @@
-"""Transactions that the coordinator ends when it runs again: a marker is appended to each of their partitions.
+"""Finds the transactions that the coordinator completes when it runs again.
 
 Sources: ``TransactionStateManager.loadTransactionMetadata``, ``TransactionCoordinator.abortTimedOutTransactions``
 (4.1.1). Both were tried with a broker (``tests/kafka/test_directory_restart.py``).

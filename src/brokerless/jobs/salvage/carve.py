@@ -1,5 +1,4 @@
-"""Carving: batches out of any bytes, such as the image of a disk, as partitions ``carved-0``, ``carved-1``, ... of a
-log directory, or as tables.
+"""Carves batches out of any bytes, such as the image of a disk, into partitions ``carved-0``, ``carved-1``, ...
 
 Nothing in a batch says which partition it is of. What is side by side with growing offsets is taken for one log; a run
 that begins at the offset where exactly one earlier run of the same file ended, in the same leader epoch, for its
@@ -20,7 +19,7 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.recovered.damaged_regions import Region
-from brokerless.jobs.recovered.intact_batches import SOUND, find_sound
+from brokerless.jobs.recovered.intact_batches import INTACT_BATCH, find_intact_batches
 from brokerless.jobs.recovered.open_files import LogFile, OpenFiles
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.jobs.salvage.tables import Table, Tables, check_tables, tables_of_job, write_table
@@ -116,54 +115,54 @@ def _carve_file(
     output: _CarveOutput,
     done: Callable[[int], object],
 ) -> Iterator[Carved]:
-    found: list[NDArray[np.void]] = [np.zeros(0, SOUND)]
-    for each in find_sound(files.get(number), carving.max_batch_bytes):
+    found: list[NDArray[np.void]] = [np.zeros(0, INTACT_BATCH)]
+    for each in find_intact_batches(files.get(number), carving.max_batch_bytes):
         if not isinstance(each, Region):
             found.append(each)
         done(each.size if isinstance(each, Region) else int(each["size"].sum()))
-    sound = np.concatenate(found)
-    sound["file"] = number
-    groups, runs = group(sound)
+    intact = np.concatenate(found)
+    intact["file"] = number
+    groups, runs = group(intact)
     order = np.argsort(groups, kind="stable")
     borders = np.searchsorted(groups[order], np.arange(groups.max(initial=-1) + 2)).tolist()
     partition = first
     output.begin(range(first, first + len(borders) - 1))
     for start, end in pairwise(borders):
         rows = order[start:end]
-        taken, names_of_files = output.write(carving, partition, sound[rows])
+        taken, names_of_files = output.write(carving, partition, intact[rows])
         rows = rows[taken]
         if len(rows):
-            yield _described(carving, partition, sound[rows], runs[rows], names_of_files)
+            yield _described(carving, partition, intact[rows], runs[rows], names_of_files)
             partition += 1
     files.release(number)
 
 
-def group(sound: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The group and the run of each sound batch of one file, in which they are by position; int64. Numbers are in the
+def group(intact: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The group and the run of each intact batch of one file, in which they are by position; int64. Numbers are in the
     order of the first batch of each."""
-    if not len(sound):
+    if not len(intact):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    goes_on = np.zeros(len(sound), np.bool_)
+    goes_on = np.zeros(len(intact), np.bool_)
     goes_on[1:] = (
-        sound["follows"][1:]
-        & (sound["first"][1:] > sound["last"][:-1])
-        & (sound["epoch"][1:] >= sound["epoch"][:-1])
-        & (sound["last"][1:] - sound["first"][:-1] <= MAX_INT32)
+        intact["follows"][1:]
+        & (intact["first"][1:] > intact["last"][:-1])
+        & (intact["epoch"][1:] >= intact["epoch"][:-1])
+        & (intact["last"][1:] - intact["first"][:-1] <= MAX_INT32)
     )
     runs = np.cumsum(~goes_on) - 1
     begins = np.flatnonzero(~goes_on)
-    ends = np.append(begins[1:], len(sound)) - 1
+    ends = np.append(begins[1:], len(intact)) - 1
     waiting: dict[tuple[int, int], list[int]] = {}
     group_of_run = np.zeros(len(begins), np.int64)
     groups = 0
     for run, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
-        candidates = waiting.get((int(sound["first"][begin]), int(sound["epoch"][begin])), [])
+        candidates = waiting.get((int(intact["first"][begin]), int(intact["epoch"][begin])), [])
         if len(candidates) == 1:
             group_of_run[run] = candidates.pop()
         else:
             group_of_run[run] = groups
             groups += 1
-        key = int(sound["last"][end]) + 1, int(sound["epoch"][end])
+        key = int(intact["last"][end]) + 1, int(intact["epoch"][end])
         waiting.setdefault(key, []).append(int(group_of_run[run]))
     return group_of_run[runs], runs
 

@@ -1,5 +1,4 @@
-"""Salvage: what is sound of damaged partitions, as clean partitions of a new log directory or as tables, and what is
-missing.
+"""Salvages the intact batches of damaged partitions, as new partitions or tables, and lists what is lost.
 
 Every batch that is whole, has the right checksum and decodes is taken, wherever it is in the files of a partition;
 offsets never change, and what is missing stays a hole. Nothing is written to what is read.
@@ -23,7 +22,13 @@ from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed
 from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
 from brokerless.jobs.recovered.quorum import quorum_files
-from brokerless.jobs.recovered.reading import PartitionFiles, describe_files, find_log, list_files_again, noted_epochs
+from brokerless.jobs.recovered.reading import (
+    PartitionFiles,
+    describe_files,
+    find_log,
+    list_files_again,
+    recorded_epochs,
+)
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
@@ -93,8 +98,8 @@ class SalvageTask:
 @dataclass(frozen=True, slots=True)
 class SalvageResult:
     """What was saved of one partition, and what was not. The log has ``start_offset <= offset < end_offset``.
-    ``repeated`` and ``overlapping``: sound batches that were left out as others have their offsets, the same batches
-    or different ones; ``misplaced``: those whose offset cannot be right. ``damaged``: bytes in no sound batch."""
+    ``repeated`` and ``overlapping``: intact batches that were left out as others have their offsets, the same batches
+    or different ones; ``misplaced``: those whose offset cannot be right. ``damaged``: bytes in no intact batch."""
 
     task: SalvageTask
     start_offset: int
@@ -128,7 +133,7 @@ class SalvageResult:
 
 @dataclass(frozen=True, slots=True)
 class SalvageTaskResult:
-    """What a task hands to the driver: what is to be told, and what was written, if anything was."""
+    """What a task hands to the driver: what is to be reported, and what was written, if anything was."""
 
     result: SalvageResult
     findings: tuple[Finding, ...]
@@ -153,7 +158,7 @@ def plan(
     tasks: list[SalvageTask] = []
     own: list[tuple[str, str | None, str]] = []
     for log in logs:
-        notes = load_directory_state(log, storage_options)
+        state = load_directory_state(log, storage_options)
         for paths in _by_partition(log, chosen):
             first = paths[0]
             topic, partition = first.topic or "", first.partition or 0
@@ -162,7 +167,7 @@ def plan(
                 raise UsageError(f"{other.name} is both in {other.paths[0].path} and in {first.path}; save one by one")
             known = filter(None, (topic_id_of(each.partition_metadata, storage_options) for each in paths))
             own.append((topic, next(known, None), first.path))
-            source = describe_files(paths, notes, include, storage_options)
+            source = describe_files(paths, state, include, storage_options)
             task = SalvageTask(source, topic, partition, to, None, salvage)
             tasks.append(task)
     if not salvage.parquet:
@@ -188,7 +193,7 @@ def salvage(
 ) -> Iterator[SalvageResult]:
     """Runs tasks, and commits all partitions when they are written; the results come in the order of the tasks.
 
-    ``report`` is called with what was left out though it is sound, ``done`` with the bytes that were read (and again
+    ``report`` is called with what was left out though it is intact, ``done`` with the bytes that were read (and again
     with those that were written). ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them.
     """
     if not tasks:
@@ -238,8 +243,8 @@ def run_task(task: SalvageTask, done: Done) -> SalvageTaskResult:
 
 def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
     how = task.salvage
-    told = FindingCollector()
-    found = find_log(task.source, files, how.max_batch_bytes, how.partial, told, done)
+    collector = FindingCollector()
+    found = find_log(task.source, files, how.max_batch_bytes, how.partial, collector, done)
     saved, regions = found.saved, found.regions
     unfinished = None
     if not how.dry_run and not task.source.is_unreadable:
@@ -247,7 +252,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         contents = PartitionContents(
             saved, files, found.begin, found.start, found.end, base_offsets, task.source.cleaned_until
         )
-        taken, unfinished = _write(task, contents, told, done)
+        taken, unfinished = _write(task, contents, collector, done)
         regions = found.with_unsaved(saved, taken)
         saved = saved[taken]
     result = SalvageResult(
@@ -264,7 +269,7 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         len(found.choice.misplaced),
         int(saved["partial"].sum()),
     )
-    return SalvageTaskResult(result, told.findings(task.paths[0].path), unfinished)
+    return SalvageTaskResult(result, collector.findings(task.paths[0].path), unfinished)
 
 
 def _write(
@@ -275,7 +280,7 @@ def _write(
         return write_table(_table(task), contents, how.log_config, report, done, how.max_batch_bytes)
     topic_id = task.topic_id or new_topic_id(task.topic)
     place = NewPartition(task.directory, task.topic, task.partition, how.log_config, topic_id, task.owner)
-    epochs = noted_epochs(task.source, contents.end)
+    epochs = recorded_epochs(task.source, contents.end)
     beside = quorum_files(task.paths[0], options)
     return write_unfinished(place, contents, epochs, report, done, how.max_batch_bytes, options, beside)
 

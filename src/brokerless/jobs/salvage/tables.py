@@ -1,4 +1,4 @@
-"""Sound batches -> Parquet files, as ``brokerless export`` writes them (:mod:`brokerless.jobs.exports`).
+"""Writes intact batches as Parquet files, as ``brokerless export`` writes them.
 
 The same batches are taken as a log would take, one piece after the other, and no log is written meanwhile.
 """
@@ -19,7 +19,14 @@ from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.read.decoder import DecodedRecords, Decoder
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.export_state import Exported, ExportState
-from brokerless.interchange.parquet_files import FILE_BYTES, SCHEMA, ParquetFile, ParquetFiles, ParquetLayout, published
+from brokerless.interchange.parquet_files import (
+    FILE_BYTES,
+    SCHEMA,
+    ParquetFile,
+    ParquetFiles,
+    ParquetLayout,
+    publish_file,
+)
 from brokerless.jobs.recovered.writing import PartitionContents, write_batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
@@ -57,7 +64,7 @@ class Table:
 
 def check_tables(to: Destination, topic: str, partitions: Collection[int], topic_id: str | None = None) -> ExportState:
     """What is known of a topic's files. Raises :class:`UsageError` for a partition that is there already, and where
-    they are of another export; UnreadableError where that cannot be told."""
+    they are of another export; UnreadableError where that is not known."""
     export_directory.check_target(to.path, to.storage_options)
     before = export_state.load(to.path, topic, to.storage_options)
     if before is None:
@@ -127,7 +134,7 @@ class _TableOutput:
         self._files.abandon()
 
     def _add(self, decoded: DecodedRecords) -> None:
-        for each in decoded.damages:  # what is sound may still have more headers than there is room for
+        for each in decoded.damages:  # what is intact may still have more headers than there is room for
             path = export_state.topic_directory(self._table.directory.path, self._table.topic)
             text = f"left out of the table of partition {self._table.partition}: {each.message}"
             self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
@@ -147,7 +154,7 @@ class Tables:
         self._begun = _begun(directory)
 
     def begin(self, topic: str, partitions: Collection[int], topic_id: str | None = None) -> None:
-        """Notes what is about to be written, so that what a killed run leaves of it is known, and takes away what was
+        """Records what is about to be written, so that what a killed run leaves of it is known, and takes away what was
         left of it. Raises as :func:`check_tables`."""
         own = self._manifests.get(topic) or check_tables(self._to, topic, partitions, topic_id)
         for partition in partitions:
@@ -163,14 +170,14 @@ class Tables:
         """A partition's files, up to the offset ``end``, get their names; gives these, within the directory. Until the
         job ends, they count as what it was about to write: one that is killed is done again."""
         for each in written:
-            published(each, table.layout)
+            publish_file(each, table.layout)
         own = self._manifests[table.topic]
         self._manifests[table.topic] = own.with_partition(table.partition, Exported(end, files=len(written)))
         self._open[table.topic].discard(table.partition)
         return tuple(f"topic={table.topic}/{each.name}" for each in written)
 
     def end(self) -> None:
-        """Notes what was committed, and takes away what was not."""
+        """Records what was committed, and takes away what was not."""
         to = self._to
         for topic, partitions in self._open.items():
             own = self._manifests[topic]
@@ -197,7 +204,7 @@ def tables_of_job(directory: Destination) -> Generator[Tables]:
 
 def _begun(to: Destination) -> dict[str, set[int]]:
     """The partitions of each topic that a run has begun and that it, or one that was killed, has not ended with. Raises
-    :class:`UnreadableError` where that cannot be told."""
+    :class:`UnreadableError` where that is not known."""
     if not to.exists(RUN):
         return {}
     path = to.join(RUN)

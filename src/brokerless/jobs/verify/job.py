@@ -1,4 +1,4 @@
-"""Verify as a job: a task for each segment, then one for the rest of each partition; findings in the order of the logs.
+"""Verifies logs: a task for each segment, then one for the rest of each partition.
 
 A segment's findings depend on those before it in one way only: its offsets have to be above theirs. A task takes that
 for given, and says where its offsets begin; where it was wrong, the driver reads the segment again.

@@ -1,4 +1,4 @@
-"""Verify: the checksum and structure of every batch, also of those behind a place where Kafka's reader stops.
+"""Verifies one partition: its segments, also after a place where Kafka's reader stops, and the files beside them.
 
 The first error is where Kafka's reader first throws; what it takes no notice of (a cut-off end, for instance) is a
 warning at most, and so is what is wrong in batches that it would never come to.
@@ -33,8 +33,8 @@ def verify_partition(
     storage_options: StorageOptions | None = None,
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Finding]:
-    """What is wrong or odd in a partition's directory: its names, then each segment's log and indexes, in order, then
-    what Kafka notes beside them.
+    """What is wrong or unexpected in a partition's directory: its names, then each segment's log and indexes, in order,
+    then what Kafka notes beside them.
 
     A log that cannot be opened is a finding, unless it is the very path that was asked for: then it raises
     :class:`UnreadableError`.
@@ -65,8 +65,9 @@ def verify_segment(
     storage_options: StorageOptions | None = None,
     done: Callable[[int], object] = lambda _: None,
 ) -> Iterator[Finding]:
-    """What is wrong or odd in one segment, and its indexes. ``seen``: up to which offset the log went before, and then
-    what was in this one. ``done`` is called with the bytes that were read. Raises as :func:`verify_partition`."""
+    """What is wrong or unexpected in one segment, and its indexes. ``seen``: up to which offset the log went before,
+    and then what was in this one. ``done`` is called with the bytes that were read. Raises as
+    :func:`verify_partition`."""
     unreadable: list[Finding] = []
     alone = replace(partition, findings=())
     after = next((each.base_offset for each in partition.segments if each.base_offset > segment.base_offset), None)

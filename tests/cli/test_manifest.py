@@ -224,6 +224,7 @@ def test_what_was_loaded_is_noted_and_not_loaded_twice(run: Run, source: Path, t
     assert {file["path"] for file in task["outputs"]} == {str(path) for path in (tmp_path / "to").glob("*-*/*")}
     before = ages(tmp_path / "to")
     assert (run(*arguments).lines, ages(tmp_path / "to")) == (["nothing is left to do"], before)
+    assert run(*arguments, "--json").json == [{**each, "isFinished": True} for each in task["result"]["partitions"]]
     refused = run("load", "-", *arguments[2:])
     assert (refused.exit_code, "stdin" in refused.err) == (2, True)
 

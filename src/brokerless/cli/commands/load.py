@@ -127,11 +127,14 @@ def run(options: Namespace) -> int:
     stdin = cast("BufferedReader | None", getattr(sys.stdin, "buffer", None))
     inputs = InputFiles(options.paths, options.bytes, stdin, options.max_line_bytes)
     with (
-        _noted(options, inputs, (placement, settings, config)) as before_commit,
+        _recorded(options, inputs, (placement, settings, config)) as before_commit,
         progress("reading", inputs.size) as done,
     ):
-        if before_commit is None:
-            output.line("nothing is left to do")
+        if isinstance(before_commit, list):
+            if options.json:
+                output.objects({**each, "isFinished": True} for each in before_commit)
+            else:
+                output.line("nothing is left to do")
             return output.end()
         loaded = load_files(
             inputs,
@@ -169,8 +172,11 @@ def run(options: Namespace) -> int:
 
 
 @contextmanager
-def _noted(options: Namespace, inputs: InputFiles, how: tuple[Any, ...]) -> Generator[BeforeCommit | None]:
-    """What notes all that is read and written, if there is a manifest; None if that says that all is done."""
+def _recorded(
+    options: Namespace, inputs: InputFiles, how: tuple[Any, ...]
+) -> Generator[BeforeCommit | list[dict[str, Any]]]:
+    """A function that records in the manifest, if there is one, what is read and written; or the partitions of an
+    earlier run that loaded the same."""
     from brokerless.interchange.input_files import STDIN
     from brokerless.jobs.load.loader import LoadSettings
     from brokerless.jobs.manifest import Manifest, ManifestTask, describe_directory, describe_file, entry_of
@@ -193,7 +199,8 @@ def _noted(options: Namespace, inputs: InputFiles, how: tuple[Any, ...]) -> Gene
             manifest.add(ManifestTask(_TASK, tuple(map(describe_file, entries)), tuple(written), result))
 
         if manifest.is_done(_TASK, entries):
-            yield None
+            partitions = manifest.note(_TASK).result.get("partitions")  # anything may be in a manifest
+            yield [each for each in partitions if isinstance(each, dict)] if isinstance(partitions, list) else []
             return
         change = manifest.change(_TASK, entries)
         if change is not None:

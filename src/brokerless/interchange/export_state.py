@@ -15,9 +15,8 @@ from typing import Any
 
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UnreadableError, UsageError
-from brokerless.interchange import export_directory
 from brokerless.kafka_names import ISOLATION_LEVELS, Isolation
-from brokerless.log.storage import paths
+from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.offset_spans import Span
@@ -93,9 +92,9 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
     """
     own = topic_directory(directory, topic)
     path = paths.join(own, NAME)
-    export_directory.refuse_link(own)
-    if not export_directory.exists(own, NAME, storage_options):
-        others = [each for each in export_directory.find(own, storage_options) if not each.startswith(("_", "."))]
+    file_tree.refuse_link(own)
+    if not file_tree.exists(own, NAME, storage_options):
+        others = [each for each in file_tree.find(own, storage_options) if not each.startswith(("_", "."))]
         if others:
             raise UsageError(
                 f"{own}: there are files ({others[0]}), but not {NAME}, which would say what they hold; export to "
@@ -137,19 +136,19 @@ def save(manifest: ExportState, directory: str, storage_options: StorageOptions 
         raise UsageError(
             f"{own}: so much of this topic is damaged that it cannot be noted; salvage it, and export that"
         )
-    export_directory.write(own, NAME, data, storage_options)
+    file_tree.write(own, NAME, data, storage_options)
 
 
 def forget(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
     """Takes the manifest of a topic away of which nothing was exported. Raises :class:`UnwritableError`."""
     own = topic_directory(directory, manifest.topic)
-    export_directory.remove(own, NAME, storage_options)
-    export_directory.remove_if_empty(own)
+    file_tree.remove(own, NAME, storage_options)
+    file_tree.remove_if_empty(own)
 
 
 def count_files(directory: str, topic: str, storage_options: StorageOptions | None) -> Counter[int]:
     """How many files there are of each partition."""
-    names = export_directory.find(topic_directory(directory, topic), storage_options)
+    names = file_tree.find(topic_directory(directory, topic), storage_options)
     matches = (_FILE.fullmatch(name) for name in names)
     return Counter(int(match["partition"]) for match in matches if match is not None)
 
@@ -157,11 +156,11 @@ def count_files(directory: str, topic: str, storage_options: StorageOptions | No
 def clean(directory: str, manifest: ExportState, partitions: set[int], storage_options: StorageOptions | None) -> None:
     """Takes away what an interrupted run left of some partitions: it will be written again."""
     own = topic_directory(directory, manifest.topic)
-    export_directory.remove_unfinished(own)
+    file_tree.remove_unfinished(own)
     begun = {number: each for number, each in manifest.partitions.items() if each.until is not None or each.filling}
     if not begun.keys() & partitions:
         return
-    for name in export_directory.find(own, storage_options):
+    for name in file_tree.find(own, storage_options):
         match = _FILE.fullmatch(name)  # an object's name may have anything above: not ours
         if match is None or int(match["partition"]) not in partitions:
             continue
@@ -170,7 +169,7 @@ def clean(directory: str, manifest: ExportState, partitions: set[int], storage_o
             continue
         spans = [(exported.next_offset, exported.until or 0), *exported.filling]
         if any(first <= int(match["offset"]) < after for first, after in spans):
-            export_directory.remove(own, name, storage_options)
+            file_tree.remove(own, name, storage_options)
 
 
 def _isolation(value: Any) -> Isolation:

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from brokerless.arrow import column_of_numbers, numbers
-from brokerless.interchange import export_directory
 from brokerless.interchange.export_state import file_name
 from brokerless.interchange.input_splits import TOPIC, TOPIC_ID
+from brokerless.log.storage import file_tree
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
 from brokerless.schemas import RECORDS
@@ -155,7 +155,7 @@ class _OpenParquetFile:
         if layout.directory is None:
             self._sink: Any = cast(Any, pa).MockOutputStream()
         else:
-            self._file = export_directory.NewFile(layout.directory, self.name, layout.storage_options)
+            self._file = file_tree.NewFile(layout.directory, self.name, layout.storage_options)
             self._sink = pa.PythonFile(self._file.sink, mode="w")
         self._path = self.name if self._file is None else self._file.path
         schema = SCHEMA
@@ -194,13 +194,13 @@ class _OpenParquetFile:
 def discard_file(written: ParquetFile, layout: ParquetLayout) -> None:
     """Takes a file away that was finished, but is not to be published."""
     if written.unfinished is not None and layout.directory is not None:
-        export_directory.remove(layout.directory, written.unfinished, layout.storage_options)
+        file_tree.remove(layout.directory, written.unfinished, layout.storage_options)
 
 
 def publish_file(written: ParquetFile, layout: ParquetLayout) -> None:
     """Gives a finished file its name."""
     if written.unfinished is not None and layout.directory is not None:
-        export_directory.publish(layout.directory, written.unfinished, written.name)
+        file_tree.publish(layout.directory, written.unfinished, written.name)
 
 
 def _bounded(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from brokerless.errors import Finding, UsageError
-from brokerless.interchange import export_directory, export_state, parquet_files
+from brokerless.interchange import export_state, parquet_files
 from brokerless.interchange.export_state import Exported, ExportState, Offsets
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.segment import Report
+from brokerless.log.storage import file_tree
 from brokerless.offset_spans import Span, union, without
 
 
@@ -107,7 +108,7 @@ class ExportCommit:
             for each in result.files:
                 parquet_files.discard_file(each, self._plan.tasks[index].layout)
         for topic in self._manifests:
-            export_directory.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
+            file_tree.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
 
     def take(self, index: int, result: ExportTaskResult) -> Iterator[ExportedPartition]:
         """A task's result; what it completes is given."""

@@ -20,6 +20,7 @@ from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.jobs.run import job
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
+from brokerless.log.storage import file_tree
 
 __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]
 
@@ -49,7 +50,7 @@ def export(
         return
     with export_directory.only_export(plan.directory):
         for each in left_over:
-            export_directory.remove_unfinished(each)
+            file_tree.remove_unfinished(each)
         commit = ExportCommit(plan, report)
         commit.begin()
         try:
@@ -65,7 +66,7 @@ def _left_over(plan: ExportPlan) -> list[str]:
     changed = {task.topic for task in plan.tasks}
     topics = [topic for topic, state in plan.manifests.items() if state is not None and topic not in changed]
     directories = [export_state.topic_directory(plan.directory, topic) for topic in topics]
-    return [each for each in directories if export_directory.has_unfinished(each)]
+    return [each for each in directories if file_tree.has_unfinished(each)]
 
 
 def _commit_each(commit: ExportCommit, results: Generator[tuple[int, ExportTaskResult]]) -> Iterator[ExportedPartition]:

@@ -20,12 +20,10 @@ from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory
+from brokerless.log.storage.object_store import BLOCK, fresh_file_system, open_object, put_object, remove_object
 from brokerless.log.storage.own_files import is_own_directory, open_directory, remove_tree
 from brokerless.log.storage.paths import Entry, StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
-
-_BLOCK = 8 << 20
-"""Bytes that are sent at once: S3 takes 10,000 of them for an object, and segments have 2 GiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +87,7 @@ class Destination:
         if not self.is_remote:
             write_file(self.local / name, data)
             return
-        with storage_errors(self.join(name)):
-            fs, inner = self._file_system(name)
-            fs.pipe_file(inner, data)
+        put_object(self.join(name), data, self.storage_options)
 
     def remove(self, name: str) -> None:
         """Removes a file, durably."""
@@ -99,9 +95,7 @@ class Destination:
             (self.local / name).unlink()
             sync_directory(self.local)
             return
-        with storage_errors(self.join(name)), suppress(FileNotFoundError):
-            fs, inner = self._file_system(name)
-            fs.rm_file(inner)
+        remove_object(self.join(name), self.storage_options)
 
     def remove_directory(self, name: str) -> None:
         """Removes a directory and the files in it, as far as they are there and can be removed."""
@@ -135,10 +129,9 @@ class Destination:
     def send(self, path: Path, name: str, inner: str) -> None:
         """Copies a file of this machine into a directory of an object store, where it appears when it is whole."""
         with storage_errors(self.join(name, inner)), path.open("rb") as file:
-            fs, to = self._file_system(name)
-            sink = fs.open(f"{to}/{inner}", "wb", autocommit=False, block_size=_BLOCK)
+            sink = open_object(self.join(name, inner), self.storage_options)
             try:
-                shutil.copyfileobj(file, sink, _BLOCK)
+                shutil.copyfileobj(file, sink, BLOCK)
                 sink.close()
                 sink.commit()
             except BaseException:
@@ -149,8 +142,8 @@ class Destination:
     def fetch(self, name: str, inner: str, path: Path) -> None:
         """Copies a file in one of its directories to ``path``, on this machine. Raises UnreadableError, and OSError."""
         with paths.open_file(self.join(name, inner), self.storage_options) as file, path.open("wb") as copy:
-            for position in range(0, file.size, _BLOCK):
-                copy.write(file.read(position, min(_BLOCK, file.size - position)).data)
+            for position in range(0, file.size, BLOCK):
+                copy.write(file.read(position, min(BLOCK, file.size - position)).data)
             if copy.tell() < file.size:
                 raise UnreadableError(f"{file.path}: the file became shorter while it was read")
 
@@ -186,7 +179,5 @@ class Destination:
         if not self.is_remote:
             sync_directory(self.local)
 
-    def _file_system(self, name: str) -> tuple[Any, Any]:
-        fs, inner = paths.file_system(self.join(name), self.storage_options)
-        fs.invalidate_cache()
-        return fs, str(inner).rstrip("/")
+    def _file_system(self, name: str) -> tuple[Any, str]:
+        return fresh_file_system(self.join(name), self.storage_options)

@@ -394,13 +394,17 @@ def test_strays_what_is_begun_empty_and_what_coordinators_end_are_as_the_dry_run
     ],
     ids=["other-id", "no-id"],
 )
-def test_what_the_cluster_has_in_another_directory_is_not_served(stopped: Path, tmp_path: Path, change: Change) -> None:
+def test_what_the_cluster_has_in_another_directory_may_not_be_served(
+    stopped: Path, tmp_path: Path, change: Change
+) -> None:
     started = start(stopped, tmp_path, change, consuming=(("plain", 0), (OTHER, 0)))
     assert started.is_started
     assert not started.refused
     served = {Path(path).name for path in started.said[0].unserved}
     assert served == started.partitions.keys() - {KRAFT}
-    assert started.ends == {"plain-0": None, "other-0": None}
+    # Whether a replica gets a leader before it is taken for offline is a race; both were seen, also in one start.
+    for name, end in started.ends.items():
+        assert end in (None, started.partitions[name].log_end_offset)
 
 
 def test_a_partition_of_another_topics_id_is_not_served(stopped: Path, tmp_path: Path) -> None:

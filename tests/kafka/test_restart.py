@@ -124,6 +124,13 @@ def finished_compaction(files: Files) -> None:
         files.path(first, kind).write_bytes(b"")
 
 
+def damaged_compaction(files: Files, base: int) -> None:
+    """A segment was compacted, and one bit is wrong in the log that is to replace it, which has no indexes."""
+    data = bytearray(files.path(base).read_bytes())
+    data[files.batch(base)[0] + 30] ^= 1
+    files.path(base, "log.swap").write_bytes(data)
+
+
 def leftovers(files: Files) -> None:
     for name in ("log.deleted", "index.deleted", "log.cleaned", "timeindex.cleaned"):
         files.path(files.segments[1], name).write_bytes(b"left over")
@@ -196,6 +203,8 @@ def tear_at_lower_offset(files: Files) -> None:
 DAMAGES |= {
     "last-torn-at-lower-offset": tear_at_lower_offset,
     "last-with-text": lambda files: files.append(files.segments[-1], b"no batch begins so\n" * 9),
+    "unflushed-compaction-flipped": lambda files: damaged_compaction(files, files.unflushed[0]),
+    "flushed-compaction-flipped": lambda files: damaged_compaction(files, files.flushed[1]),
 }
 PARTITIONS = {name: number for number, name in enumerate(DAMAGES)}
 
@@ -496,7 +505,7 @@ def test_the_broker_does_what_the_dry_run_said(restarted: Restarted, name: str) 
     assert not emptied & expected.keys()
     for file, data in after.items():
         if file.endswith(("index", "txnindex")) and not file.startswith(active):
-            assert file in rebuilt or expected.get(file) == data or (file in emptied and not data), file
+            assert file in rebuilt or expected.get(file) == data or (file in emptied and not any(data)), file
 
 
 def test_a_segment_without_an_offset_index_gets_all_indexes_anew(restarted: Restarted) -> None:

@@ -113,7 +113,8 @@ def _stray(path: str, finding: Finding) -> str:
 
 
 def _unserved(path: str, finding: Finding) -> str:
-    return f"not served: {_name(path)} is loaded, but clients get nothing of it: {show_name(str(finding))}"
+    gets = "may get" if finding.kind == "directory-id-mismatch" else "get"
+    return f"not served: {_name(path)} is loaded, but clients {gets} nothing of it: {show_name(str(finding))}"
 
 
 def _place(topic: str, partition: int) -> str:
@@ -169,7 +170,10 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     for text in restart.unclosed:
         yield f"  accepts the end of the log unchanged, as the stop was clean: {show_name(text)}"
     for file in restart.emptied:
-        yield f"  makes an empty {_name(file)}: retention then goes by the time of the log file"
+        effect = "retention then goes by the time of the log file"
+        if file.endswith(".index"):
+            effect = "every read of this segment then begins at its start"
+        yield f"  makes an empty {_name(file)}: {effect}"
     for name in restart.removed:
         yield f"  deletes {show_name(name)}, which was left over"
     for source, target in restart.renamed:

@@ -37,7 +37,7 @@ def audit(path: object) -> tuple[dict[str, PartitionAudit], list[Finding]]:
     """All audits of a path, by the partition's name, and all findings."""
     directory = resolve(str(path))
     notes = load_directory_state(directory)
-    audits = [audit_partition(each, notes.of(each), NOW) for each in directory.partitions]
+    audits = [audit_partition(each, notes.of(each), NOW, was_clean=notes.was_clean) for each in directory.partitions]
     findings = [finding for each in audits for finding in each.findings]
     findings += audit_directory(directory, notes, audits)
     return {f"{each.topic}-{each.partition}": each for each in audits}, findings
@@ -151,6 +151,10 @@ def copy_of(name: str, root: Path) -> Copy:
 HOUR = 60 * 60 * 1000
 
 
+def unclean(copy: Copy) -> None:
+    (copy.root / names.CLEAN_SHUTDOWN).unlink()
+
+
 def seconds(copy: Copy) -> None:
     copy.batch(3, max_timestamp=1_600_000_000, base_timestamp=1_600_000_000)
 
@@ -199,7 +203,7 @@ def no_transaction_index(copy: Copy) -> None:
 
 
 def cut_off(copy: Copy) -> None:
-    append(copy.logs()[-1], copy.logs()[0].read_bytes()[:99])
+    append(copy.logs()[-1], copy.logs()[-1].read_bytes()[:99])
 
 
 def cut_within(copy: Copy) -> None:
@@ -247,7 +251,8 @@ CHANGES: list[tuple[str, str, str, Callable[[Copy], object]]] = [
     ("producer-snapshot-corrupt", "error", "segments-0", lambda copy: write(copy.path(f"{700:020}.snapshot"))),
     ("timestamp-unit", "warning", "segments-0", seconds),
     ("timestamp-future", "warning", "segments-0", lambda copy: copy.batch(3, max_timestamp=NOW + 2 * HOUR)),
-    ("zero-tail", "info", "segments-0", lambda copy: append(copy.logs()[-1], bytes(500))),
+    ("zero-tail", "error", "segments-0", lambda copy: append(copy.logs()[-1], bytes(500))),
+    ("zero-tail", "info", "segments-0", lambda copy: (unclean(copy), append(copy.logs()[-1], bytes(500)))),
     ("zero-tail", "error", "segments-0", lambda copy: append(copy.logs()[0], bytes(500))),
     ("trailing-zeros", "info", "segments-0", lambda copy: append(copy.logs()[0], bytes(5))),
     ("truncated-batch", "warning", "segments-0", cut_off),

@@ -26,7 +26,8 @@ ADVICE = {
     "decompression-failed": _SAVE,
     "limit-exceeded": "if the batch is meant to be so large, allow it with --max-batch-bytes",
     "truncated-batch": "at the end of a log: its producer was never told that it is written; elsewhere, " + _SAVE,
-    "zero-tail": "of a preallocated segment, nothing; else pages were lost: " + _SAVE,
+    "zero-tail": "preallocated space, which recovery cuts off where no clean stop is marked; else pages were lost: "
+    + _SAVE,
     "trailing-zeros": _NOTHING,
     "batches-resume": "a broker would not come here; these batches can be read from this position on",
     "no-batches": _FILES,

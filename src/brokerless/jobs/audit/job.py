@@ -90,17 +90,20 @@ def audit_partition(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
     storage_options: StorageOptions | None = None,
     done: Done = ignore,
+    *,
+    was_clean: bool = False,
 ) -> PartitionAudit:
     """Reads all of one partition. ``lines`` are its own in its log directory's checkpoints; ``now_ms`` (since the
     epoch; now by default) decides which timestamps are from the future; ``max_batch_bytes``: bytes that one batch may
-    inflate to. ``done`` is called with the bytes that were read.
+    inflate to. ``done`` is called with the bytes that were read. ``was_clean``: the log directory has the mark of a
+    clean stop.
 
     Raises :class:`UnreadableError` if the partition is one file, and cannot be opened.
     """
     follower = _PartitionFollower.of(partition, lines, now_ms or clock.now(), max_batch_bytes, storage_options)
     kept: list[Finding] = []
     counts: Counter[str] = Counter()
-    for finding in _findings(partition, follower, lines, max_batch_bytes, storage_options, done):
+    for finding in _findings(partition, follower, lines, max_batch_bytes, storage_options, done, was_clean):
         counts[finding.kind] += 1
         if counts[finding.kind] <= MOST_OF_A_KIND:
             kept.append(finding)
@@ -135,6 +138,7 @@ class AuditTask:
     now_ms: int
     max_batch_bytes: int
     storage_options: StorageOptions | None
+    was_clean: bool
 
     @property
     def size(self) -> int:
@@ -156,7 +160,10 @@ def audit_partitions(
     """What :func:`audit_partition` says of each partition, in this order, or the error that it raises. ``spark``,
     ``done``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     now_ms = clock.now()
-    tasks = [AuditTask(each, state.of(each), now_ms, max_batch_bytes, storage_options) for each in partitions]
+    tasks = [
+        AuditTask(each, state.of(each), now_ms, max_batch_bytes, storage_options, state.was_clean)
+        for each in partitions
+    ]
     name = "brokerless audit"
     results = run(audit_task, tasks, spark=spark, done=done, say=say, name=name, processes=processes)
     with closing(results):
@@ -166,9 +173,8 @@ def audit_partitions(
 def audit_task(task: AuditTask, done: Done) -> PartitionAudit | UnreadableError:
     """Audits a partition; what cannot be opened is a value."""
     try:
-        return audit_partition(
-            task.partition, task.lines, task.now_ms, task.max_batch_bytes, task.storage_options, done
-        )
+        limits = task.now_ms, task.max_batch_bytes, task.storage_options
+        return audit_partition(task.partition, task.lines, *limits, done, was_clean=task.was_clean)
     except UnreadableError as error:
         return UnreadableError(str(error))
 
@@ -284,6 +290,7 @@ def _findings(
     max_batch_bytes: int,
     storage_options: StorageOptions | None,
     done: Done,
+    was_clean: bool,
 ) -> Iterator[Finding]:
     is_partition = partition.topic is not None
     yield from check_state(partition)
@@ -301,7 +308,7 @@ def _findings(
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch)
         findings = verify_file(each.file, seen, max_batch_bytes, done, each.start)
-        yield from _graded(findings, each.is_last, partition.state == "live")
+        yield from _graded(findings, each.is_last, partition.state == "live" and not was_clean)
         last_offset = seen.last_offset
         if each.start:  # it has taken the place of several, and what is beside it is about all of them
             continue
@@ -332,12 +339,12 @@ def _findings(
     yield from _formats(partition.path, follower)
 
 
-def _graded(findings: Iterable[Finding], is_last: bool, is_live: bool) -> Iterator[Finding]:
-    """The end of a log may be unexpected: zeros after the last batch of the segment that a broker appends to are
-    room for more (``log.preallocate``), and its last batch may not be whole. In other segments, something is
-    lost."""
+def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> Iterator[Finding]:
+    """The last segment of a log that a broker recovers at its next start may end in zeros (``log.preallocate``) and
+    within a batch. After a clean stop, which trims the file, a broker does not start on such zeros: ``readNextOffset``
+    of ``LogSegment`` throws CorruptRecordException (4.4.0). In other segments, data is lost."""
     for finding in findings:
-        if finding.kind == "zero-tail" and is_last and is_live:
+        if finding.kind == "zero-tail" and is_last and is_recovered:
             finding = replace(finding, severity="info")
         elif not is_last:
             finding = graded_within_log(finding)

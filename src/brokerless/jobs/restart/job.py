@@ -324,29 +324,39 @@ class _PlannedFiles:
                     yield path
 
     def emptied(self) -> Iterator[str]:
+        """The indexes that a segment does not have and that begin empty, as it is not recovered."""
         recovered = {each.base_offset for each in self._plan.recovered}
         for base_offset in self._plan.segments:
-            path = self._path(base_offset, "time-index")
-            if base_offset not in recovered and not Path(path).exists():
-                yield path
+            for kind in ("offset-index", "time-index"):
+                if base_offset not in recovered and not self._has(base_offset, kind):
+                    yield str(self._plan.directory / names.segment_file(base_offset, kind))
 
     def trusted_end(self, report: Report, report_index: Report) -> int:
         """Where the log ends by its last segment and the last entry of its index, which nobody checks after a clean
         stop (``LogSegment.readNextOffset``)."""
         base_offset = self._plan.segments[-1]
-        index = load_offset_index(self._path(base_offset, "offset-index"), base_offset)
-        for finding in index.findings:
-            report_index(finding)
-        last, position = (base_offset, 0) if not len(index.offsets) else (index.offsets[-1], index.positions[-1])
-        end, is_found = base_offset, False
+        end, last, position, is_found = base_offset, base_offset, 0, True
+        if self._has(base_offset, "offset-index"):
+            index = load_offset_index(self._path(base_offset, "offset-index"), base_offset)
+            for finding in index.findings:
+                report_index(finding)
+            if len(index.offsets):
+                last, position, is_found = int(index.offsets[-1]), int(index.positions[-1]), False
         with open_file(self.log(base_offset)) as file:
-            for chunk in scan(file, report, min(max(int(position), 0), file.size)):
-                is_found = is_found or bool((chunk.batches.last_offset >= int(last)).any())
+            for chunk in scan(file, report, min(max(position, 0), file.size)):
+                is_found = is_found or bool((chunk.batches.last_offset >= last).any())
                 end = int(chunk.batches.last_offset[-1]) + 1
-        if not is_found and len(index.offsets):
+        if not is_found:
             text = "the last entry points behind the log: a broker takes the segment for empty"
-            report_index(Finding("error", "offset-index-mismatch", index.file, None, int(last), text))
+            report_index(
+                Finding("error", "offset-index-mismatch", self._path(base_offset, "offset-index"), None, last, text)
+            )
         return end if is_found else base_offset
+
+    def _has(self, base_offset: int, kind: names.SegmentFileKind) -> bool:
+        """Whether there is such a file once orphaned files are removed and renamed."""
+        name, removed = names.segment_file(base_offset, kind), self._plan.orphaned_files.remove
+        return name in self._now or (name not in removed and (self._plan.directory / name).exists())
 
     def _path(self, base_offset: int, kind: names.SegmentFileKind) -> str:
         name = names.segment_file(base_offset, kind)

@@ -103,7 +103,11 @@ def stray(each: LoadedDirectory, state: ClusterState | None, node: BrokerNode) -
 
 
 def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Finding | None:
-    """Why a partition that is loaded is not served all the same; of one that is not stray."""
+    """Why a partition that is loaded is not served, or may not be; of one that is not stray.
+
+    A replica that the metadata has in a directory that is not here: brokers (4.4.0) were seen to leave it without a
+    leader, and to assign it to the directory in which they found it. Which of both comes first is a race.
+    """
     if each.state != "live":
         return None
     path = f"{each.path.rstrip('/')}/{names.PARTITION_METADATA}"
@@ -114,7 +118,8 @@ def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Fi
         return Finding("error", "topic-id-mismatch", path, None, None, text, topic, each.topic)
     assigned = _assigned(state.partitions.get((topic_id, each.partition)), node)
     if assigned is not None and assigned not in node.directory_ids.values():
-        text = "the cluster's metadata has this replica in another directory of the broker, which is not here"
+        text = "the cluster's metadata has this replica in another directory of the broker, which is not here: it has "
+        text += "no leader unless the broker gets to assign it to this one"
         found = next((id for path, id in node.directory_ids.items() if each.path.startswith(path)), None)
         return Finding("error", "directory-id-mismatch", each.path, None, None, text, assigned, found or "none")
     return None

@@ -107,7 +107,8 @@ def plan_recovery(
     files = _after(Path(directory), entries, orphaned_files)
     log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
     epochs_before = _load_epochs(Path(directory))
-    reasons = _reasons(files, checkpoints.recovery_point or 0, clean, clean and trusting)
+    swapped = _bases([source for source, _ in orphaned_files.rename])
+    reasons = _reasons(files, swapped, checkpoints.recovery_point or 0, clean, trusting)
     recovered, producers, epochs = _recover(files, reasons, config, log_start, epochs_before, now_ms)
     kept = segments
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
@@ -185,19 +186,33 @@ def _load_epochs(directory: Path) -> Epochs:
     return epochs_of(load_leader_epochs(str(checkpoint))) if checkpoint.exists() else ()
 
 
-def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
-    """Which segments are recovered, by base offset, in order."""
+def _bases(paths: list[str]) -> set[int]:
+    """The base offsets of those that are segments' logs."""
+    parsed = map(names.parse_segment_file, paths)
+    return {file.offset for file in parsed if file is not None and file.kind == "log"}
+
+
+def _reasons(
+    files: SegmentFiles, swapped: set[int], recovery_point: int, clean: bool, trusting: bool
+) -> dict[int, Reason]:
+    """Which segments are recovered, by base offset, in order. ``swapped``: those that were ``.swap`` files.
+
+    Kafka reads the end of a ``.log.swap`` through its offset index, and creates an empty one where there is none: such
+    a segment is not recovered for want of it (``LogLoader.load``, 4.4.0).
+    """
     segments = files.offsets("log")
     reasons: dict[int, Reason] = {}
     for base, following in zip_longest(segments, segments[1:]):
         is_unflushed = following is None or following > recovery_point
-        if not files.has(base, "offset-index"):
+        is_recovered_anyway = is_unflushed and not clean
+        is_index_created = base in swapped and (trusting or is_recovered_anyway)
+        if not files.has(base, "offset-index") and not is_index_created:
             reasons[base] = "index-missing"
         elif _is_transaction_index_corrupt(files, base):
             reasons[base] = "transaction-index-corrupt"
-        elif is_unflushed and not clean:
+        elif is_recovered_anyway:
             reasons[base] = "not-flushed"
-        elif following is None and not trusting and not _is_closed(files, base):
+        elif following is None and not (clean and trusting) and not _is_closed(files, base):
             reasons[base] = "not-closed"
     return reasons
 

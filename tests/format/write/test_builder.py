@@ -293,16 +293,6 @@ def test_what_no_batch_can_hold_is_refused() -> None:
         BatchBuilder(magic=1).append(0, None, None, [("a", None)])
 
 
-def test_the_estimate_rises_at_once_and_falls_slowly() -> None:
-    ratio = CompressionRatioEstimator()
-    ratio.update(50, 100)
-    assert ratio.estimate == pytest.approx(0.995)
-    ratio.update(110, 100)
-    assert ratio.estimate == pytest.approx(1.1)
-    ratio.update(1101, 1000)
-    assert ratio.estimate == pytest.approx(1.15)
-
-
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_a_varint_is_as_short_as_it_can_be(number: int) -> None:
     bits = max(1, (number if number >= 0 else ~number).bit_length() + 1)

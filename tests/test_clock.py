@@ -1,0 +1,33 @@
+"""Times are milliseconds since the epoch; a datetime needs a time zone."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from brokerless.clock import milliseconds, now
+from brokerless.errors import UsageError
+
+
+@given(st.integers(0, 4_000_000_000_000), st.integers(-12, 12))
+def test_a_datetime_is_its_milliseconds_in_any_zone(at_ms: int, hours: int) -> None:
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
+    assert milliseconds(at.astimezone(timezone(timedelta(hours=hours)))) == at_ms
+
+
+def test_numbers_and_none_do_not_change() -> None:
+    assert [milliseconds(at) for at in (-1, 0, 1_700_000_000_000, None)] == [-1, 0, 1_700_000_000_000, None]
+
+
+def test_a_datetime_without_a_time_zone_is_refused() -> None:
+    with pytest.raises(UsageError, match="time zone"):
+        milliseconds(datetime(2024, 1, 1))
+
+
+def test_now_is_in_whole_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_123_999_999)
+    assert now() == 1_700_000_000_123

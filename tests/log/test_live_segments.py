@@ -233,6 +233,13 @@ def test_what_was_deleted_meanwhile_is_reported(force: Callable[..., None], tmp_
     assert [(each.severity, each.kind, each.offset) for each in found] == [("warning", "deleted-meanwhile", 10)]
 
 
+def test_for_an_audit_what_was_deleted_meanwhile_is_nothing_wrong(force: Callable[..., None], tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0")
+    force(path, 1, [lambda path: delete(path, [0, 10])])
+    found = audit_partition(brokerless.open(path).partitions[0].paths, {}).findings
+    assert [each.severity for each in found if each.kind == "deleted-meanwhile"] == ["info"]
+
+
 def test_a_listing_during_a_replacement_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two renames, the log has neither the old file nor the new one."""
     path = write_log(tmp_path / "t-0")

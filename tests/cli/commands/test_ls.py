@@ -118,3 +118,11 @@ def test_segments_that_wait_for_their_deletion_have_lines_of_their_own(run: Run,
     rows = run("ls", "--json", "--include", include, source).json
     assert [(row["state"], row["segments"]) for row in rows] == [("live", len(rest)), ("deleted", 1)]
     assert rows[1]["sizeInBytes"] == gone.stat().st_size
+
+
+def test_where_the_log_start_offset_is_not_known_that_is_said(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(DATA / "head-deleted-0", tmp_path / "head-deleted-0")
+    (tmp_path / "log-start-offset-checkpoint").write_bytes(b"\xff")
+    result = run("ls", tmp_path)
+    assert "records that were deleted may be read, as the log start offset is not known" in result.err
+    assert result.exit_code == 0

@@ -320,7 +320,8 @@ def _findings(
         if (missing := missing_segment(each.partition, segment, each.file, storage_options)) is not None:
             follower.gaps.pass_over(missing_offsets(missing))
             yield missing
-    yield from unreadable
+    # A consumer that is as far has lost these records as well: nothing is wrong with the log.
+    yield from (replace(each, severity="info") if each.kind == "deleted-meanwhile" else each for each in unreadable)
     for snapshot in partition.snapshots:
         try:
             with open_file(snapshot.path, storage_options) as file:

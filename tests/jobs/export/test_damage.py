@@ -183,3 +183,16 @@ def test_a_broker_that_runs_may_be_in_the_middle_of_a_batch(tmp_path: Path) -> N
         exported(source, tmp_path / out)
         assert [row["offset"] for row in table(tmp_path / out)] == [0, 1]
         partition(tmp_path / "data" / "t-0", batch(0).tobytes() + batch(1).tobytes()[:-1])
+
+
+@pytest.mark.parametrize("text", [b"yes", b"hello world " * 400], ids=["short", "long"])
+@pytest.mark.parametrize("is_only", [True, False])
+def test_a_last_segment_that_is_no_log_is_reported_by_each_run(text: bytes, is_only: bool, tmp_path: Path) -> None:
+    source = partition(tmp_path / "t-0", text if is_only else batch(0, 10).tobytes())
+    if not is_only:
+        (source / f"{10:020}.log").write_bytes(text)
+    for _ in range(2):
+        findings: list[Finding] = []
+        exported(source, tmp_path / "out", found=findings)
+        assert [(each.kind, each.severity, each.position) for each in findings] == [("no-batches", "error", 0)]
+    assert [row["offset"] for row in table(tmp_path / "out")] == ([] if is_only else list(range(10)))

@@ -20,7 +20,7 @@ from brokerless.log.offset_gaps import missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
-from brokerless.log.segment import ignore
+from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import StorageOptions, open_file
@@ -139,11 +139,29 @@ def _new_offsets(
     except UnreadableError as error:
         findings.append(Finding("error", "unreadable-file", source.path, None, None, str(error)))
         return None
+    findings += _findings_of_batchless_end(source, storage_options)
     if end < start:
         text = "the log ends before what was exported of it: it was truncated, or is that of a replica that lags"
         expected, found = f"offset {start}", f"{end}"
         findings.append(Finding("error", "log-end-before-export", source.path, None, end, text, expected, found))
     return start, end
+
+
+def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOptions | None) -> list[Finding]:
+    """What is wrong with a last segment in which no batch begins: as there is no offset to read, no task opens it."""
+    findings: list[Finding] = []
+    last = source.segments[-1]
+    if last.size:
+        with open_file(last.log.path, storage_options) as file:
+            if next(scan_headers(file, findings.append), None) is not None:
+                return []
+    is_live = _is_live(source)
+    return [each for each in findings if not (is_live and each.kind == "truncated-batch")]
+
+
+def _is_live(source: PartitionPath) -> bool:
+    """Whether a broker may be writing to it."""
+    return not paths.is_remote(source.path) and is_locked(Path(paths.local(source.path)).resolve().parent)
 
 
 def _tasks_after(
@@ -155,7 +173,7 @@ def _tasks_after(
     storage_options: StorageOptions | None,
 ) -> Iterator[ExportTask]:
     """The tasks for ``span``, which is after everything exported so far."""
-    is_live = not paths.is_remote(source.path) and is_locked(Path(paths.local(source.path)).resolve().parent)
+    is_live = _is_live(source)
     splits = list(_splits(source, *span, _TASK_BYTES if export.isolation == "read_uncommitted" else None))
     for number, (split, begin, stop) in enumerate(splits):
         is_last = number == len(splits) - 1

@@ -211,3 +211,38 @@ def test_json_has_the_offsets(disk: Path, capfdbinary: pytest.CaptureFixture[byt
     lines = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
     (line,) = [line for line in lines if line["kind"] == "missing-segment"]
     assert (line["offset"], line["expected"], line["found"]) == (169, "offset 169", "a segment that begins at 342")
+
+
+def test_an_empty_last_segment_beside_indexes_with_entries_is_a_missing_end(tmp_path: Path) -> None:
+    shutil.copytree(CLEAN / NAME, tmp_path / "disk" / NAME)
+    (tmp_path / "disk" / NAME / "00000000000000000543.log").write_bytes(b"")
+    log, disk = brokerless.open(tmp_path / "disk"), str(tmp_path / "disk")
+    reads: list[Callable[[Callable[[Finding], None]], object]] = [
+        lambda tell: list(log.records(on_damage=tell)),
+        lambda tell: list(log.batches(on_damage=tell)),
+        lambda tell: log.segments(on_damage=tell),
+    ]
+    for read in reads:
+        found: list[Finding] = []
+        read(found.append)
+        assert [(each.kind, each.severity, each.offset) for each in found] == [("missing-log-end", "error", 543)]
+    found = []
+    assert list(log.records(end_offset=543, on_damage=found.append))
+    assert not found
+    assert [main([name, disk]) for name in ("cat", "ls", "batches")] == [1, 1, 1]
+    convert = ["convert", disk, "--format", "v2", "--dry-run", "--to", str(tmp_path / "converted")]
+    export = ["export", disk, "--to", str(tmp_path / "exported")]
+    assert [main(convert), main(export), main(export)] == [1, 1, 1]
+
+
+def test_an_empty_last_segment_without_entries_has_just_begun(tmp_path: Path) -> None:
+    shutil.copytree(CLEAN / NAME, tmp_path / NAME)
+    for suffix, size in ((".log", 0), (".index", 1 << 16), (".timeindex", 12 << 10)):
+        (tmp_path / NAME / f"{700:020}{suffix}").write_bytes(bytes(size))
+    end = brokerless.open(tmp_path).partitions[0].end_offset
+    assert end is not None
+    for suffix in (".log", ".index", ".timeindex"):
+        (tmp_path / NAME / f"{700:020}{suffix}").rename(tmp_path / NAME / f"{end:020}{suffix}")
+    found: list[Finding] = []
+    list(brokerless.open(tmp_path).records(on_damage=found.append))
+    assert not found

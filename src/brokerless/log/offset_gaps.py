@@ -19,6 +19,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath, SegmentPaths, deleted_segments
+from brokerless.log.index.readers import load_offset_index, load_time_index
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.positions import last_indexed
 from brokerless.log.ranges import EVERYTHING, Range
@@ -59,6 +60,18 @@ def check_head(
 ) -> None:
     """Reports what is missing before the first segment, if it is in ``wanted``."""
     _report_within(missing_head(partition, storage_options), report, wanted)
+
+
+def check_end(
+    partition: PartitionPath,
+    report: Report,
+    storage_options: StorageOptions | None = None,
+    wanted: Range = EVERYTHING,
+) -> None:
+    """Reports what is missing of an empty last segment, if it is in ``wanted``."""
+    finding = missing_end(partition, storage_options)
+    if finding is not None and (wanted.end_offset is None or (finding.offset or 0) < wanted.end_offset):
+        report(finding)
 
 
 def _report_within(finding: Finding | None, report: Report, wanted: Range) -> None:
@@ -133,6 +146,32 @@ def missing_head(partition: PartitionPath, storage_options: StorageOptions | Non
         "offset, and this is its first segment; look for those before it on another replica"
     )
     return _finding(first, start, text)
+
+
+def missing_end(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Finding | None:
+    """A finding about the end of a log whose last segment is empty, although one of its indexes has entries: a broker
+    writes those after their batches, and truncates all of these files together."""
+    last = partition.segments[-1] if partition.segments else None
+    if last is None or last.log.size != 0:
+        return None
+    known: list[int] = []
+    for load, index in ((load_offset_index, last.offset_index), (load_time_index, last.time_index)):
+        if index is not None:
+            known += load(index.path, last.base_offset, storage_options).offsets[-1:].tolist()
+    if not known:
+        return None
+    try:
+        with open_listed(last, True, storage_options) as file:
+            if file.size:  # a broker has written to it meanwhile
+                return None
+    except UnreadableError:  # which is reported where it is read
+        return None
+    text = (
+        f"the last segment is empty, but its indexes have entries up to offset {max(known)}: the end of the log is "
+        "missing; look for it on another replica"
+    )
+    path, base = last.log.path, last.base_offset
+    return Finding("error", "missing-log-end", path, 0, base, text, f"offset {base}", "an empty file")
 
 
 def _finding(segment: SegmentPaths, start: int, text: str) -> Finding:

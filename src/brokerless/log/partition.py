@@ -19,7 +19,7 @@ from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_checks import all_misplaced
-from brokerless.log.offset_gaps import check_following, check_head
+from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span
@@ -68,6 +68,7 @@ def read_partition(
             start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset, storage_options))
         yield from read_file(each.file, reading, report if each.is_last else within_log(report), start)
         check_following(each.partition, each.segment, each.file, report, storage_options, wanted)
+    check_end(partition, report, storage_options, wanted)
 
 
 def read_file(

@@ -19,7 +19,7 @@ from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed, with_current_listing
-from brokerless.log.offset_gaps import check_head
+from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.logs import Partition
@@ -247,6 +247,7 @@ def _splits(
     segments = partition.segment_paths
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
     check_head(listed, tell, storage, wanted)
+    check_end(listed, tell, storage, wanted)
     for segment in wanted.segments(segments):
         if pushed.files is not None and segment.log.path not in pushed.files:
             continue

@@ -156,7 +156,7 @@ class PartitionReader:
         self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: OnDamage | None, done: Done
     ) -> Iterator[pa.RecordBatch]:
         from brokerless.log.live_segments import open_segments
-        from brokerless.log.offset_gaps import check_following, check_head
+        from brokerless.log.offset_gaps import check_end, check_following, check_head
         from brokerless.log.read_progress import ReadProgress
         from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
         from brokerless.tables.record_batches import Source, chunk_batches
@@ -177,6 +177,7 @@ class PartitionReader:
                         on_damage(finding)
                 progress.reach(each.file.path, chunk.base + int(chunk.batches.ends[-1]))
             check_following(each.partition, each.segment, each.file, report, self.storage_options)
+        check_end(self.paths, report, self.storage_options)
         progress.finish()
 
     def segments(self, *, max_batch_bytes: int | None = None, on_damage: OnDamage | None = None) -> pa.Table:
@@ -199,7 +200,7 @@ class PartitionReader:
         raised.
         """
         from brokerless.log.live_segments import open_segments
-        from brokerless.log.offset_gaps import check_following, check_head, is_followed
+        from brokerless.log.offset_gaps import check_end, check_following, check_head, is_followed
         from brokerless.log.seek import from_reported_start
         from brokerless.log.segment_summary import summarize
         from brokerless.tables.record_batches import Source, segment_row
@@ -236,6 +237,7 @@ class PartitionReader:
                     yield row
         except UnreadableError as error:
             unreadable(error)
+        check_end(self.paths, report, self.storage_options)
 
     def transactions(self) -> pa.Table:
         """One row for each transaction that did not end before the log start offset, in the order in which they ended

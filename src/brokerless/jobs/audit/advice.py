@@ -37,6 +37,7 @@ ADVICE = {
     "offset-order": _REPLACE + "read it into a new partition (brokerless convert)",
     "offset-gap": "look for these offsets on another replica; in a compacted topic they may be gone rightly",
     "missing-segment": _REPLACE + "go on with what is there",
+    "missing-log-end": _REPLACE + "go on with what is there",
     "segment-overlap": _REPLACE + "read it into a new partition (brokerless convert)",
     "leader-epoch-order": _REPLACE + "compare it with what was produced",
     "sequence-gap": _PRODUCER,

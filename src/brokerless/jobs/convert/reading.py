@@ -18,7 +18,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_gaps import check_following, check_head, is_gap
+from brokerless.log.offset_gaps import check_end, check_following, check_head, is_gap
 from brokerless.log.partition import damage_finding, transactions_of
 from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
@@ -115,6 +115,7 @@ class ConvertReader:
             self.report_finding(finding)
             return False
         check_head(self._source, self.report_finding, self._options)
+        check_end(self._source, self.report_finding, self._options)
         return True
 
     def _of_file(

@@ -16,7 +16,7 @@ from brokerless.jobs.export.missing import present
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import missing_offsets, missing_segment
+from brokerless.log.offset_gaps import missing_end, missing_offsets, missing_segment
 from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
@@ -155,6 +155,8 @@ def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOp
         with open_file(last.log.path, storage_options) as file:
             if next(scan_headers(file, findings.append), None) is not None:
                 return []
+    elif (missing := missing_end(source, storage_options)) is not None:
+        findings.append(missing)
     is_live = _is_live(source)
     return [each for each in findings if not (is_live and each.kind == "truncated-batch")]
 

@@ -131,11 +131,7 @@ def run(options: Namespace) -> int:
         progress("reading", inputs.size) as done,
     ):
         if isinstance(before_commit, list):
-            if options.json:
-                output.objects({**each, "isFinished": True} for each in before_commit)
-            else:
-                output.line("nothing is left to do")
-            return output.end()
+            return _report_finished(output, before_commit, options.json)
         loaded = load_files(
             inputs,
             options.to,
@@ -168,6 +164,15 @@ def run(options: Namespace) -> int:
         what = f"written to {options.to}" if rows else "nothing was written"
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
     output.line(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
+    return output.end()
+
+
+def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: bool) -> int:
+    """Reports a job that a manifest shows to be finished, with the ``partitions`` that it has recorded."""
+    if as_json:
+        output.objects({**each, "isFinished": True} for each in partitions)
+    else:
+        output.line("nothing is left to do")
     return output.end()
 
 

@@ -134,7 +134,7 @@ def save(manifest: ExportState, directory: str, storage_options: StorageOptions 
     own, data = topic_directory(directory, manifest.topic), json.dumps(value).encode() + b"\n"
     if len(data) > _LIMIT:
         raise UsageError(
-            f"{own}: so much of this topic is damaged that it cannot be noted; salvage it, and export that"
+            f"{own}: so much of this topic is damaged that it cannot be recorded; salvage it, and export that"
         )
     file_tree.write(own, NAME, data, storage_options)
 

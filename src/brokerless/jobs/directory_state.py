@@ -115,12 +115,12 @@ _BEFORE_START = (
     (
         names.LOG_START_OFFSET_CHECKPOINT,
         "log-start-before-segments",
-        "the first segment begins behind the log start offset: a segment is missing, or the note is old",
+        "the first segment begins after the log start offset: a segment is missing, or the checkpoint is old",
     ),
     (
         names.HIGH_WATERMARK_CHECKPOINT,
         "high-watermark-before-start",
-        "the first segment begins behind the high watermark: the note is old",
+        "the first segment begins after the high watermark: the checkpoint is old",
     ),
 )
 

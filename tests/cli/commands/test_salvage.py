@@ -88,7 +88,7 @@ def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, dis
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((DATA / "txn-0" / "00000000000000000000.log",), "which partition this is cannot be told"),
+        ((DATA / "txn-0" / "00000000000000000000.log",), "the name does not say which partition this is"),
         ((DATA / "txn-0", "--to", DATA / "txn-0" / "inside"), "is within"),
         ((DATA / "no-such-0",), "there is no such file"),
         ((DATA, "-t", "no-such"), "no topic no-such"),

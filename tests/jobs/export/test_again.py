@@ -135,7 +135,7 @@ def test_targets_that_are_something_else_are_refused(tmp_path: Path) -> None:
     foreign.mkdir(parents=True)
     (foreign / "part-00000.parquet").write_bytes(b"")
     refused(source, tmp_path / "out", r"there are files \(part-00000.parquet\), but not _brokerless.json")
-    refused(tmp_path / "data" / "t-0" / "00000000000000000000.log", tmp_path / "new", "cannot be told")
+    refused(tmp_path / "data" / "t-0" / "00000000000000000000.log", tmp_path / "new", "does not say which partition")
     there = resolve(str(source)).partitions
     for url, match in (("s3://", "names no bucket"), ("memory://logs/t-0/out", "is within memory://logs/t-0")):
         with pytest.raises(UsageError, match=match):

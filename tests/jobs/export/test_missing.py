@@ -128,14 +128,14 @@ def test_a_run_that_was_killed_as_it_filled_is_made_good(
     out = tmp_path / "out"
     exported(copy(tmp_path / "a" / "segments-0", 169), out, settings, [])
     intact = copy(tmp_path / "b" / "segments-0")
-    publish = commits.parquet_files.published
+    publish = commits.parquet_files.publish_file
 
     def killed(*arguments: Any) -> None:
         publish(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(commits.parquet_files, "published", killed)
+        patched.setattr(commits.parquet_files, "publish_file", killed)
         with pytest.raises(KeyboardInterrupt):
             exported(intact, out, settings)
     assert marks(out)["filling"] == [[169, 341]]

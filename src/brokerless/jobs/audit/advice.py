@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _SAVE = "look for these offsets on another replica; what is intact here can be read (brokerless cat, convert, load)"
-_REBUILD = "harmless to the data: stop the broker and delete the segment's .index, and its next start makes all anew"
+_REBUILD = "harmless to the data: stop the broker and delete the segment's .index, and its next start rebuilds all"
 _FILES = "check that nobody moved files here, and that all of the partition was copied"
 _NOTHING = "nothing"
 _TIMES = (
@@ -12,7 +12,7 @@ _TIMES = (
 )
 _PRODUCER = "compare these offsets with another replica; downstream, look for records that are missing or come twice"
 _REPLACE = (
-    "if another replica has the partition, delete this one while the broker is down, and it is copied anew; else "
+    "if another replica has the partition, delete this one while the broker is down, and it is replicated again; else "
 )
 
 ADVICE = {
@@ -25,7 +25,7 @@ ADVICE = {
     "wrapper-invalid": _SAVE,
     "decompression-failed": _SAVE,
     "limit-exceeded": "if the batch is meant to be so large, allow it with --max-batch-bytes",
-    "truncated-batch": "at the end of a log: its producer was never told that it is written; elsewhere, " + _SAVE,
+    "truncated-batch": "at the end of a log: its producer never got an acknowledgement; elsewhere, " + _SAVE,
     "zero-tail": "preallocated space, which recovery cuts off where no clean stop is marked; else pages were lost: "
     + _SAVE,
     "trailing-zeros": _NOTHING,
@@ -55,7 +55,7 @@ ADVICE = {
     "no-timestamps": "after a copy, set the files' times to those of the originals before a broker starts",
     "legacy-format": "before an upgrade to Kafka 4, brokerless convert writes it in the current format",
     # Beside the log
-    "index-missing": "an offset index: nothing; a time index: delete the offset index as well, and both are made anew",
+    "index-missing": "an offset index: nothing; a time index: delete the offset index as well, and both are rebuilt",
     "index-corrupt": _REBUILD,
     "index-not-sorted": _REBUILD,
     "index-not-trimmed": _NOTHING,
@@ -69,7 +69,7 @@ ADVICE = {
     "leader-epoch-mismatch": _REPLACE + "stop the broker and correct the file: a line for each epoch's first offset",
     "leader-epoch-beyond-end": "nothing: a broker drops the entry at its next start; but see why the log is so short",
     "leader-epoch-checkpoint-missing": "nothing: replicas then go by high watermarks",
-    "checkpoint-corrupt": "delete the file while the broker is down; it then starts without what was noted there",
+    "checkpoint-corrupt": "delete the file while the broker is down; it then starts without what was recorded there",
     "checkpoint-not-sorted": "nothing: a broker drops what does not fit",
     "partition-metadata-corrupt": "a broker does not start with it: take it from another replica",
     "meta-properties-corrupt": "a broker does not start with it: take cluster.id and node.id from where they are known",
@@ -79,9 +79,9 @@ ADVICE = {
     # What Kafka's own topics say
     "topic-unknown": "copy it before a broker starts; to serve it again, make the topic and write it with that ID "
     "(brokerless load --topic-id)",
-    "replica-elsewhere": "see that its replicas are sound before a broker starts, which puts this one away",
-    "replica-missing": "if other replicas are lost too, look for this directory before a broker makes it anew, empty",
-    "group-offset-beyond-end": "reset the group to where the log ends, or it begins anew by auto.offset.reset",
+    "replica-elsewhere": "see that its replicas are intact before a broker starts, which puts this one away",
+    "replica-missing": "if other replicas are lost too, look for this directory before a broker creates it, empty",
+    "group-offset-beyond-end": "reset the group to where the log ends, or it starts over by auto.offset.reset",
     "group-offset-before-start": _NOTHING,
     "group-lag": _NOTHING,
     # Files and directories
@@ -98,7 +98,7 @@ ADVICE = {
     "recovery-point-beyond-end": _SAVE,
     "high-watermark-beyond-end": _SAVE,
     "log-start-beyond-end": "do not start a broker on this; copy it, and " + _SAVE,
-    "cleaner-checkpoint-beyond-end": "nothing: a broker compacts anew; but see why the log is so short",
+    "cleaner-checkpoint-beyond-end": "nothing: a broker compacts again; but see why the log is so short",
     "log-start-before-segments": _FILES,
     "high-watermark-before-start": _FILES,
     "broker-running": "for an exact answer, stop the broker or audit a snapshot of its disk",

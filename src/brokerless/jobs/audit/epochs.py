@@ -65,7 +65,7 @@ class LeaderEpochCheck:
                 found = f"epoch {epoch}"
                 yield Finding("warning", "leader-epoch-mismatch", path, position, offset, text, expected, found)
         if len(starts) and int(starts[-1]) > end_offset:
-            text = "the last leader epoch begins behind the end of the log: what was written in it is not there"
+            text = "the last leader epoch begins after the end of the log: what was written in it is not there"
             expected, found = f"at most offset {end_offset}", f"epoch {epochs[-1]} from offset {starts[-1]}"
             kind = "leader-epoch-beyond-end"
             yield Finding("warning", kind, checkpoint.file, None, int(starts[-1]), text, expected, found)

@@ -109,9 +109,9 @@ def _directories(
         if place[0] == CLUSTER_METADATA or replica.topic_id is None:
             continue
         if replica.topic_id not in topics:
-            text = "the cluster's metadata has no topic with the ID that is noted here: a broker takes this for stray"
+            text = "the cluster's metadata has no topic with the ID that is recorded here: a broker takes it for stray"
             if place[0] in ids:
-                text += f"; {place[0]} was made anew"
+                text += f"; {place[0]} was created again"
             expected = ids.get(place[0], "a topic of the cluster")
             yield Finding("warning", "topic-unknown", replica.path, None, None, text, expected, replica.topic_id)
         elif topics[replica.topic_id] != place[0]:
@@ -153,7 +153,7 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
         group, offset = row["group"], row["offset"]
         where = replica.path, None, offset
         if offset > replica.end_offset:
-            text = f"group {group!r} has read on to an offset behind the end of the log: what it has read is not there"
+            text = f"group {group!r} has read beyond the end of the log: what it has read is not there"
             expected = f"at most {replica.end_offset}, where the log ends"
             # A tool may commit any offset; a consumer notes the leader epoch of what it has read.
             severity = "warning" if row["leaderEpoch"] >= 0 else "info"

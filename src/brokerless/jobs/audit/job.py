@@ -354,7 +354,7 @@ def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> I
 
 def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
     for index, text in (
-        (segment.offset_index, "the segment has no offset index; a broker makes it anew at its next start"),
+        (segment.offset_index, "the segment has no offset index; a broker rebuilds it at its next start"),
         (
             segment.time_index,
             "the segment has no time index; a broker makes an empty one, unless it recovers the segment",

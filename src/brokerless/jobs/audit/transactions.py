@@ -167,7 +167,7 @@ class TransactionCheck:
                 yield from self._compare(snapshot[1], is_whole and snapshot[0] == end_offset)
                 continue
             self._next_snapshot += 1
-            text = "a producer snapshot from behind the end of the log: what it knows of is not there"
+            text = "a producer snapshot from after the end of the log: what it knows of is not there"
             expected = f"at most offset {end_offset}"
             kind, found = "producer-snapshot-beyond-end", f"offset {snapshot[0]}"
             yield Finding("warning", kind, snapshot[1].path, None, snapshot[0], text, expected, found)

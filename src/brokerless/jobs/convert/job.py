@@ -187,14 +187,15 @@ def plan(
     if names.CLUSTER_METADATA in named:
         raise UsageError(
             f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it; leave it out, "
-            "or give its whole log directory, of which it is copied as it is"
+            "or give its whole log directory, of which it is copied unchanged"
         )
     to = output_directory(directory, sources, target_storage_options)
     completed = frozenset() if conversion.dry_run else settle(to)
     found: dict[str, PartitionPath] = {}
     for each in partitions:
         if each.topic is None or each.partition is None:
-            raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory, as orders-0")
+            text = "the name does not say which partition this is; give its directory, as orders-0"
+            raise UsageError(f"{each.path}: {text}")
         name = names.partition_directory(each.topic, each.partition)
         if name in found:
             raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")

@@ -55,7 +55,8 @@ def plan(
     named: dict[str, PartitionPath] = {}
     for each in partitions:
         if each.topic is None or each.partition is None:
-            raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory, as orders-0")
+            text = "the name does not say which partition this is; give its directory, as orders-0"
+            raise UsageError(f"{each.path}: {text}")
         name = names.partition_directory(each.topic, each.partition)
         if name in named:
             raise UsageError(f"{name} is both in {named[name].path} and in {each.path}; export one of them")
@@ -103,7 +104,7 @@ def _removed(
             text = (
                 f"{missing} of {exported.files} exported files of {name} went missing here. If they were removed on "
                 "purpose, export with --allow-removed; to write again what the log still has, move "
-                "this directory away and export anew"
+                "this directory away and export again"
             )
             yield Finding("error", "exported-files-missing", where, None, None, text)
 

@@ -21,9 +21,9 @@ from brokerless.log.checkpoint.leader_epochs import truncation_offset
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One replica. ``batches``: :data:`SOUND`, by offset. ``losses``: what is missing between them. Its first segment
-    begins at ``begin``, its first record is at ``start``, its last batch or segment ends at ``reach``, and it has been
-    at ``end`` once, by what is recorded."""
+    """One replica. ``batches``: :data:`INTACT_BATCH`, by offset. ``losses``: what is missing between them. Its first
+    segment begins at ``begin``, its first record is at ``start``, its last batch or segment ends at ``reach``,
+    and it has been at ``end`` once, by what is recorded."""
 
     batches: NDArray[np.void]
     losses: tuple[Loss, ...]

@@ -23,8 +23,9 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class MergedBatches:
-    """The batches of the merged log (:data:`SOUND`) by offset, the replica that each is from, and what no replica has.
-    ``misfits``: batches of a replica, as (replica, row), that would fill a hole, but whose epoch cannot be there."""
+    """The batches of the merged log (:data:`INTACT_BATCH`) by offset, the replica that each is from, and what no
+    replica has. ``misfits``: batches of a replica, as (replica, row), that would fill a hole, but whose epoch
+    cannot be there."""
 
     batches: NDArray[np.void]
     givers: Rows

@@ -158,7 +158,7 @@ def plan(
         state = load_directory_state(log, storage_options)
         for each in filter(chosen, log.partitions):
             if each.topic is None or each.partition is None:
-                raise UsageError(f"{each.path}: which partition this is cannot be told; give its directory")
+                raise UsageError(f"{each.path}: the name does not say which partition this is; give its directory")
             found.setdefault((each.topic, each.partition), []).append((each, state))
     known = _topic_ids([each for replicas in found.values() for each in replicas], storage_options)
     places = sorted(found)
@@ -260,9 +260,9 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
     if how.committed_only:
         if committed is None and reach > start:
             text = (
-                "nothing says what of this partition is committed, so all of it is left out: there is one copy, and no "
-                "high watermark is noted beside it; give log directories with their replication-offset-checkpoint, or "
-                "more copies, or leave out --committed-only"
+                "nothing says what of this partition is committed, so all of it is left out: there is one replica, and "
+                "no high watermark is recorded; give log directories with their replication-offset-checkpoint, or "
+                "more replicas, or leave out --committed-only"
             )
             report(Finding("error", "nothing-known-to-be-committed", task.paths[0], None, start, text))
         end = max(start, min(end, committed or 0))
@@ -275,7 +275,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         differing(replica, each.until, filled.batches) for replica, each in zip(replicas, agreements, strict=True)
     ]
     for replica, rows in zip(replicas, differ, strict=True):
-        text = "another copy, which was taken, has other contents at these offsets in the same leader epoch"
+        text = "another replica, which was taken, has other contents at these offsets in the same leader epoch"
         report_batches(replica, rows[:1].tolist(), paths, "replicas-differ", text, report)
     result = MergeResult(
         task,
@@ -303,7 +303,7 @@ def _refuse_the_same_twice(logs: Sequence[LogDirectory]) -> None:
     for log in logs:
         place = log.path if is_remote(log.path) else os.path.realpath(log.path)
         if place in seen:
-            raise UsageError(f"{log.path} is given twice: it is one copy, and would count as two")
+            raise UsageError(f"{log.path} is given twice: it is one replica, and would count as two")
         seen[place] = log.path
 
 
@@ -371,13 +371,13 @@ def _report(
     for number, (replica, agreement) in enumerate(zip(replicas, agreements, strict=True)):
         path = task.paths[number]
         if agreement.by == "contents" and len(replicas) > 1 and replica.starts == () and len(replica.batches):
-            text = "batches without leader epochs: the copies were compared by offsets and contents"
+            text = "batches without leader epochs: the replicas were compared by offsets and contents"
             report(Finding("warning", "no-leader-epochs", path, None, None, text))
         if agreement.by == "nothing":
-            text = "a compacted log without leader epochs: where this copy differs cannot be told, and it is believed"
+            text = "a compacted log without leader epochs: where this replica differs is not known, and it is believed"
             report(Finding("warning", "no-leader-epochs", path, None, None, text))
         if task.replicas[number].paths[0].snapshots:
-            text = "KRaft snapshots are not merged: those of the copy with the newest one are taken"
+            text = "KRaft snapshots are not merged: those of the replica with the newest one are taken"
             report(Finding("warning", "snapshots-left-out", path, None, None, text))
     for number, row in filled.misfits:
         text = "left out: its leader epoch is not between those of the batches around it"

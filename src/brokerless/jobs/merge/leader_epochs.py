@@ -33,9 +33,9 @@ Starts = tuple[EpochStart, ...]
 
 
 def with_right_epochs(batches: NDArray[np.void], recorded: Epochs) -> NDArray[np.void]:
-    """A log's batches (:data:`SOUND`, by offset), where those whose epoch cannot be right have the right one and are
-    ``restamped``. ``recorded``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch alone, with
-    others after it, says something else."""
+    """A log's batches (:data:`INTACT_BATCH`, by offset), where those whose epoch cannot be right have the right one
+    and are ``restamped``. ``recorded``: the entries of the ``leader-epoch-checkpoint``, which decide if one batch
+    alone, with others after it, says something else."""
     rows = np.flatnonzero(has_epoch(batches))
     if len(rows) < 2:
         return batches

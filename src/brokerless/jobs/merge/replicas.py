@@ -35,7 +35,7 @@ def read_replicas(
         checkpoint = found.files.paths[0].leader_epoch_checkpoint
         if wrong is not None and checkpoint is not None:
             row = batches[wrong]
-            text = "leader epochs are noted here that are not those of the batches; the batches are believed"
+            text = "leader epochs are recorded here that are not those of the batches; the batches are believed"
             told = f"epoch {row['epoch']} at offset {row['first']}, in {paths[int(row['file'])]}"
             report(Finding("warning", "leader-epoch-mismatch", checkpoint.path, None, int(row["first"]), text, told))
             epochs = ()

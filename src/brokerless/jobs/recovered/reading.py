@@ -238,7 +238,7 @@ def _report(files: PartitionFiles, intact: NDArray[np.void], choice: BatchSelect
         (
             choice.misplaced,
             "offset-misplaced",
-            "left out: a sound batch whose offset, which no checksum covers, is wrong",
+            "left out: an intact batch whose offset, which no checksum covers, is wrong",
         ),
         (choice.overlapping, "offset-overlap", "left out: another batch with some of these offsets was taken"),
     ):

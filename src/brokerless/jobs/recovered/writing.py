@@ -40,9 +40,10 @@ class NewPartition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionContents:
-    """What a new partition is to have: batches (:data:`SOUND`) by offset, whose ``file`` counts in ``files``. The first
-    segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where segments begin
-    beside those that a config makes necessary. ``cleaned_until``: up to which offset it was compacted, if it was."""
+    """What a new partition is to have: batches (:data:`INTACT_BATCH`) by offset, whose ``file`` counts in ``files``.
+    The first segment begins at ``begin``, and the log has ``start <= offset < end``. ``base_offsets``: where
+    segments begin beside those that a config makes necessary. ``cleaned_until``: up to which offset it was
+    compacted, if it was."""
 
     batches: NDArray[np.void]
     files: OpenFiles

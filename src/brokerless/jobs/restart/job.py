@@ -219,9 +219,7 @@ def plan_restart(
     Raises :class:`UnreadableError` for a directory or file that cannot be opened.
     """
     if not Path(partition.path).is_dir():
-        raise UnreadableError(
-            f"{partition.path}: what a restart does can be told of a partition's local directory only"
-        )
+        raise UnreadableError(f"{partition.path}: what a restart does is known of a partition's local directory only")
     place = partition.topic, partition.partition, partition.path
     if partition.state == "delete":
         logs = [segment.log for segment in partition.segments]
@@ -347,7 +345,7 @@ class _PlannedFiles:
                 is_found = is_found or bool((chunk.batches.last_offset >= last).any())
                 end = int(chunk.batches.last_offset[-1]) + 1
         if not is_found:
-            text = "the last entry points behind the log: a broker takes the segment for empty"
+            text = "the last entry points after the end of the log: a broker takes the segment for empty"
             report_index(
                 Finding("error", "offset-index-mismatch", self._path(base_offset, "offset-index"), None, last, text)
             )

@@ -327,7 +327,7 @@ def _by_partition(log: LogDirectory, chosen: Callable[[PartitionPath], bool]) ->
     found: dict[tuple[str, int], list[PartitionPath]] = {}
     for each in log.partitions:
         if each.topic is None or each.partition is None:
-            text = "which partition this is cannot be told; give its directory, as orders-0, or carve it"
+            text = "the name does not say which partition this is; give its directory, as orders-0, or carve it"
             raise UsageError(f"{each.path}: {text}")
         if chosen(each):
             found.setdefault((each.topic, each.partition), []).append(each)

@@ -1,172 +1,18 @@
-"""Writes and removes the files of an export, in a local directory or through fsspec.
-
-A file gets its name when it is whole. Locally it is written under :data:`UNFINISHED` and renamed, which is
-:func:`publish`. Object stores know no renaming, but show an object only when it is complete: there it has its name
-from the start, and appears at the end. Locally no link is followed below the directory that the user gave: the names
-in it may be anybody's.
-"""
+"""Checks and locks the directory that an export writes to."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage import paths
-from brokerless.log.storage.atomic import write_in
 from brokerless.log.storage.file_lock import file_lock
-from brokerless.log.storage.own_files import create, open_directory, remove_tree
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
-
-UNFINISHED = "_unfinished"
-"""A directory beside the files; readers of Parquet pass over names that begin with ``_``."""
-_BLOCK = 8 << 20
-"""Bytes that are sent at once to an object store: S3 takes 10,000 of them for an object."""
-
-
-class NewFile:
-    """A file that is being written: ``name`` (with the directory of its date, if any) in ``directory``, a topic's.
-    ``sink``: a binary file for a writer. One of :meth:`finish` and :meth:`abandon` ends it; until it is finished (and
-    published), no reader sees it. ``unfinished``: its name until then."""
-
-    def __init__(self, directory: str, name: str, storage_options: StorageOptions | None) -> None:
-        self.path = paths.join(directory, name)
-        self.is_remote = paths.is_remote(directory)
-        self.unfinished = name
-        self._directory = directory
-        with storage_errors(self.path):
-            if self.is_remote:
-                fs, inner = paths.file_system(self.path, storage_options)
-                self.sink: Any = fs.open(inner, "wb", autocommit=False, block_size=_BLOCK)
-            else:
-                # A lost executor's task is done again, maybe beside itself.
-                self.unfinished = f"{UNFINISHED}/{Path(name).name}.{uuid4().hex}"
-                path = Path(paths.local(directory)) / self.unfinished
-                with _open_directory(directory, UNFINISHED, make=True) as beside:
-                    self.sink = os.fdopen(create(beside, path), "wb")
-
-    def finish(self) -> None:
-        """All is written: locally, synced."""
-        with storage_errors(self.path):
-            if self.is_remote:
-                self.sink.close()
-                self.sink.commit()
-            else:
-                self.sink.flush()
-                os.fsync(self.sink.fileno())
-                self.sink.close()
-
-    def abandon(self) -> None:
-        with suppress(Exception):
-            if self.is_remote:
-                self.sink.discard()
-            else:
-                self.sink.close()
-                remove(self._directory, self.unfinished, None)
-
-
-def publish(directory: str, unfinished: str, name: str) -> None:
-    """Gives a finished file its name in a topic's directory, in place of one that has it."""
-    if unfinished == name:
-        return
-    with storage_errors(paths.join(directory, name)):
-        *above, source = unfinished.split("/")
-        *dates, target = name.split("/")
-        with _open_directory(directory, *above) as old, _open_directory(directory, *dates, make=True) as new:
-            os.replace(source, target, src_dir_fd=old, dst_dir_fd=new)
-            os.fsync(new)
-
-
-def write(directory: str, name: str, data: bytes, storage_options: StorageOptions | None) -> None:
-    """Makes ``data`` the whole content of a small file in a topic's directory, at once."""
-    path = paths.join(directory, name)
-    with storage_errors(path):
-        if paths.is_remote(path):
-            fs, inner = paths.file_system(path, storage_options)
-            fs.pipe_file(inner, data)
-        else:
-            with _open_directory(directory, make=True) as descriptor:
-                write_in(descriptor, Path(paths.local(path)), data)
-
-
-def remove(directory: str, name: str, storage_options: StorageOptions | None) -> None:
-    """Removes a file in a topic's directory, or below, that may have gone already."""
-    path = paths.join(directory, name)
-    with storage_errors(path), suppress(FileNotFoundError):
-        if paths.is_remote(path):
-            fs, inner = paths.file_system(path, storage_options)
-            fs.rm_file(inner)
-        else:
-            *above, own = name.split("/")
-            with _open_directory(directory, *above) as descriptor:
-                os.unlink(own, dir_fd=descriptor)
-
-
-def has_unfinished(directory: str) -> bool:
-    """Whether a local topic's directory has files that were never whole, or had."""
-    return not paths.is_remote(directory) and paths.is_directory(paths.join(directory, UNFINISHED))
-
-
-def remove_unfinished(directory: str) -> None:
-    """What was left of files that were never whole; object stores keep none of them where they are seen."""
-    if not paths.is_remote(directory):
-        with storage_errors(directory), suppress(FileNotFoundError):
-            with _open_directory(directory, UNFINISHED):
-                pass  # is no link
-            with _open_directory(directory) as descriptor:
-                remove_tree(descriptor, UNFINISHED)
-
-
-def remove_if_empty(directory: str) -> None:
-    """Removes a local directory in which nothing is; object stores have none."""
-    if not paths.is_remote(directory):
-        with suppress(OSError):
-            Path(paths.local(directory)).rmdir()
-
-
-def exists(directory: str, name: str, storage_options: StorageOptions | None) -> bool:
-    """Whether there is a file of this name in a topic's directory; locally, a link that leads nowhere as well."""
-    path = paths.join(directory, name)
-    return paths.exists(path, storage_options) or (not paths.is_remote(path) and os.path.lexists(paths.local(path)))
-
-
-def refuse_link(directory: str) -> None:
-    """Raises :class:`UnwritableError` for a topic's directory that is a link."""
-    if not paths.is_remote(directory):
-        with storage_errors(directory), suppress(FileNotFoundError), _open_directory(directory):
-            pass
-
-
-@contextmanager
-def _open_directory(topic_directory: str, *inner: str, make: bool = False) -> Generator[int]:
-    """The descriptor of a topic's directory, or of one below it. With ``make`` they are made if they are not there."""
-    own = Path(paths.local(topic_directory))
-    if make:
-        own.parent.mkdir(parents=True, exist_ok=True)
-    with open_directory(own.parent, own.name, *inner, make=make) as descriptor:
-        yield descriptor
-
-
-def find(directory: str, storage_options: StorageOptions | None) -> list[str]:
-    """The paths of all files in a topic's directory and below, relative to it, sorted; none if it is not there. Links
-    to directories are not followed. Raises :class:`UnwritableError` if it is a link itself."""
-    if not paths.is_remote(directory):
-        refuse_link(directory)
-        root = Path(paths.local(directory))
-        found = ((Path(path), name) for path, _, files in os.walk(root) for name in files)
-        return sorted(str((path / name).relative_to(root)) for path, name in found)
-    with storage_errors(directory):
-        fs, inner = paths.file_system(directory, storage_options)
-        fs.invalidate_cache()
-        prefix = f"{str(inner).rstrip('/')}/"
-        found = (str(each) for each in fs.find(inner))
-        return sorted(each[each.index(prefix) + len(prefix) :] for each in found if each.startswith(prefix))
 
 
 def check_target(path: str, storage_options: StorageOptions | None) -> None:

@@ -51,6 +51,7 @@ lint: install  ## Style, the order and sizes of the rooms, and docs/architecture
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/python scripts/update_architecture.py --check
 	$(BIN)/python scripts/check_rooms.py
+	$(BIN)/python scripts/check_tests.py
 
 types: install  ## Types, strictly
 	$(BIN)/pyright

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripts import check_rooms
+from scripts import check_rooms, check_tests
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -88,3 +88,28 @@ def test_a_known_violation_that_is_gone_is_an_error(
     monkeypatch.setattr(check_rooms, "KNOWN", check_rooms.KNOWN + "circle brokerless.nothing\n")
     assert check_rooms.main() == 1
     assert "circle brokerless.nothing" in capsys.readouterr().out
+
+
+def test_a_module_without_a_test_file_is_found_and_so_is_a_dead_entry(tmp_path: Path):
+    for name in ("log/names.py", "log/config.py", "log/seek_kernels.py", "log/storage/paths.py"):
+        path = tmp_path / "src/brokerless" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    tests = tmp_path / "tests"
+    (tests / "log").mkdir(parents=True)
+    (tests / "log/test_names.py").write_text("import brokerless.log.config")
+    (tests / "log/test_seek.py").write_text("")
+    (tests / "log/test_paths.py").write_text("")
+
+    def check(table: dict[str, str]) -> list[str]:
+        return [each.rpartition(": ")[2] for each in check_tests.find_violations(tmp_path / "src", tests, table)]
+
+    assert len(check({})) == 2
+    assert check({"log": "log/test_names.py"}) == [
+        "tests/log/test_names.py does not import brokerless.log.storage.paths"
+    ]
+    assert "which does not exist" in check({"log": "log/test_attic.py"})[0]
+    (tests / "log/test_paths.py").write_text("from brokerless.log.storage import paths")
+    good = {"log/config": "log/test_names.py", "log/storage": "log/test_paths.py"}
+    assert check(good) == []
+    assert check({**good, "format": "log/test_names.py"}) == ["remove it"]

@@ -1,0 +1,162 @@
+"""Checks that each module has its test file: ``a/b.py`` has ``tests/a/test_b.py``, or TESTED_IN names another one.
+
+``make lint`` runs it. ``b_kernels.py`` may be tested in ``test_b.py``. A file in TESTED_IN has to exist and to
+import what it tests, be it through other modules; an entry that no module needs is an error as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __package__:
+    from scripts.check_rooms import Module, find_imports, load_modules
+else:
+    from check_rooms import Module, find_imports, load_modules
+
+TESTED_IN = {
+    "clock": "test_logs.py",
+    "errors": "test_logs.py",
+    "kafka_names": "test_logs.py",
+    "schemas": "test_logs.py",
+    "strict_json": "test_own_json.py",
+    "writing": "log/write/test_leader_append.py",
+    "cli/output": "cli/test_exit_codes.py",
+    "format/columns": "format/read/test_decoder.py",
+    "format/control_messages": "format/test_control.py",
+    "format/intrinsics": "test_bounds.py",
+    "format/layouts": "test_docs.py",
+    "format/append": "format/append/test_leader.py",
+    "format/codecs": "format/codecs/test_inflate.py",
+    "format/crc": "format/crc/test_kernels.py",
+    "format/read": "format/read/test_decoder.py",
+    "format/read/batch_candidate_kernels": "format/read/test_resync.py",
+    "format/read/partial_record_kernels": "format/append/test_leader.py",
+    "format/write": "format/write/test_builder.py",
+    "interchange": "interchange/test_hive_paths.py",
+    "interchange/export_directory": "jobs/export/test_job.py",
+    "interchange/export_state": "jobs/export/test_job.py",
+    "interchange/json_string_kernels": "interchange/test_jsonl_writer.py",
+    "interchange/parquet_files": "jobs/export/test_job.py",
+    "internals": "internals/test_tables.py",
+    "internals/known_topics": "jobs/load/test_loader.py",
+    "internals/topic_settings": "log/test_offset_gaps.py",
+    "jobs/directory_state": "jobs/audit/test_damage.py",
+    "jobs/manifest": "cli/test_manifest.py",
+    "jobs/segment_checks": "jobs/verify/test_segment.py",
+    "jobs/audit": "jobs/audit/test_job.py",
+    "jobs/convert": "jobs/convert/test_job.py",
+    "jobs/export": "jobs/export/test_job.py",
+    "jobs/load": "jobs/load/test_loader.py",
+    "jobs/load/job": "spark/test_load.py",
+    "jobs/merge": "jobs/merge/test_job.py",
+    "jobs/recovered": "jobs/recovered/test_losses.py",
+    "jobs/restart": "jobs/restart/test_job.py",
+    "jobs/run": "jobs/run/test_job.py",
+    "jobs/run/encoders": "jobs/load/test_loader.py",
+    "jobs/verify": "jobs/verify/test_job.py",
+    "log": "log/test_log_machine.py",
+    "log/offset_checks": "log/test_seek.py",
+    "log/positions": "log/test_seek.py",
+    "log/ranges": "log/test_seek.py",
+    "log/read_progress": "cli/test_progress.py",
+    "log/segment_summary": "test_logs.py",
+    "log/checkpoint": "test_logs.py",
+    "log/commit": "log/commit/test_commit.py",
+    "log/commit/node_files": "jobs/convert/test_job.py",
+    "log/commit/partition_copy": "jobs/convert/test_job.py",
+    "log/producer/transactions": "log/test_partition.py",
+    "log/recovery": "log/recovery/test_plan.py",
+    "log/storage": "log/storage/test_destination.py",
+    "log/write": "log/write/test_log_writer.py",
+    "spark": "spark/test_plan.py",
+    "spark/row_order": "spark/test_sink.py",
+    "spark/stream": "spark/stream/test_log_tracker.py",
+    "tables": "test_logs.py",
+    "views": "cli/commands/test_ls.py",
+    "views/audit": "cli/commands/test_audit.py",
+    "views/findings": "cli/commands/test_verify.py",
+    "views/headers": "cli/commands/test_batches.py",
+    "views/internals": "cli/commands/test_internals.py",
+    "views/merge": "cli/commands/test_merge.py",
+    "views/restart": "cli/commands/test_restart.py",
+    "views/salvage": "cli/commands/test_salvage.py",
+}
+"""Where modules without a file of their own are tested, or all such modules of a package."""
+
+EXEMPT = ("__init__", "__main__")
+
+
+def entry_of(module: str, table: dict[str, str]) -> str | None:
+    """The longest entry that holds a module (``log/index/writers``)."""
+    at = module
+    while at:
+        if at in table:
+            return at
+        at = at.rpartition("/")[0]
+    return None
+
+
+def load_imports(tests: Path, modules: dict[str, Module]) -> dict[str, set[str]]:
+    """What each module and each test file imports."""
+    helpers = {f"tests.{name}" if name else "tests": each for name, each in load_modules(tests).items()}
+    names = {*modules, *helpers}
+    found = {name: {imported.module for imported in each.imports} for name, each in modules.items()}
+    for name, each in helpers.items():
+        found[name] = {imported.module for imported in find_imports(each.tree, name.rpartition(".")[0], names)}
+        if name.startswith("tests.cli.commands.test_"):  # the command line imports a command by its name
+            found[name].add(name.replace("tests.cli.commands.test_", "brokerless.cli.commands."))
+    return found
+
+
+def imported_by(test: str, imports: dict[str, set[str]]) -> set[str]:
+    """All modules that a test file imports, also through other modules and through the tests' own."""
+    found, queue = set[str](), ["tests." + test.removesuffix(".py").replace("/", ".")]
+    while queue:
+        name = queue.pop()
+        if name not in found:
+            found.add(name)
+            queue += imports.get(name, ())
+    return found
+
+
+def find_violations(source: Path, tests: Path, table: dict[str, str]) -> list[str]:
+    modules = {name: each for name, each in load_modules(source).items() if name.split(".")[0] == "brokerless"}
+    used: dict[str, set[str]] = {}
+    problems: list[str] = []
+    for name, each in modules.items():
+        path = each.path.relative_to(source / "brokerless").with_suffix("")
+        own = tests / path.parent
+        if path.name in EXEMPT:
+            continue
+        if any((own / f"test_{stem}.py").exists() for stem in (path.name, path.name.removesuffix("_kernels"))):
+            continue
+        entry = entry_of(path.as_posix(), table)
+        if entry is None:
+            problems.append(
+                f"{each.path}:1: no tests/{path.parent}/test_{path.name}.py, and TESTED_IN has no other file"
+            )
+        else:
+            used.setdefault(entry, set()).add(name)
+    imports = load_imports(tests, modules)
+    for entry, file in table.items():
+        if entry not in used:
+            problems.append(f"scripts/check_tests.py: no module needs the entry {entry!r}: remove it")
+        elif not (tests / file).exists():
+            problems.append(f"scripts/check_tests.py: {entry!r} is tested in tests/{file}, which does not exist")
+        else:
+            missing = sorted(used[entry] - imported_by(file, imports))
+            problems += (f"scripts/check_tests.py: tests/{file} does not import {name}" for name in missing)
+    return problems
+
+
+def main() -> int:
+    repository = Path(__file__).resolve().parent.parent
+    problems = find_violations(repository / "src", repository / "tests", TESTED_IN)
+    for problem in problems:
+        print(problem.removeprefix(f"{repository}/"))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

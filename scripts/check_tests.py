@@ -15,11 +15,8 @@ else:
     from check_rooms import Module, find_imports, load_modules
 
 TESTED_IN = {
-    "clock": "test_logs.py",
-    "errors": "test_logs.py",
     "kafka_names": "test_logs.py",
     "schemas": "test_logs.py",
-    "strict_json": "test_own_json.py",
     "writing": "log/write/test_leader_append.py",
     "cli/output": "cli/test_exit_codes.py",
     "format/columns": "format/read/test_decoder.py",

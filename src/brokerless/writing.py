@@ -1,4 +1,4 @@
-"""What a program needs that writes logs, in one place. :mod:`brokerless` itself is for reading; it imports none of it.
+"""The public interface for programs that write logs. :mod:`brokerless` itself imports none of it before it is used.
 
 Records -> batches: :class:`BatchBuilder` one by one; :func:`columns_of`, :func:`cut_batches`, :func:`build_headers` and
 :class:`Encoder` many at once. Batches -> a log: :class:`PartitionOutput` for a new partition as a whole,

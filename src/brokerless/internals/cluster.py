@@ -1,4 +1,4 @@
-"""What ``__cluster_metadata`` says now: the newest snapshot, and the records of the log after it, applied in order.
+"""The current state of ``__cluster_metadata``: the newest snapshot, and the log's later records applied in order.
 
 A record either tells all of a thing (``PARTITION_RECORD``) or what changed (``PARTITION_CHANGE_RECORD``). Records of a
 metadata transaction (KIP-868) count once it ends, and never if it is aborted. A log's last records may not have been

@@ -1,4 +1,4 @@
-"""The records of an internal topic's partition, each with what became of its transaction; the last one of each key.
+"""Records of an internal topic with the outcome of their transactions, and the last one of each key.
 
 Consumers commit offsets within transactions as well. A group coordinator takes those when their transaction commits,
 and the order of several for one key is that of their offsets in the log (``OffsetMetadataManager``, 4.1.1): so what

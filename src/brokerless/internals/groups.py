@@ -1,4 +1,4 @@
-"""What ``__consumer_offsets`` says now: committed offsets, groups and their members.
+"""The current state of ``__consumer_offsets``: committed offsets, groups and their members.
 
 Groups are classic ones, and those of KIP-848 (consumer), KIP-932 (share) and KIP-1071 (streams), whose state is spread
 over several records. Sources: ``GroupMetadataManager`` and ``OffsetMetadataManager`` (4.1.1).

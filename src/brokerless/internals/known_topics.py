@@ -1,4 +1,4 @@
-"""The topics that the cluster's metadata in a log directory knows: a broker serves partitions of these only."""
+"""The topics and partitions in the cluster's metadata of a log directory; a broker serves only these."""
 
 from __future__ import annotations
 

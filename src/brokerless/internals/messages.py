@@ -1,4 +1,4 @@
-"""Messages of Kafka's own protocol: bytes -> plain values under the names that Kafka's JSON gives them.
+"""Decodes messages of Kafka's protocol into plain values, by the names of Kafka's JSON.
 
 What fields a message has is not written here but in ``messages.json``, which a script makes from Kafka's message
 definitions. This module only knows how fields of any type are laid out: plain and flexible versions (KIP-482), tagged

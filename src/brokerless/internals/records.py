@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics: key and value -> what Kafka's dump tool shows of them.
+"""Decodes keys and values of internal topics' records into what Kafka's dump tool shows.
 
 Coordinators (``__consumer_offsets``, ``__transaction_state``, ``__share_group_state``) begin a key with the record's
 type and a value with its version, each an int16 (``CoordinatorRecordSerde``). Records of KRaft and of tiered storage

@@ -1,4 +1,4 @@
-"""The Arrow schemas of the tables that are made of Kafka's internal topics.
+"""Arrow schemas of the tables made from Kafka's internal topics.
 
 Names are those of Kafka's records. Timestamps are milliseconds since the epoch, null where Kafka has none.
 """

@@ -1,4 +1,4 @@
-"""Kafka's internal topics as tables: what they say now, and all that they ever said.
+"""Kafka's internal topics as tables: their current state, and their history.
 
 >>> import brokerless
 >>> from brokerless import internals

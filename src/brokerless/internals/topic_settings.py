@@ -1,4 +1,4 @@
-"""One topic's settings, where the cluster's metadata is in the same log directory as the topic."""
+"""Reads a topic's settings from the cluster's metadata in the same log directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``__transaction_state`` says now: transactional ids, their producers, and how far their transactions are.
+"""The current state of ``__transaction_state``: transactional ids, their producers and transactions.
 
 Sources: ``TransactionLog`` and ``TransactionState`` (4.1.1), KIP-890.
 """

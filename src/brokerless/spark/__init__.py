@@ -1,4 +1,4 @@
-"""What a Spark job may call by itself; the source and the sink are found by ``format("brokerless")``."""
+"""The public functions for Spark jobs; the source and the sink are found by ``format("brokerless")``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our tables as Spark's: its types, which columns a query wants, and Arrow record batches in the form that Spark takes.
+"""Spark's schemas of our tables, the columns that a query selects, and record batches in the form that Spark takes.
 
 Spark refuses a first batch whose schema is not its own to the letter (names, order, types, nullability).
 """

@@ -1,4 +1,4 @@
-"""Which partitions a query reads: its paths listed, its topics chosen. Only names are looked at."""
+"""Finds the partitions that a query reads: lists its paths and selects its topics, by names only."""
 
 from __future__ import annotations
 

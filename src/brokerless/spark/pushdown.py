@@ -1,4 +1,4 @@
-"""A query's filters -> what need not be read."""
+"""Filter pushdown: what a query's filters make unnecessary to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark task does: reads its splits and gives them as Arrow record batches of about 8 MiB, in bounded memory."""
+"""Reads the splits of a Spark task, as Arrow record batches of about 8 MiB, in bounded memory."""
 
 from __future__ import annotations
 

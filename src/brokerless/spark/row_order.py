@@ -1,4 +1,4 @@
-"""Rows as the sink likes them: each partition's in one task, in order."""
+"""Sorts a DataFrame's rows for the sink: each partition's in one task, in order."""
 
 from __future__ import annotations
 

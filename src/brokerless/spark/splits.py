@@ -1,4 +1,4 @@
-"""What a Spark task reads: byte ranges of segments, and how a large segment is cut into them."""
+"""Splits: the byte ranges of segments that Spark tasks read, and how a large segment is divided."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of one partition, as they come -> its batches, as Kafka's producer would cut them."""
+"""Groups the rows of one partition into record batches, as Kafka's producer would."""
 
 from __future__ import annotations
 

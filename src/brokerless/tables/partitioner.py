@@ -1,4 +1,4 @@
-"""Which partition a record goes to by its key, as Kafka's producers decide.
+"""Chooses the partition of a record by its key, as Kafka's producers do.
 
 Sources: ``org.apache.kafka.common.utils.Utils.murmur2`` and ``toPositive``,
 ``org.apache.kafka.clients.producer.internals.BuiltInPartitioner`` (KIP-480, KIP-794), 4.1.1.

@@ -154,6 +154,11 @@ def run(options: Namespace) -> int:
     if options.json:
         output.objects(map(_as_dict, loaded.partitions))
         return output.end()
+    _show(output, loaded, options)
+    return output.end()
+
+
+def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
     names = ("partition", "records", "size", "offsets")
     rows = [_cells(each) for each in loaded.partitions]
     for line in table(names, rows, right=("records", "size")):
@@ -164,7 +169,6 @@ def run(options: Namespace) -> int:
         what = f"written to {options.to}" if rows else "nothing was written"
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
     output.line(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
-    return output.end()
 
 
 def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""Batches are encoded in several threads, as codecs and kernels do not hold Python's lock."""
+"""Encodes batches in several threads, since codecs and kernels release the GIL."""
 
 from __future__ import annotations
 

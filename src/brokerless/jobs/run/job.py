@@ -1,4 +1,4 @@
-"""How a job runs: a plan on the driver, a pure task for each piece, a commit on the driver.
+"""Runs a job: a plan on the driver, a pure task for each part, a commit on the driver.
 
 The plan is a list of picklable tasks, each with its ``size`` in bytes. :func:`run` does them, on this machine or on
 Spark, and gives their values as they are finished; what is to be done about a value (write a line, give a partition its

@@ -1,4 +1,4 @@
-"""Tasks of a job on Spark: one Spark job, with one Spark task for each of ours.
+"""Runs the tasks of a job on Spark: one Spark job, with one Spark task for each of ours.
 
 Values come back while the others still run, through an accumulator: Spark adds what a task has put into it when the
 task has succeeded, once, however often it was tried (``DAGScheduler.handleTaskCompletion``, 4.1: of a result stage,

@@ -1,4 +1,4 @@
-"""Tasks of a job in processes of this machine, one for each processor.
+"""Runs the tasks of a job in processes of this machine, one for each processor.
 
 Threads would not do: a codec called for each batch of 16 KiB holds Python's lock too often, and two of them read lz4
 hardly faster than one.

@@ -1,4 +1,4 @@
-"""A Python process of Spark's, which runs many tasks, one after the other."""
+"""Garbage collection in Spark's Python workers, which run many tasks, one after the other."""
 
 from __future__ import annotations
 

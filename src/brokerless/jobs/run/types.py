@@ -1,4 +1,4 @@
-"""What jobs and those that run them share: tasks, their work, and the reports of its progress."""
+"""Types shared by jobs and their runners: tasks, their work, and progress callbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream reader for Spark 4.2 and newer, which say from where and how much a trigger is to read."""
+"""The stream reader for Spark 4.2 and newer, where Spark sets the limit of each trigger."""
 
 from __future__ import annotations
 

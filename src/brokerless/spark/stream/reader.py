@@ -1,4 +1,4 @@
-"""The stream readers: one for Spark 4.1, what all have in common, and one that reports why a query is refused.
+"""The stream reader for Spark 4.1, the parts common to all readers, and a reader that reports why a query is refused.
 
 The driver finds where partitions end, and plans; executors read. Positions are offsets, so that a query that starts
 again from its checkpoint reads on where it was, in whatever files those offsets are by then, and each record comes

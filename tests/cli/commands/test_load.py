@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def test_parquet_is_loaded_file_after_file(run: Run, tmp_path: Path) -> None:
     result = run("load", directory, parquet(tmp_path / "last.parquet", 1), "--to", tmp_path / "new", *options)
     assert (result.exit_code, result.err) == (0, "")
     assert result.lines[1].split() == ["t-0", "3,001", *result.lines[1].split()[2:4], "40..3040"]
-    assert result.lines[-1] == f"3,001 records in 1 partition: written to {tmp_path / 'new'}"
+    assert result.lines[-2] == f"3,001 records in 1 partition: written to {tmp_path / 'new'}"
     assert len(list((tmp_path / "new" / "t-0").glob("*.log"))) > 1
     (batch,) = [
         pa.concat_batches(brokerless.open(tmp_path / "new").partition("t", 0).records(["offset", "timestamp", "value"]))
@@ -87,6 +88,28 @@ def test_parquet_is_loaded_file_after_file(run: Run, tmp_path: Path) -> None:
     assert batch["offset"].to_pylist() == list(range(40, 3041))
     assert batch["value"].to_pylist() == [b"value %d" % number for number in [*range(3000), 0]]
     assert set(batch["timestamp"].view(pa.int64()).to_pylist()) == {5}
+
+
+def test_where_no_broker_starts_on_the_result_that_is_said_with_what_to_do(run: Run, tmp_path: Path) -> None:
+    """An export of a whole directory, loaded into a new one: topic IDs are kept, and there is no cluster."""
+    source, exported, to = tmp_path / "source", tmp_path / "exported", tmp_path / "to"
+    shutil.copytree(DATA / "segments-0", source / "segments-0")
+    assert run("export", source, "--to", exported).exit_code == 0
+    result = run("load", exported, "--to", to)
+    assert result.exit_code == 0
+    assert f"written to {to}" in result.lines[-2]
+    assert result.lines[-1].startswith(f"{to} has no meta.properties and no metadata of a cluster, so no broker starts")
+    metadata = [(path / "segments-0" / "partition.metadata").read_text() for path in (source, to)]
+    assert metadata[0] == metadata[1]
+    assert "no broker starts" not in run("load", exported, "--to", tmp_path / "dry", "--dry-run").out.decode()
+    assert "no broker starts" not in run("load", exported, "--to", tmp_path / "json", "--json").out.decode()
+    (refused,) = [each for each in run("restart", "--json", to).json if each["topic"] is None]
+    assert "meta-properties-missing" in [each["kind"] for each in refused["refusals"]]
+
+    broker = tmp_path / "broker"
+    broker.mkdir()
+    (broker / "meta.properties").write_text("version=1\ncluster.id=x\nnode.id=1\n")
+    assert run("load", exported, "--to", broker).lines[-1].endswith(f"written to {broker}")
 
 
 def test_the_records_table_itself_is_loaded(run: Run, tmp_path: Path) -> None:
@@ -198,7 +221,7 @@ def test_a_dry_run_writes_nothing_and_says_what_it_would(run: Run, tmp_path: Pat
     assert (dry.exit_code, dry.lines[-1]) == (0, "1,000 records in 1 partition: nothing was written, as in a dry run")
     assert not (tmp_path / "new").exists()
     wet = run("load", path, "--to", tmp_path / "new", "-t", "t")
-    assert wet.lines[:-1] == dry.lines[:-1]
+    assert wet.lines[:-2] == dry.lines[:-1]
 
 
 GOOD = '{"value":"a","topic":"t","offset":5}'

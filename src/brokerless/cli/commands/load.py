@@ -20,6 +20,8 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import count, size, size_or_0
 from brokerless.errors import UsageError
+from brokerless.log import names
+from brokerless.log.storage.paths import exists, is_remote, join
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
 if TYPE_CHECKING:
@@ -63,6 +65,12 @@ _TOPIC_ID_HELP = (
 )
 _PARTITIONS_HELP = "how many partitions the topic has, for records without a partition (1)"
 _TASK = "load"
+_COLUMNS = ("partition", "records", "size", "offsets")
+_OF_NO_BROKER = (
+    "has no meta.properties and no metadata of a cluster, so no broker starts on it. To serve these partitions, create "
+    "the topics on a cluster, stop its broker, move their empty partitions away, and load into its log directory, "
+    "where topics get the IDs that the cluster knows"
+)
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 _MAX_LINE_HELP = (
     "how long one line of JSON may be, as 500MB or 1GiB (64MiB); a longer one is refused, as it would fill the memory"
@@ -159,9 +167,8 @@ def run(options: Namespace) -> int:
 
 
 def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
-    names = ("partition", "records", "size", "offsets")
     rows = [_cells(each) for each in loaded.partitions]
-    for line in table(names, rows, right=("records", "size")):
+    for line in table(_COLUMNS, rows, right=("records", "size")):
         output.line(line)
     if options.dry_run:
         what = "nothing was written, as in a dry run"
@@ -169,6 +176,13 @@ def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
         what = f"written to {options.to}" if rows else "nothing was written"
     records, partitions = sum(each.records for each in loaded.partitions), len(loaded.partitions)
     output.line(f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}: {what}")
+    if rows and _is_of_no_broker(options):
+        output.line(f"{options.to} {_OF_NO_BROKER}")
+
+
+def _is_of_no_broker(options: Namespace) -> bool:
+    is_local = not options.dry_run and not is_remote(options.to)
+    return is_local and not exists(join(options.to, names.META_PROPERTIES))
 
 
 def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: bool) -> int:

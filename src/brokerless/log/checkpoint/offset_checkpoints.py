@@ -124,7 +124,7 @@ def _merge(log_directory: Destination, name: str, changes: Mapping[tuple[str, in
     if is_there:
         loaded = load_offset_checkpoint(log_directory.join(name), log_directory.storage_options)
         if loaded.findings:
-            raise UsageError(f"{loaded.findings[0]}; move the file away to have it written anew")
+            raise UsageError(f"{loaded.findings[0]}; move the file away to have it written again")
         offsets = loaded.offsets
     merged = {**offsets, **changes}
     kept = {key: offset for key, offset in merged.items() if offset is not None}

@@ -68,17 +68,17 @@ def copy_partition(
                 _copy(entry, path / entry.name, storage_options)
             if source.partition_metadata is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
-            noted = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
-            start_offset = max(source.segments[0].base_offset if source.segments else 0, noted.log_start_offset or 0)
+            recorded = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
+            start_offset = max(source.segments[0].base_offset if source.segments else 0, recorded.log_start_offset or 0)
             if topic == names.CLUSTER_METADATA:
-                noted = PartitionOffsets()
+                recorded = PartitionOffsets()
             elif not clean:
                 plan = plan_recovery(path, LogConfig(), checkpoints, clock.now(), clean=False)
                 apply_recovery(plan)
                 start_offset, end_offset = plan.log_start_offset, plan.log_end_offset
             sync_directory(path)
             files = Destination(str(log_directory)).files(path.name)
-            unfinished = StagedPartition(path.name, topic, partition, start_offset, end_offset, noted, files)
+            unfinished = StagedPartition(path.name, topic, partition, start_offset, end_offset, recorded, files)
             if directory.is_remote:
                 try:
                     for name, _ in files:

@@ -141,9 +141,9 @@ class PartitionOutput:
         magic: int = layouts.MAGIC_V2,
         cleaned_until: int | None = None,
     ) -> None:
-        """What batches do not tell of a log that is written anew: the first offset that a reader gets, the offset that
-        the next record gets at least, (unless there are none) the first offset of each leader epoch, and the offset up
-        to which it was compacted, if it was: that explains offsets that are missing.
+        """Sets what batches do not say of a log that is written again: the first offset that a reader gets, the offset
+        that the next record gets at least, (unless there are none) the first offset of each leader epoch, and the
+        offset up to which it was compacted, if it was: that explains offsets that are missing.
 
         Where the last records are missing, a batch without any takes the last offset, as compaction leaves one: without
         it, a consumer would never come to the end of the log. The formats before v2 (``magic``) have none.
@@ -152,8 +152,8 @@ class PartitionOutput:
             if magic < layouts.MAGIC_V2 or log_start_offset >= log_end_offset:
                 self._writer.roll(log_end_offset)
             else:
-                noted = [epoch for epoch, start in epochs or self._writer.leader_epochs if start < log_end_offset]
-                epoch = max(noted, default=layouts.NO_PARTITION_LEADER_EPOCH)
+                recorded = [epoch for epoch, start in epochs or self._writer.leader_epochs if start < log_end_offset]
+                epoch = max(recorded, default=layouts.NO_PARTITION_LEADER_EPOCH)
                 self._writer.append(encode_empty_batch(log_end_offset - 1, epoch))
         for offset in self._boundaries.take_all():
             if offset == self._writer.log_end_offset:  # the last segment was empty

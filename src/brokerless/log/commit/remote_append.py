@@ -65,8 +65,8 @@ def undo_remote(at: Destination, journal: Journal) -> None:
                 at.write(path, b"")
             else:
                 at.remove(path)
-        noted = read_checkpoints(at, each.topic, each.partition)
-        lines = PartitionOffsets(each.end_offset, noted.log_start_offset, each.end_offset)
+        recorded = read_checkpoints(at, each.topic, each.partition)
+        lines = PartitionOffsets(each.end_offset, recorded.log_start_offset, each.end_offset)
         write_checkpoints(at, {(each.topic, each.partition): lines})
     remove_journal(at)
 

@@ -92,7 +92,7 @@ def recover_segment(
         stop = Finding("error", _OUT_OF_ORDER, file.path, 0, base_offset, text)
         return SegmentRecovery(file.size, SegmentState(base_offset), base_offset, b"", b"", b"", stop), epochs
     time_index += placement.finish()
-    # Kafka counts anew from here to the next index entry.
+    # Kafka counts again from here to the next index entry.
     state = replace(placement.state, since_entry=0)
     stop = stops[0] if stops and state.size < file.size else None
     return SegmentRecovery(

@@ -21,7 +21,7 @@ from brokerless.cli.progress import progress
 from brokerless.cli.values import count, size, size_or_0
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.storage.paths import exists, is_remote, join
+from brokerless.log.storage.paths import exists, join
 from brokerless.views.table import count_of, format_bytes, format_number, table
 
 if TYPE_CHECKING:
@@ -181,8 +181,7 @@ def _show(output: Output, loaded: Loaded, options: Namespace) -> None:
 
 
 def _is_of_no_broker(options: Namespace) -> bool:
-    is_local = not options.dry_run and not is_remote(options.to)
-    return is_local and not exists(join(options.to, names.META_PROPERTIES))
+    return not options.dry_run and not exists(join(options.to, names.META_PROPERTIES))
 
 
 def _report_finished(output: Output, partitions: list[dict[str, Any]], as_json: bool) -> int:

@@ -212,6 +212,18 @@ def test_any_records_are_read_again(
                                              zip(given, records(directory)["t", 0], strict=True)]}  # fmt: skip
 
 
+def test_gaps_of_given_offsets_do_not_read_as_missing_segments(tmp_path: Path) -> None:
+    week = 604_800_001  # after which a segment is rolled, by default
+    batch = pa.RecordBatch.from_pydict(
+        {"value": [b"a", b"b"], "offset": [1, 3], "timestamp": pa.array([0, week], pa.timestamp("ms", "UTC"))}
+    )
+    load([batch], str(tmp_path), Routing("t"), BatchSettings(batch_size=0))
+    partition = brokerless.open(tmp_path).partition("t", 0)
+    assert len(list((tmp_path / "t-0").glob("*.log"))) == 2
+    assert [offset for rows in partition.records(["offset"]) for offset in rows["offset"].to_pylist()] == [1, 3]
+    assert not list(partition.verify())
+
+
 def test_what_is_written_does_not_depend_on_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     value = [b"some text %d, " % (number**2) * (number % 9) for number in range(20_000)]
     batch = pa.RecordBatch.from_pydict({"value": value})

@@ -220,8 +220,11 @@ class Loader:
         partitions: list[StagedPartition] = []
         try:
             for each in self._open.values():
-                if each.output is not None:
-                    partitions.append(each.output.finish())
+                if each.output is None:
+                    continue
+                if each.batcher.records < each.batcher.next_offset - each.first_offset:
+                    each.output.explain_gaps()
+                partitions.append(each.output.finish())
         except BaseException:
             discard(self._directory, partitions)
             raise

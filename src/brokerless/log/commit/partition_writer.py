@@ -162,6 +162,11 @@ class PartitionOutput:
         self._epochs = epochs
         self._cleaned_until = None if cleaned_until is None else min(cleaned_until, self._writer.log_end_offset)
 
+    def explain_gaps(self) -> None:
+        """Offsets that are missing by now never were in the log: the cleaner's checkpoint covers them, as it does those
+        that compaction removed. Else a gap between two segments reads as a missing segment."""
+        self._cleaned_until = self._writer.log_end_offset
+
     def copy_file(self, entry: Entry, storage_options: StorageOptions | None = None) -> None:
         """Puts a small file of another partition beside the segments. Raises UnreadableError, UnwritableError."""
         with unwritable(self._path):

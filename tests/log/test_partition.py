@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines, of_type
+from tests.jobs.exports import table
 
 import brokerless
+from brokerless import Finding
+from brokerless.cli import main
 from brokerless.log import segment
 from brokerless.log.names import LOG_START_OFFSET_CHECKPOINT
 from brokerless.schemas import BATCHES, RECORDS
@@ -202,3 +206,31 @@ def test_a_committed_range_ends_where_a_consumers_did() -> None:
         for start in (offsets[:1] + offsets[len(offsets) // 2 :][:1]) if offsets else []:
             table = read(broker_data("clean") / name, isolation="read_committed", start_offset=start)
             assert table["offset"].to_pylist() == [offset for offset in offsets if offset >= start]
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_of_segments_that_overlap_each_offset_comes_once(is_refused: bool, tmp_path: Path) -> None:
+    """As of a consumer: the second segment's batches at the end of the first, or again in a segment of another name."""
+    disk = tmp_path / "disk"
+    shutil.copytree(broker_data("clean") / "segments-0", disk / "segments-0")
+    expected = read(disk)
+    second = disk / "segments-0" / f"{169:020}.log"
+    if is_refused:
+        shutil.copy(second, disk / "segments-0" / f"{250:020}.log")
+    else:
+        with (disk / "segments-0" / f"{0:020}.log").open("ab") as first:
+            first.write(second.read_bytes())
+    severity = "error" if is_refused else "warning"
+    found: list[Finding] = []
+    records = pa.Table.from_batches(brokerless.open(disk).records(control=True, on_damage=found.append), RECORDS)
+    assert records.drop_columns(["file"]).unify_dictionaries()["offset"].equals(expected["offset"])
+    assert [(each.kind, each.severity, each.offset) for each in found] == [("offset-order", severity, 169)]
+    found.clear()
+    segments = brokerless.open(disk).segments(on_damage=found.append)
+    assert sum(segments["records"].to_pylist()) == len(read(disk, control=False))
+    assert [(each.kind, each.severity, each.offset) for each in found] == [("offset-order", severity, 169)]
+    assert read(disk, start_offset=200, end_offset=300)["offset"].to_pylist() == list(range(200, 300))
+    assert main(["cat", str(disk)]) == main(["ls", str(disk)]) == is_refused
+    assert main(["export", str(disk), "--to", str(tmp_path / "out")]) == is_refused
+    exported = [row["offset"] for row in table(tmp_path / "out")]
+    assert exported == read(disk, control=False)["offset"].to_pylist()

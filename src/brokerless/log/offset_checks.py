@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
+from brokerless.format.read.batch_headers import Batches
 from brokerless.log.ranges import Span
 from brokerless.log.segment import Chunk
 
@@ -40,3 +42,73 @@ def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span)
     for row in known + np.flatnonzero((valid & ~is_within)[known:]):
         position, first, last = chunk.positions[row], batches.entry_offset[row], batches.last_offset[row]
         yield misplaced(path, int(position), int(first), int(last), span.start_offset, span.end_offset)
+
+
+OFFSET_ORDER = "offset-order"
+
+
+@dataclass
+class SeenOffsets:
+    """Offsets that the segments so far have. A consumer goes on after the last offset that it got, so that of segments
+    that overlap it gets each offset once: what earlier segments have is passed over in later ones.
+
+    Offsets outside of what a segment spans are still new: its name may be wrong, or an offset damaged.
+    """
+
+    highest: int = -1
+    _spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    _base_offset: int = 0
+    _first: int | None = None
+    _before: int = -1
+    _last: tuple[int, int] = (0, -1)
+    _is_reported: bool = False
+
+    def begin(self, base_offset: int) -> None:
+        """Goes on to the segment with this base offset."""
+        if self._first is not None:
+            # A damaged offset is most likely that of a single batch, which must not hide the next segment.
+            is_beyond = self._first <= self._before < base_offset <= self._last[1]
+            spans = [(self._first, self._before), self._last] if is_beyond else [(self._first, self._last[1])]
+            self._spans += spans
+            self.highest = max(self.highest, *(last for _, last in spans))
+        self._base_offset, self._first, self._is_reported = base_offset, None, False
+
+    def repeated(self, batches: Batches) -> NDArray[np.bool_] | None:
+        """Which of a segment's next batches are wholly among the offsets of earlier segments; None for none."""
+        firsts, lasts = batches.entry_offset, batches.last_offset
+        if not len(batches):
+            return None
+        is_repeated = None
+        if int(firsts.min()) <= self.highest:
+            is_repeated = np.zeros(len(batches), np.bool_)
+            for first, last in self._overlapping(int(firsts.min()), int(lasts.max())):
+                is_repeated |= (firsts >= first) & (lasts <= last)
+        lowest = int(firsts.min())
+        before = lowest - 1 if self._first is None else self._last[1]
+        self._first = lowest if self._first is None else min(self._first, lowest)
+        self._before = int(lasts[-2]) if len(batches) > 1 else before
+        self._last = int(firsts[-1]), int(lasts[-1])
+        return is_repeated if is_repeated is not None and is_repeated.any() else None
+
+    def rows(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+        """Which of some records are new; None for all."""
+        if not len(offsets) or int(offsets.min()) > self.highest:
+            return None
+        is_new = np.ones(len(offsets), np.bool_)
+        for first, last in self._overlapping(int(offsets.min()), int(offsets.max())):
+            is_new &= (offsets < first) | (offsets > last)
+        return None if is_new.all() else is_new
+
+    def _overlapping(self, first: int, last: int) -> list[tuple[int, int]]:
+        return [each for each in self._spans if each[0] <= last and each[1] >= first]
+
+    def finding(self, path: str, position: int, first: int) -> Finding | None:
+        """What is reported of a segment's first batch that is passed over. A broker refuses a segment that begins below
+        its base offset."""
+        if self._is_reported:
+            return None
+        self._is_reported = True
+        text = "passed over: from this batch on, offsets are repeated that an earlier segment has"
+        severity = "error" if first < self._base_offset else "warning"
+        expected = f"an offset above {self.highest}"
+        return Finding(severity, OFFSET_ORDER, path, position, first, text, expected, str(first))

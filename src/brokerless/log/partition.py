@@ -18,7 +18,7 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import all_misplaced
+from brokerless.log.offset_checks import SeenOffsets, all_misplaced
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
@@ -62,19 +62,27 @@ def read_partition(
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
     wanted = stable_range(reading)
     check_head(partition, report, storage_options, wanted)
+    seen = SeenOffsets()
     for each in open_segments(partition, report, reading.range, storage_options):
         start = each.start
         if reading.range.start_offset is not None:
             start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset, storage_options))
-        yield from read_file(each.file, reading, report if each.is_last else within_log(report), start)
+        seen.begin(each.segment.base_offset)
+        graded = report if each.is_last else within_log(report)
+        yield from read_file(each.file, reading, graded, start, seen=seen)
         check_following(each.partition, each.segment, each.file, report, storage_options, wanted)
     check_end(partition, report, storage_options, wanted)
 
 
 def read_file(
-    file: File, reading: Reading, report: Report, start: int = 0, end: int | None = None
+    file: File,
+    reading: Reading,
+    report: Report,
+    start: int = 0,
+    end: int | None = None,
+    seen: SeenOffsets | None = None,
 ) -> Iterator[DecodedRows]:
-    """The records of the batches of a file that begin in ``[start, end)``.
+    """The records of the batches of a file that begin in ``[start, end)``, without those that ``seen`` has.
 
     What is damaged is reported after the records before it were given."""
     decoder = Decoder(reading.keys, reading.values, reading.headers, reading.max_batch_bytes)
@@ -89,6 +97,9 @@ def read_file(
     def pieces(decoded: DecodedRecords) -> Iterator[DecodedRows]:
         findings.extend(damage_finding(file.path, damage) for damage in decoded.damages)
         rows = None if wanted.is_everything else wanted.rows(decoded.columns)
+        new = None if seen is None else seen.rows(decoded.columns.offset[: decoded.columns.rows])
+        if new is not None:
+            rows = new if rows is None else rows & new
         is_wanted = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
         piece = [DecodedRows(file.path, decoded, rows)] if is_wanted else []
@@ -107,6 +118,12 @@ def read_file(
         if reading.span is not None:
             findings.extend(all_misplaced(file.path, chunk, valid, reading.span))
         sound = chunk.take(valid).batches
+        repeated = None if seen is None else seen.repeated(sound)
+        if seen is not None and repeated is not None:
+            at = int(np.argmax(repeated))
+            finding = seen.finding(file.path, chunk.base + int(sound.positions[at]), int(sound.entry_offset[at]))
+            findings += [] if finding is None else [finding]
+            sound = sound.take(~repeated)
         chosen = sound.take(_chosen(sound, reading, wanted))
         for given in map(pieces, decoder.decode(chunk.buffer, chosen, chunk.base)):
             yield from given

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.format import layouts
+from brokerless.log.offset_checks import SeenOffsets
 from brokerless.log.segment import Chunk, Report, ignore, report_too_large, scan_headers
 from brokerless.log.storage.paths import File
 
@@ -33,13 +34,28 @@ class SegmentSummary:
     compressions: set[str] = field(default_factory=set[str])
 
 
-def summarize(file: File, report: Report, start_offset: int = 0, max_batch_bytes: int | None = None) -> SegmentSummary:
+def summarize(
+    file: File,
+    report: Report,
+    start_offset: int = 0,
+    max_batch_bytes: int | None = None,
+    seen: SeenOffsets | None = None,
+) -> SegmentSummary:
     """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages). ``start_offset``: the
     log start offset; records, offsets and timestamps are of what is from there on. ``max_batch_bytes``: what a wrapper
-    message may inflate to; a larger one is reported, and its records are not counted."""
+    message may inflate to; a larger one is reported, and its records are not counted, nor those that ``seen`` has."""
     summary = SegmentSummary(file.size)
     for chunk in scan_headers(file, report):
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
+        repeated = None if seen is None else seen.repeated(chunk.batches)
+        if seen is not None and repeated is not None:
+            passed = SegmentSummary(file.size)
+            add_chunk(passed, chunk.take(repeated), file.path, ignore, start_offset, max_batch_bytes)
+            summary.records -= passed.records
+            at = int(np.argmax(repeated))
+            position, first = int(chunk.positions[at]), int(chunk.batches.entry_offset[at])
+            if (finding := seen.finding(file.path, position, first)) is not None:
+                report(finding)
     return summary
 
 

@@ -200,6 +200,7 @@ class PartitionReader:
         raised.
         """
         from brokerless.log.live_segments import open_segments
+        from brokerless.log.offset_checks import SeenOffsets
         from brokerless.log.offset_gaps import check_end, check_following, check_head, is_followed
         from brokerless.log.seek import from_reported_start
         from brokerless.log.segment_summary import summarize
@@ -218,6 +219,7 @@ class PartitionReader:
             else:
                 report(finding)
 
+        seen = SeenOffsets()
         start = from_reported_start(self.paths, report, self.storage_options).start_offset or 0
         check_head(self.paths, report, self.storage_options)
         try:
@@ -226,7 +228,8 @@ class PartitionReader:
             ):
                 source = Source(each.file.path, self.topic, self.partition)
                 try:
-                    summary = summarize(each.file, report, start, max_batch_bytes)
+                    seen.begin(each.segment.base_offset)
+                    summary = summarize(each.file, report, start, max_batch_bytes, seen)
                     row = segment_row(each.segment, source, summary)
                     if not is_followed(each.partition, each.segment, summary.last_offset):
                         check_following(each.partition, each.segment, each.file, report, self.storage_options)

@@ -17,7 +17,7 @@ from brokerless.interchange.export_state import Offsets
 from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
-from brokerless.log.offset_checks import misplaced, not_above
+from brokerless.log.offset_checks import OFFSET_ORDER, misplaced, not_above
 from brokerless.log.offset_gaps import MISSING, missing_offsets, missing_segment
 from brokerless.log.partition import DecodedRows, Reading, read_partition
 from brokerless.log.positions import position_of_offset
@@ -151,6 +151,11 @@ class ExportReader:
         is_cut = finding.kind == "truncated-batch"
         if is_cut and self.is_live and finding.severity != "error":
             return  # where the log ends, a broker may be about to write the rest
+        if finding.kind == OFFSET_ORDER:  # of what was passed over, but for its place it is known by now
+            known = {(each.file, each.position) for each in self.findings}
+            if finding.severity == "error" or (finding.file, finding.position) not in known:
+                self.findings.append(finding)
+            return
         self.findings.append(finding)
         if finding.kind == MISSING:
             missing = missing_offsets(finding)

@@ -7,7 +7,7 @@ BIN := .venv/bin
 SOURCES := src tests benchmarks demo scripts docs/conf.py
 KERNELS := brokerless.format.read.decoder, brokerless.format.write.encoder, brokerless.format.crc.kernels, \
     brokerless.format.read.batch_candidate_kernels, brokerless.format.read.partial_record_kernels, \
-    brokerless.format.codecs.single_block_kernels, brokerless.log.index.placement_kernels, \
+    brokerless.format.codecs.single_block_kernels, brokerless.log.write.segment_roll_kernels, \
     brokerless.tables.partitioner, brokerless.interchange.jsonl_reader_kernels, brokerless.interchange.jsonl_writer_kernels
 WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/test_logs.py \
     tests/spark/stream/test_log_tracker.py $(addprefix tests/spark/test_, $(addsuffix .py, \
@@ -44,7 +44,7 @@ bounds: install  ## All kernels with every access checked: golden files, 10,000 
 	rm -rf .cache/checked-kernels
 	$(BOUNDS) $(BIN)/python -m tests.bounds 10000 $(or $(SEED),1)
 	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/tables/test_partitioner.py \
-	    tests/log/index/test_placement_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py
+	    tests/log/write/test_segment_roll_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py
 
 lint: install  ## Style, the order and sizes of the rooms, and docs/architecture.md's table of modules
 	$(BIN)/ruff check $(SOURCES)

@@ -24,7 +24,7 @@ TESTED_IN = {
     "format/intrinsics": "test_bounds.py",
     "format/layouts": "test_docs.py",
     "format/append": "format/append/test_leader.py",
-    "format/codecs": "format/codecs/test_inflate.py",
+    "format/codecs": "format/codecs/test_decompression.py",
     "format/crc": "format/crc/test_kernels.py",
     "format/read": "format/read/test_decoder.py",
     "format/read/batch_candidate_kernels": "format/read/test_resync.py",
@@ -85,7 +85,7 @@ EXEMPT = ("__init__", "__main__")
 
 
 def entry_of(module: str, table: dict[str, str]) -> str | None:
-    """The longest entry that holds a module (``log/index/writers``)."""
+    """The longest entry that holds a module (``log/write/index_writers``)."""
     at = module
     while at:
         if at in table:

@@ -24,7 +24,7 @@ from brokerless.errors import BrokerlessError
 from brokerless.format import layouts
 from brokerless.format.append.leader import append
 from brokerless.format.append.types import AppendConfig
-from brokerless.format.codecs.inflate import CodecError, Inflater, find_payloads
+from brokerless.format.codecs.decompression import CodecError, Inflater, find_payloads
 from brokerless.format.convert import ConversionTarget, Converter
 from brokerless.format.kernel import CHECK_BOUNDS
 from brokerless.format.read.batch_headers import checksums_match, read_headers

@@ -59,7 +59,7 @@ def test_a_circle_is_found_at_each_module_in_it(tmp_path: Path):
     found = violations(
         tmp_path,
         spark__options="import brokerless.spark.plan",
-        spark__plan="import brokerless.spark.splits",
+        spark__plan="import brokerless.spark.split",
         spark__splits="def late():\n    import brokerless.spark.options",
         spark__reader="import brokerless.spark.options",
     )

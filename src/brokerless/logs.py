@@ -393,6 +393,6 @@ class Log:
 
 
 def _bound(max_batch_bytes: int | None) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 
     return max_batch_bytes or DEFAULT_MAX_BATCH_BYTES

@@ -23,7 +23,7 @@ from brokerless.spark.columns import choose_columns, default_schema
 from brokerless.spark.options import parse_options
 from brokerless.spark.plan import tasks_of
 from brokerless.spark.source import BrokerlessSource, PushdownReader
-from brokerless.spark.splits import ReadTask, Split, split_bytes
+from brokerless.spark.split import ReadTask, Split, split_bytes
 
 Rows = list[dict[str, Any]]
 OFFSET = StructType([StructField("offset", LongType())])

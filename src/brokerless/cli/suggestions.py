@@ -1,4 +1,4 @@
-"""What a mistyped or old command line was meant to be: the nearest name, or the new spelling in full."""
+"""Suggests what a mistyped command or option was meant to be, and the new spelling of old ones."""
 
 from __future__ import annotations
 

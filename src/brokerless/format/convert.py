@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, inspect_wrappers

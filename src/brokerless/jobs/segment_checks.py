@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.resync import find_next_batch as find_in_file
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs

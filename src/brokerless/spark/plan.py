@@ -1,4 +1,4 @@
-"""What to read, planned on the driver: paths -> partitions -> ranges of offsets -> byte ranges -> tasks.
+"""Plans a query on the driver: finds partitions, narrows ranges, cuts segments into splits, groups them into tasks.
 
 Only names, indexes and headers are read here; for ``read_committed`` also transaction markers. Every query is planned
 in a process of its own, so what imports kernels is imported only where a plan needs it.
@@ -25,7 +25,7 @@ from brokerless.log.seek import log_start_after_end
 from brokerless.logs import Partition
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
-from brokerless.spark.splits import ReadTask, Split, cut, split_bytes, task_rounds
+from brokerless.spark.split import ReadTask, Split, cut, split_bytes, task_rounds
 
 if TYPE_CHECKING:
     from brokerless.log.producer.transactions import Transactions

@@ -21,7 +21,7 @@ from brokerless.logs import read_setting
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import Columns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
-from brokerless.spark.splits import Split, first_batch
+from brokerless.spark.split import Split, first_batch
 from brokerless.tables.record_batches import (
     Source,
     chunk_batches,

@@ -16,7 +16,7 @@ from typing import Any
 
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.deflate import LEVELS
+from brokerless.format.codecs.compression import LEVELS
 from brokerless.jobs.load.routing import Routing
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.commit.partition_writer import output_directory

@@ -18,7 +18,7 @@ from brokerless.spark.options import Options, parse_any_options, parse_options, 
 if TYPE_CHECKING:
     from brokerless.spark.plan import Pushed
     from brokerless.spark.sink import StreamWriter, Writer
-    from brokerless.spark.splits import ReadTask
+    from brokerless.spark.split import ReadTask
 
 
 class BrokerlessSource(DataSource):

@@ -116,7 +116,7 @@ class PartitionReader:
         report: OnDamage,
         done: Done,
     ) -> Iterator[pa.RecordBatch]:
-        from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+        from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
         from brokerless.log.partition import Reading, read_partition, transactions_of
         from brokerless.log.ranges import Range
         from brokerless.log.read_progress import ReadProgress

@@ -1,5 +1,4 @@
-"""The four tables as Arrow: how decoded columns and batch headers become record batches of :mod:`brokerless.schemas`,
-and how records become columns again.
+"""Converts decoded columns and batch headers to Arrow record batches, and records back to columns.
 
 Nothing is copied where Arrow can adopt an array as it is.
 """

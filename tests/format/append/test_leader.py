@@ -30,7 +30,7 @@ from brokerless import UsageError
 from brokerless.format.append.leader import append
 from brokerless.format.append.types import AppendConfig, AppendResult, Refusal
 from brokerless.format.append.validator import validate
-from brokerless.format.codecs.inflate import Inflater
+from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 

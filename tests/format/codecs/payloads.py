@@ -10,7 +10,7 @@ import cramjam
 import xxhash
 import zstandard
 
-from brokerless.format.codecs.inflate import Inflater
+from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
 CODECS = {"gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}

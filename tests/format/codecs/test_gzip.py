@@ -8,7 +8,7 @@ import struct
 import pytest
 from tests.format.codecs.payloads import TEXT, gzip_with, inflate
 
-from brokerless.format.codecs.inflate_buffer import CodecError
+from brokerless.format.codecs.decompression_buffer import CodecError
 from brokerless.format.layouts import GZIP
 
 

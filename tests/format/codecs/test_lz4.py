@@ -6,7 +6,7 @@ import pytest
 from tests.format.codecs.payloads import NOISE, TEXT, inflate, lz4_frame
 
 from brokerless.format.codecs import lz4
-from brokerless.format.codecs.inflate_buffer import CodecError
+from brokerless.format.codecs.decompression_buffer import CodecError
 from brokerless.format.layouts import LZ4
 
 

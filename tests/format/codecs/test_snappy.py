@@ -6,7 +6,7 @@ import pytest
 from tests.format.codecs.payloads import TEXT, inflate, xerial
 
 from brokerless.format.codecs import snappy
-from brokerless.format.codecs.inflate_buffer import CodecError
+from brokerless.format.codecs.decompression_buffer import CodecError
 from brokerless.format.layouts import SNAPPY
 
 

@@ -6,7 +6,7 @@ import pytest
 import zstandard
 from tests.format.codecs.payloads import NOISE, TEXT, inflate, skippable, zstd_stream
 
-from brokerless.format.codecs.inflate_buffer import CodecError
+from brokerless.format.codecs.decompression_buffer import CodecError
 from brokerless.format.layouts import ZSTD
 
 

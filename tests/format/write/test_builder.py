@@ -22,7 +22,7 @@ from tests.require import require
 
 from brokerless import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import Inflater
+from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.columns import Columns
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches

@@ -14,7 +14,7 @@ from tests.golden import Case, cases
 
 from brokerless import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import Inflater
+from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.columns import Columns, allocate
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches

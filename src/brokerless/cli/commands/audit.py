@@ -69,7 +69,7 @@ def _audit(
     output: Output,
     counts: Counter[str],
 ) -> None:
-    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.audit.job import audit_directory, audit_partitions
     from brokerless.views.audit import finding_lines, finding_row, partition_lines, verdict
     from brokerless.views.findings import is_at_least

@@ -38,7 +38,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.recovered.open_files import open_lone
     from brokerless.jobs.salvage.carve import Carved, Carving, carve, check
     from brokerless.log.commit.partition_writer import output_directory

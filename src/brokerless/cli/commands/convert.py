@@ -68,7 +68,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.format.convert import ConversionTarget
     from brokerless.jobs.convert.job import Conversion, convert, plan
 

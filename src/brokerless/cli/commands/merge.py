@@ -51,7 +51,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.merge.job import Merge, merge, plan
     from brokerless.views.merge import row
 

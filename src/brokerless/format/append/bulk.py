@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.append.assignment import normalize_header_keys, scatter
 from brokerless.format.append.leader import append, check_batches
+from brokerless.format.append.offsets_and_timestamps import normalize_header_keys, scatter
 from brokerless.format.append.produce_request import ReadRecords, decode_all, find_batches, read_all_partial
 from brokerless.format.append.types import AppendConfig, AppendContext, BatchRefusedError, Origin, Refusal
 from brokerless.format.append.validator import record_errors
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
 from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches

@@ -19,8 +19,8 @@ from brokerless.bounds import MAX_INT32
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.append.types import Refusal, refuse
-from brokerless.format.codecs.inflate import Inflater
-from brokerless.format.codecs.inflate_buffer import CodecError, LimitError
+from brokerless.format.codecs.decompression import Inflater
+from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.columns import Columns, allocate, allocate_array
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches

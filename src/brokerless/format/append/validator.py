@@ -1,4 +1,4 @@
-"""Validates produced batches as a broker's ``LogValidator``, and assigns offsets, leader epoch and timestamps.
+"""Validates produced batches as Kafka's ``LogValidator`` does, and decides which are written again.
 
 Where a batch has the topic's format and codec, only its header changes; otherwise its records are rewritten. The rules,
 and the order of exceptions, are those of 4.1.1, and of 3.9.1 for topics of v0 and v1, which 4.x does not have.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.append.assignment import (
+from brokerless.format.append.offsets_and_timestamps import (
     assign_batch,
     assign_messages,
     assign_wrapper,
@@ -43,7 +43,7 @@ from brokerless.format.append.types import (
     Refusal,
     refuse,
 )
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import Columns
 from brokerless.format.crc.kernels import crc32_ranges
 from brokerless.format.read.batch_headers import Batches

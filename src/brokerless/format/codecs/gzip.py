@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from isal import igzip_lib, isal_zlib
 
-from brokerless.format.codecs.inflate_buffer import CodecError, InflateBuffer
+from brokerless.format.codecs.decompression_buffer import CodecError, InflateBuffer
 
 LEVELS = (1, 9, -1)
 """The lowest and the highest level, and Kafka's default (KIP-390)."""

@@ -14,7 +14,7 @@ import cramjam
 import xxhash
 
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate_buffer import CodecError, InflateBuffer
+from brokerless.format.codecs.decompression_buffer import CodecError, InflateBuffer
 
 LEVELS = (1, 17, 9)
 """The lowest and the highest level, and Kafka's default (KIP-390)."""

@@ -1,4 +1,4 @@
-"""A kernel that finds the payloads of exactly one plain block, which need no frame parsing.
+"""Finds payloads of one block, which are decompressed without parsing the codec's frames (kernel).
 
 Such a block can be handed to its codec directly; all others are parsed by the codecs' modules. What is found here must
 be what is found there.

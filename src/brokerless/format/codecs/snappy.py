@@ -9,7 +9,7 @@ from __future__ import annotations
 import cramjam
 import pyarrow as pa
 
-from brokerless.format.codecs.inflate_buffer import CodecError, InflateBuffer
+from brokerless.format.codecs.decompression_buffer import CodecError, InflateBuffer
 
 _MAGIC = b"\x82SNAPPY\x00"
 _HEADER = _MAGIC + (1).to_bytes(4, "big") * 2

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import zstandard
 
-from brokerless.format.codecs.inflate_buffer import CodecError, InflateBuffer
+from brokerless.format.codecs.decompression_buffer import CodecError, InflateBuffer
 
 LEVELS = (-131072, 22, 3)
 """The lowest and the highest level, and Kafka's default (KIP-390)."""

@@ -1,4 +1,4 @@
-"""Kernels that scan a buffer or an open file for batches, as :func:`brokerless.format.read.batch_scan.scan_batches`."""
+"""Kernels of ``scan_batches``: find where batches begin and end in a buffer or an open file."""
 
 # Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
 # pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false, reportAssignmentType=false

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from brokerless.format import columns as reasons
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
-from brokerless.format.codecs.inflate_buffer import CodecError, LimitError
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
+from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.columns import Columns, allocate
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers

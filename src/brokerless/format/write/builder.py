@@ -16,7 +16,7 @@ import numpy as np
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.deflate import make_compressor
+from brokerless.format.codecs.compression import make_compressor
 from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.deflate import make_compressor
+from brokerless.format.codecs.compression import make_compressor
 from brokerless.format.columns import Columns, allocate_array, empty_columns
 
 Int64s = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""Fills v2 batches without a codec row by row: a batch that is not full stays open for the next rows.
+"""Fills uncompressed v2 batches: one that is not full stays open for later rows.
 
 With a codec, how full a batch is depends on how well others were compressed, so those are cut first and encoded then
 (:mod:`brokerless.format.write.encoder`). Both cut at the same rows.

@@ -1,4 +1,4 @@
-"""Audits logs: everything that the files alone show, graded, in one pass over the data.
+"""Audits logs in one pass over their files, and reports findings by severity.
 
 :func:`audit_partition` is a task of its own: paths in, values out. What verify finds is part of it; what is added is
 about the log as a whole: offsets, epochs, producers, transactions, timestamps, and what the log directory notes.
@@ -15,7 +15,7 @@ import numpy as np
 
 from brokerless import clock
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import TOPICS
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.audit.epochs import LeaderEpochCheck

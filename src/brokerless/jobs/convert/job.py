@@ -15,7 +15,7 @@ from typing import Any
 
 from brokerless.errors import DamageError, Finding, RefusedError, UsageError
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.convert.reading import ConvertReader, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange import export_state
 from brokerless.interchange.export_state import Exported
 from brokerless.interchange.parquet_files import FILE_BYTES, ParquetLayout

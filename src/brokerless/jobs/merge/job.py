@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
 from brokerless.errors import Finding, UsageError
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.merge.agreement import Agreement, Replica, agree, rank
-from brokerless.jobs.merge.gap_filling import MergedBatches, differing, fill
+from brokerless.jobs.merge.merged_batches import MergedBatches, differing, fill
 from brokerless.jobs.merge.misplaced import without_moved
 from brokerless.jobs.merge.outcome import (
     Contribution,

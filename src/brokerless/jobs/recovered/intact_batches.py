@@ -1,4 +1,4 @@
-"""Finds the intact batches of a file of which nothing is certain, and the damaged regions between them.
+"""Finds the intact batches and the damaged regions of a file that may be damaged anywhere.
 
 Batches are found by the chain of sizes, and where it breaks, by structure and checksum. Nothing but the batch that is
 read is ever in memory.
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import Columns, release_memory
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.decoder import Damage, Decoder, inspect_wrappers

@@ -1,4 +1,4 @@
-"""Selects the batches that make one log: each offset once, and none whose offset cannot be right.
+"""Selects the recovered batches for one log: each offset once, and no impossible offset.
 
 No checksum covers a batch's offset. But its neighbours in the file know better: between two batches that are in order
 and have room for it, a batch belongs into that room.

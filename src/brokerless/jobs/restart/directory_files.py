@@ -1,4 +1,4 @@
-"""Finds files and names in a log directory with which a broker does not start.
+"""Finds files and names in a log directory that prevent a broker from starting.
 
 Sources: ``MetaPropertiesEnsemble``, ``LogManager`` (``loadLogs``, ``loadLog``), ``LocalLog.parseTopicPartitionName``,
 ``CheckpointFile``, ``BootstrapDirectory`` (4.1.1). Each was tried with a broker

@@ -1,4 +1,4 @@
-"""Finds small files and file names for which a broker refuses to load a partition.
+"""Finds files and file names for which a broker fails to load a partition.
 
 Sources: ``LogLoader`` (``removeTempFilesAndCollectSwapFiles``, ``loadSegmentFiles``), ``UnifiedLog.create``,
 ``PartitionMetadataFile``, ``CheckpointFile``, ``KafkaRaftLog``, ``FileQuorumStateStore``, ``RecordsIterator`` (4.1.1).

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UsageError
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.recovered.damaged_regions import FindingCollector

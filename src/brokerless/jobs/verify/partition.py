@@ -13,7 +13,7 @@ from itertools import zip_longest
 import numpy as np
 
 from brokerless.errors import Finding
-from brokerless.format.codecs.inflate import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
 from brokerless.log.index.checks import check_transaction_index

@@ -1,4 +1,4 @@
-"""The journal that makes a commit of several partitions all or nothing, its lock, and the last batches of queries.
+"""The commit journal (all partitions or none), and the last batch that each streaming query committed.
 
 Three files of ours in a log directory, which a broker ignores (``LogManager.loadLogs`` lists directories only, 4.1.1).
 The journal exists from before the first change until after the last one, and lists what changes: readers skip that, and

@@ -1,4 +1,4 @@
-"""Copies the files that make a log directory a node's (``meta.properties`` and others), so that a broker starts on it.
+"""Copies ``meta.properties`` and other files of a node, so that a broker starts on the new directory.
 
 It comes last: without ``meta.properties`` no broker starts, and one that started on half of the partitions would create
 the others again, empty. Checkpoints are not among these files, as each commit writes its own lines of them.

@@ -34,9 +34,9 @@ from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, local, read_bytes
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.log_writer import Appended, LogWriter
 from brokerless.log.write.new_partition import checked_name, create_partition
-from brokerless.log.write.segment_boundaries import SegmentBoundaries
 
 _LONGEST_NAME = 255
 _LARGEST_FILE = 1 << 30

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.format import layouts
-from brokerless.format.append.assignment import scatter
+from brokerless.format.append.offsets_and_timestamps import scatter
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.segment import ignore, scan
 from brokerless.log.storage.destination import Destination

@@ -1,4 +1,4 @@
-"""A partition that is written under a temporary name, as plain values that processes exchange."""
+"""A partition that is staged under a temporary name, as a value that processes exchange."""
 
 from __future__ import annotations
 

@@ -31,7 +31,6 @@ from brokerless.log.checkpoint.leader_epochs import (
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import has_unknown_version
-from brokerless.log.index.writers import SegmentState
 from brokerless.log.producer.loading import LoadedProducers, advance, load_producers
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.recovery.orphaned_files import OrphanedFiles, plan_orphaned_files
@@ -41,6 +40,7 @@ from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import Entry, list_directory, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
+from brokerless.log.write.index_writers import SegmentState
 from brokerless.log.write.segment_files import describe_segment, remove_segments
 
 Reason = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed"]

@@ -16,10 +16,10 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.log.checkpoint.leader_epochs import Epochs, recover_batches
 from brokerless.log.config import LogConfig
-from brokerless.log.index.writers import Placement, SegmentState, no_limits
 from brokerless.log.producer.state import ProducerState, aborted_entry
 from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.storage.paths import File
+from brokerless.log.write.index_writers import Placement, SegmentState, no_limits
 
 _OUT_OF_ORDER = "offset-not-increasing"
 

@@ -1,4 +1,4 @@
-"""Reads only the batch headers of a local file: by windows, or one read for each, whichever is faster.
+"""Reads the batch headers of a local file: by large windows, or one small read for each.
 
 A read takes some time, however little it reads: where batches are small, a window of many takes less. On a disk, what
 lies between small batches is read sooner than the next header is found; between large ones it is not. None of this can

@@ -30,15 +30,15 @@ from brokerless.log.checkpoint.leader_epochs import (
 )
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
 from brokerless.log.config import LogConfig
-from brokerless.log.index.writers import SegmentState, roll_offset
 from brokerless.log.producer.loading import LoadedProducers, load_producers
 from brokerless.log.producer.state import ProducerState, aborted_entry, snapshots_out_of_range
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.follower_append import check_next, whole_batches
+from brokerless.log.write.index_writers import SegmentState, roll_offset
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
-from brokerless.log.write.segment_boundaries import SegmentBoundaries
 from brokerless.log.write.segment_files import (
     clear_segment,
     describe_for_retention,

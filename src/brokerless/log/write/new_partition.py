@@ -8,10 +8,10 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.checkpoint.topic_ids import random_id
-from brokerless.log.index.writers import SegmentState
 from brokerless.log.producer.loading import LoadedProducers
 from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.write.index_writers import SegmentState
 from brokerless.log.write.log_writer import LogContents
 
 

@@ -16,16 +16,16 @@ import numpy as np
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.index.readers import TimeIndex, load_offset_index, load_time_index, load_transaction_index
-from brokerless.log.index.writers import (
+from brokerless.log.segment import Report, ignore, scan_headers
+from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.paths import File, open_file
+from brokerless.log.storage.segment_files import SegmentFiles
+from brokerless.log.write.index_writers import (
     SegmentState,
     offset_entries_before,
     time_entries_before,
     transaction_entries_before,
 )
-from brokerless.log.segment import Report, ignore, scan_headers
-from brokerless.log.storage.atomic import sync_directory
-from brokerless.log.storage.paths import File, open_file
-from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.retention import ClosedSegment
 
 KINDS: tuple[names.SegmentFileKind, ...] = (

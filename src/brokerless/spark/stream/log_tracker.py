@@ -1,5 +1,4 @@
-"""What the driver of a streaming query knows of a log directory, from one look to the next: which partitions are there,
-where they end, and what of them a micro-batch reads.
+"""Tracks a log directory for a streaming query: partitions, their ends, the splits of each micro-batch.
 
 A listing is not of one moment. A file that is created meanwhile may be missing in it although a later one is there, and
 so may one that a compaction is about to replace. So segments are listed once more where there are new ones, up to the
@@ -30,7 +29,7 @@ from brokerless.logs import Partition
 from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, tasks_of, teller, timestamp_of
-from brokerless.spark.splits import Split, cut, first_batch, split_bytes
+from brokerless.spark.split import Split, cut, first_batch, split_bytes
 from brokerless.spark.stream.positions import Positions
 
 Partitions = dict[TopicPartition, Partition]

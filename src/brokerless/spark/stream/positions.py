@@ -1,5 +1,4 @@
-"""How far a streaming query is: the next offset of each partition, as Spark keeps it in a checkpoint, and how much of
-what is there one trigger takes.
+"""Streaming offsets: their JSON in Spark's checkpoint, and the limit of records for each trigger.
 
 The JSON is spark-sql-kafka's: ``{"orders":{"0":23,"1":7}}``. Spark compares positions as text, so they are in order.
 """

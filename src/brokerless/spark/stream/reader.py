@@ -24,7 +24,7 @@ from brokerless.spark.options import Options, TopicPartition
 from brokerless.spark.stream.positions import AsJson, from_json, to_json
 
 if TYPE_CHECKING:
-    from brokerless.spark.splits import ReadTask
+    from brokerless.spark.split import ReadTask
     from brokerless.spark.stream.log_tracker import LogTracker
 
 

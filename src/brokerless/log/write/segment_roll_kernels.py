@@ -1,4 +1,4 @@
-"""Decides where appended batches go: when a segment rolls, and which batches get index entries (kernel).
+"""Decides when a segment rolls, and which batches get index entries (kernel).
 
 One pass over the batches, with nothing but numbers, so that a call can take millions of them. The rules are those of
 ``UnifiedLog.maybeRoll``, ``LogSegment.shouldRoll`` and ``LogSegment.append`` of 4.1.1, as if each batch had been
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
 from brokerless.format.kernel import kernel
-from brokerless.log.index.numbers import (
+from brokerless.log.write.segment_numbers import (
     AGE,
     BASE_OFFSET,
     FIRST_TIMESTAMP,

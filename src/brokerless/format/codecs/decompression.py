@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from brokerless.format import layouts
 from brokerless.format.codecs import gzip, lz4, snappy, zstd
-from brokerless.format.codecs.inflate_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError
+from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError
 from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
 __all__ = ["DEFAULT_MAX_BATCH_BYTES", "CodecError", "Inflater", "LimitError", "Payloads", "find_payloads"]

@@ -17,8 +17,8 @@ from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.config import LogConfig
-from brokerless.log.index import numbers as at
 from brokerless.log.index.readers import OffsetIndex, TimeIndex, TransactionIndex
+from brokerless.log.write import segment_numbers as at
 
 Int64s = NDArray[np.int64]
 
@@ -99,7 +99,7 @@ class Placement:
     def place(self, batches: Batches, row: int = 0, age_ms: int = 0) -> Placed:
         """Takes the batches from ``row`` on, which lie one behind the other, up to the first one that needs a new
         segment. ``age_ms``: since the segment was created, which counts where batches have no timestamps."""
-        from brokerless.log.index.placement_kernels import place_batches
+        from brokerless.log.write.segment_roll_kernels import place_batches
 
         self._limits[at.AGE] = age_ms
         columns = batches.sizes, batches.last_offset, batches.max_timestamp

@@ -12,7 +12,7 @@ from aiokafka.codec import snappy_decode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from brokerless.format.codecs.deflate import LEVELS, make_compressor
+from brokerless.format.codecs.compression import LEVELS, make_compressor
 
 DECOMPRESS = {
     "gzip": gzip.decompress,

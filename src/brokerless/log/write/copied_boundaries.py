@@ -1,4 +1,4 @@
-"""Base offsets at which a log is rolled, so that its segments begin where those of another log do."""
+"""Base offsets at which a copied log is rolled, so that it keeps the segments of its source."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given
 
-from brokerless.log.index import numbers as at
-from brokerless.log.index.placement_kernels import place_batches
+from brokerless.log.write import segment_numbers as at
+from brokerless.log.write.segment_roll_kernels import place_batches
 
 
 @dataclass

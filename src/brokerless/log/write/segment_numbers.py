@@ -1,6 +1,4 @@
-"""Positions in the two arrays that hold an active segment's state and limits, shared by ``placement_kernels.py`` and
-``writers.py``.
-"""
+"""Array slots of an active segment's state and limits, as ``segment_roll_kernels.py`` uses them."""
 
 SIZE, BASE_OFFSET, SINCE_ENTRY, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET, FIRST_TIMESTAMP = 0, 1, 2, 3, 4, 5
 OFFSET_ENTRIES, TIME_ENTRIES, LAST_TIME_ENTRY = 6, 7, 8

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.format.codecs.payloads import CODECS, NOISE, SAMPLES, TEXT, inflate, lz4_frame, xerial, zstd_stream
 from tests.format.twin import COMPRESS
 
-from brokerless.format.codecs.inflate import Inflater, find_payloads
-from brokerless.format.codecs.inflate_buffer import CodecError, LimitError
+from brokerless.format.codecs.decompression import Inflater, find_payloads
+from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
 

@@ -60,10 +60,10 @@ def test_a_circle_is_found_at_each_module_in_it(tmp_path: Path):
         tmp_path,
         spark__options="import brokerless.spark.plan",
         spark__plan="import brokerless.spark.split",
-        spark__splits="def late():\n    import brokerless.spark.options",
+        spark__split="def late():\n    import brokerless.spark.options",
         spark__reader="import brokerless.spark.options",
     )
-    assert found == [f"circle brokerless.spark.{each}" for each in ("options", "plan", "splits")]
+    assert found == [f"circle brokerless.spark.{each}" for each in ("options", "plan", "split")]
 
 
 def test_a_module_without_a_room_is_found(tmp_path: Path):

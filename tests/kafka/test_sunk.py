@@ -18,7 +18,7 @@ from brokerless.interchange.input_files import InputFiles
 from brokerless.jobs.load.job import load_files
 from brokerless.jobs.load.routing import Routing
 from brokerless.log.config import LogConfig
-from brokerless.spark import row_order
+from brokerless.spark import arrange
 from brokerless.tables.batcher import BatchSettings
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracle import run_dump
@@ -41,7 +41,7 @@ def write(session: SparkSession, directory: Path, first: int, topic: str = "sunk
         "array(struct('number' as key, cast(cast(id as string) as binary) as value)) as headers",
     )
     options = {"topic": topic, "compression.type": "lz4", "segment.bytes": 20_000}
-    row_order(df, PARTITIONS).write.format("brokerless").mode("append").options(**options).save(str(directory))
+    arrange(df, PARTITIONS).write.format("brokerless").mode("append").options(**options).save(str(directory))
 
 
 def check(broker: KafkaBroker, numbers: list[int]) -> list[int]:

@@ -25,7 +25,7 @@ from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.directory_lock import lock_directory
-from brokerless.spark import row_order
+from brokerless.spark import arrange
 from brokerless.spark.sink import Writer, commit_written
 from brokerless.spark.sink_options import parse_sink_options
 from brokerless.tables.partitioner import partition_for_key
@@ -79,7 +79,7 @@ def test_what_was_read_is_written_as_it_was(spark: SparkSession, kafka_jars: Pat
     source = broker_data("clean")
     options = {"subscribe": ",".join(TOPICS), "includeHeaders": True}
     df = spark.read.format("brokerless").options(**options).load(str(source))
-    save(row_order(df), tmp_path, **{"compression.type": "zstd"})
+    save(arrange(df), tmp_path, **{"compression.type": "zstd"})
     expected = by_kafka(source, *TOPICS)
     assert sum(map(len, expected.values())) > 1000
     assert by_kafka(tmp_path, *TOPICS) == expected
@@ -106,7 +106,7 @@ def test_keys_decide_as_for_kafkas_producers_and_appending_goes_on(spark: SparkS
     save(df, tmp_path, topic="t", partitions=4, **{"batch.size": 1000})
     first = offsets(tmp_path)
     assert [*first] == ["t-0", "t-1", "t-2", "t-3"]
-    save(row_order(df, 4), tmp_path, topic="t")
+    save(arrange(df, 4), tmp_path, topic="t")
     found: dict[bytes, set[int]] = {}
     without_key = [0] * 4
     for partition in brokerless.open(tmp_path).partitions:
@@ -172,7 +172,7 @@ def test_tasks_that_share_a_partition_are_put_together_in_their_order(spark: Spa
     with pytest.raises(Exception, match=r"t-0: the first new record has offset 50, and the partition ends at 1849"):
         save(given, tmp_path / "given")
     mixed = given.selectExpr("topic", "partition", "value", "cast(cast(value as int) % 100 as long) + 5000 as offset")
-    with pytest.raises(Exception, match=r"offsets 5000 to 5099, and another .* brokerless.spark.row_order\(df\)"):
+    with pytest.raises(Exception, match=r"offsets 5000 to 5099, and another .* brokerless.spark.arrange\(df\)"):
         save(mixed, tmp_path / "given")
     assert len(offsets(tmp_path / "given")["t-0"]) == 800
     assert leftovers(tmp_path / "given") == []
@@ -271,7 +271,7 @@ def test_names_of_columns_are_of_any_case(spark: SparkSession, tmp_path: Path) -
     df = spark.sql(
         "select 't' as Topic, 'a' as VALUE, 'k' as Key, timestamp_millis(7) as timestamp, 1 as timestamptype"
     )
-    save(row_order(df, 2), tmp_path)
+    save(arrange(df, 2), tmp_path)
     columns = ["value", "key", "timestamp", "timestampType"]
     (row,) = [row for batch in brokerless.open(tmp_path).records(columns) for row in batch.to_pylist()]
     assert (row["value"], row["key"], row["timestampType"]) == (b"a", b"k", 1)
@@ -327,16 +327,16 @@ def test_arranged_rows_are_of_one_partition_in_one_task(spark: SparkSession) -> 
     rows = spark.range(500, numPartitions=5).selectExpr(
         "concat('topic-', id % 3) as topic", "cast(id % 4 as int) as partition", "499 - id as offset", "'v' as value"
     )
-    placed = row_order(rows).selectExpr("*", "spark_partition_id() as task", "monotonically_increasing_id() as place")
+    placed = arrange(rows).selectExpr("*", "spark_partition_id() as task", "monotonically_increasing_id() as place")
     assert placed.select("topic", "partition", "task").distinct().count() == 12
     found = [row.offset for row in placed.where("topic = 'topic-1' and partition = 2").orderBy("place").collect()]
     assert found == sorted(found)
     assert len(found) > 40
-    assert row_order(rows.drop("partition"), 7).columns == ["topic", "offset", "value", "partition"]
+    assert arrange(rows.drop("partition"), 7).columns == ["topic", "offset", "value", "partition"]
     with pytest.raises(UsageError, match="there is no column 'partition'; say how many partitions"):
-        row_order(rows.drop("partition"))
+        arrange(rows.drop("partition"))
     with pytest.raises(UsageError, match="partitions: 0 is not from 1"):
-        row_order(rows, 0)
+        arrange(rows, 0)
 
 
 def run_job(what: str, directory: Path) -> subprocess.Popen[bytes]:

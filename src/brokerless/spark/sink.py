@@ -43,7 +43,7 @@ from brokerless.tables.rows import RowError, bounded, column_name, normalize
 _QUERY = "sql.streaming.queryId"
 """The local property of a streaming query's tasks with its ID, which is the same after a restart from its checkpoint
 (``StreamExecution.QUERY_ID_KEY``, Spark 4.1)."""
-_HINT = "; brokerless.spark.row_order(df) puts each partition into one task, in order"
+_HINT = "; brokerless.spark.arrange(df) puts each partition into one task, in order"
 _WITHOUT = {
     "offset": "then offsets are counted from the end of the partition on",
     "timestamp": "then it is the time of writing",

@@ -213,4 +213,11 @@ def _put_together(directory: Destination, parts: Sequence[StagedPartition], conf
     ) as output:
         for each in parts:
             append_staged(output, directory, each)
+        if first.has_offsets and _have_gaps(parts):
+            output.explain_gaps()
         return output.finish()
+
+
+def _have_gaps(parts: Sequence[StagedPartition]) -> bool:
+    are_apart = any(one.log_end_offset < other.log_start_offset for one, other in pairwise(parts))
+    return are_apart or any(each.checkpoints.cleaner is not None for each in parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -152,7 +153,8 @@ def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOp
     findings: list[Finding] = []
     last = source.segments[-1]
     if last.size:
-        with open_file(last.log.path, storage_options) as file:
+        # Where a broker has replaced the file since it was listed, the end of the log was found in what is there now.
+        with suppress(UnreadableError), open_file(last.log.path, storage_options) as file:
             if next(scan_headers(file, findings.append), None) is not None:
                 return []
     elif (missing := missing_end(source, storage_options)) is not None:

@@ -23,6 +23,7 @@ from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.log.commit.loader import open_log
 from brokerless.log.config import LogConfig
+from brokerless.log.write import segment_roll_kernels  # noqa: F401 - loaded before a process is killed
 
 CONFIG = LogConfig(segment_bytes=8000, index_interval_bytes=300)
 PRODUCER, TRANSACTIONAL_PRODUCER = 5, 6

@@ -369,6 +369,16 @@ def test_convert_writes_what_the_command_writes(run: Run, damaged: Path, tmp_pat
     assert not (tmp_path / "dry").exists()
 
 
+def test_export_leaves_out_kafkas_own_topics_unless_one_is_meant(tmp_path: Path) -> None:
+    log = brokerless.open(Path(__file__).parents[1] / "demo" / "data")
+    own = {each.topic for each in log.partitions if (each.topic or "").startswith("__")}
+    assert own
+    exported = log.export(tmp_path / "all", dry_run=True)
+    assert {each.topic for each in exported} == {each.topic for each in log.partitions} - own
+    one = next(each for each in log.partitions if each.topic == "__consumer_offsets" and each.paths.size)
+    assert one.export(tmp_path / "one", dry_run=True) is not None
+
+
 def test_export_writes_what_the_command_writes(run: Run, damaged: Path, tmp_path: Path) -> None:  # noqa: F811
     with pytest.raises(DamageError):
         brokerless.open(damaged).export(tmp_path / "not")

@@ -20,7 +20,7 @@ from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding, UnreadableError, raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, resolve
-from brokerless.log.names import Include
+from brokerless.log.names import Include, is_internal
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
@@ -376,7 +376,7 @@ class Log:
         spark: Spark = "none",
     ) -> list[ExportedPartition]:
         """Writes the new records of all partitions as Parquet files to ``to``, a directory or URL, and returns the
-        partitions that have some. Kafka's own topics are exported too: pass over them with :meth:`partition`.
+        partitions that have some. In a log directory, Kafka's own topics are left out; a partition exports them.
 
         ``by_date``: a directory for each date (UTC). ``compression``: Parquet's codec. ``file_bytes``: about how large
         a file gets (256 MiB). ``allow_removed``: files of earlier exports may be gone. ``storage_options``: those of
@@ -388,7 +388,9 @@ class Log:
 
         bound = _bound(max_batch_bytes)
         settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, bound, dry_run, allow_removed)
-        planned = plan(self.directory.partitions, [self.path], to, settings, self.storage_options, storage_options)
+        is_whole = self.directory.kind == "log-directory"
+        partitions = [each for each in self.directory.partitions if not (is_whole and is_internal(each.topic))]
+        planned = plan(partitions, [self.path], to, settings, self.storage_options, storage_options)
         return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))
 
 

@@ -32,7 +32,6 @@ from brokerless.log.index.readers import load_offset_index
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.segment import NO_BATCHES, Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.storage.paths import File, is_remote, open_file
-from brokerless.log.write.segment_files import SegmentFiles
 from brokerless.tables.partition_reader import PartitionReader
 
 Place = tuple[str, int]
@@ -88,7 +87,7 @@ class Restart:
     log_start_offset: int = 0
     log_end_offset: int = 0
     unclosed: tuple[str, ...] = ()
-    """What is unexpected about the end of the last segment, which it takes as it is because the stop was clean, and
+    """What is unexpected about the end of the last segment, which it accepts unchanged as the stop was clean, and
     appends after it."""
     lost: LostRecords = LostRecords()
     stray: Finding | None = None
@@ -268,7 +267,7 @@ def plan_restart(
         stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
         unserved=None if directory is None else directory.unserved.get(partition.path),
         markers=0 if directory is None else _markers(directory, partition),
-        retention=expiring(plan, files.segment_files, partition.topic, _settings(directory, partition), now_ms),
+        retention=expiring(plan, partition.topic, _settings(directory, partition), now_ms),
     )
 
 
@@ -294,12 +293,6 @@ class _PlannedFiles:
 
     def __init__(self, plan: RecoveryPlan) -> None:
         self._plan = plan
-        self._now = {after: before for before, after in plan.orphaned_files.rename}
-
-    @property
-    def segment_files(self) -> SegmentFiles:
-        there = {path.name: path.name for path in self._plan.directory.iterdir()}
-        return SegmentFiles(self._plan.directory, there | self._now)
 
     def log(self, base_offset: int) -> str:
         return self._path(base_offset, "log")
@@ -326,7 +319,7 @@ class _PlannedFiles:
         recovered = {each.base_offset for each in self._plan.recovered}
         for base_offset in self._plan.segments:
             for kind in ("offset-index", "time-index"):
-                if base_offset not in recovered and not self._has(base_offset, kind):
+                if base_offset not in recovered and not self._plan.files.has(base_offset, kind):
                     yield str(self._plan.directory / names.segment_file(base_offset, kind))
 
     def trusted_end(self, report: Report, report_index: Report) -> int:
@@ -334,7 +327,7 @@ class _PlannedFiles:
         stop (``LogSegment.readNextOffset``)."""
         base_offset = self._plan.segments[-1]
         end, last, position, is_found = base_offset, base_offset, 0, True
-        if self._has(base_offset, "offset-index"):
+        if self._plan.files.has(base_offset, "offset-index"):
             index = load_offset_index(self._path(base_offset, "offset-index"), base_offset)
             for finding in index.findings:
                 report_index(finding)
@@ -351,14 +344,8 @@ class _PlannedFiles:
             )
         return end if is_found else base_offset
 
-    def _has(self, base_offset: int, kind: names.SegmentFileKind) -> bool:
-        """Whether there is such a file once orphaned files are removed and renamed."""
-        name, removed = names.segment_file(base_offset, kind), self._plan.orphaned_files.remove
-        return name in self._now or (name not in removed and (self._plan.directory / name).exists())
-
     def _path(self, base_offset: int, kind: names.SegmentFileKind) -> str:
-        name = names.segment_file(base_offset, kind)
-        return str(self._plan.directory / self._now.get(name, name))
+        return str(self._plan.files.path(base_offset, kind))
 
 
 def _offset(lines: Lines, name: str) -> int | None:

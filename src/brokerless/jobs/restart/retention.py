@@ -19,7 +19,7 @@ from brokerless.log import names
 from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan
 from brokerless.log.write.retention import ClosedSegment, expired
-from brokerless.log.write.segment_files import SegmentFiles, describe_for_retention
+from brokerless.log.write.segment_files import describe_for_retention
 
 _TOPIC, _BROKER = 2, 4
 """``ConfigResource.Type``."""
@@ -53,11 +53,9 @@ def settings_by_topic(cluster: Cluster) -> dict[str, Settings]:
     return {topic: {**common, **cluster.configs.get((_TOPIC, topic), {})} for topic in cluster.topics.values()}
 
 
-def expiring(
-    plan: RecoveryPlan, files: SegmentFiles, topic: str | None, own: Settings | None, now_ms: int
-) -> Retention | None:
-    """What retention deletes of a log that is loaded as planned; ``files``: its files unchanged named now. ``own``:
-    the topic's settings, if they are known. None if nothing goes; of Kafka's own topics nothing does by default."""
+def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms: int) -> Retention | None:
+    """What retention deletes of a log that is loaded as planned. ``own``: the topic's settings, if they are known.
+    None if nothing goes; of Kafka's own topics nothing does by default."""
     if topic == names.CLUSTER_METADATA or (own is None and names.is_internal(topic)) or not plan.segments:
         return None
     found = {
@@ -67,7 +65,7 @@ def expiring(
     if config is None:
         return None
     recovered = {each.base_offset: each.result.state for each in plan.recovered}
-    segments = describe_for_retention(files, plan.segments)
+    segments = describe_for_retention(plan.files, plan.segments)
     for at, each in enumerate(segments):
         state = recovered.get(each.base_offset)
         if state is not None:
@@ -76,7 +74,7 @@ def expiring(
     count = expired(segments, plan.log_start_offset, config, now_ms)
     if not count:
         return None
-    gone = tuple((str(files.path(each.base_offset, "log")), each.size) for each in segments[:count])
+    gone = tuple((str(plan.files.path(each.base_offset, "log")), each.size) for each in segments[:count])
     start = plan.log_end_offset if count == len(segments) else segments[count].base_offset
     values = {
         "cleanup.policy": config.cleanup_policy,

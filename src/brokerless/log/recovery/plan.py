@@ -63,11 +63,13 @@ class RecoveryPlan:
     has none and gets a new one. ``active`` is what is in the last one afterwards.
 
     ``deleted`` are base offsets of segments that go because an earlier one is cut or because the log ends before its
-    start offset. ``snapshots`` are producer snapshots that are written, by offset; those at ``dropped_snapshots`` go.
+    start offset. ``files``: those that are left once orphaned files are cleared. ``snapshots`` are producer snapshots
+    that are written, by offset; those at ``dropped_snapshots`` go.
     """
 
     directory: Path
     orphaned_files: OrphanedFiles
+    files: SegmentFiles
     recovered: tuple[RecoveredSegment, ...]
     segments: tuple[int, ...]
     deleted: tuple[int, ...]
@@ -97,7 +99,7 @@ def plan_recovery(
 ) -> RecoveryPlan:
     """What loading the partition in ``directory`` does to it. ``checkpoints`` are its lines in its log directory's,
     ``clean`` whether that has the mark of a clean stop; ``now_ms`` (since the epoch) decides which producers are known.
-    ``trusting``: after a clean stop the last segment is taken as it is, as Kafka does; else it is recovered if it is
+    ``trusting``: after a clean stop the last segment is taken unchecked, as Kafka does; else it is recovered if it is
     not as such a stop leaves it.
 
     Raises :class:`UnreadableError` for what cannot be read, or what Kafka would refuse to load.
@@ -107,8 +109,7 @@ def plan_recovery(
     files = _after(Path(directory), entries, orphaned_files)
     log_start, segments = checkpoints.log_start_offset or 0, files.offsets("log")
     epochs_before = _load_epochs(Path(directory))
-    swapped = _bases([source for source, _ in orphaned_files.rename])
-    reasons = _reasons(files, swapped, checkpoints.recovery_point or 0, clean, trusting)
+    reasons = _reasons(files, checkpoints.recovery_point or 0, clean, trusting)
     recovered, producers, epochs = _recover(files, reasons, config, log_start, epochs_before, now_ms)
     kept = segments
     if recovered and recovered[-1].result.is_cut and recovered[-1].reason == "not-flushed":
@@ -127,6 +128,7 @@ def plan_recovery(
     return RecoveryPlan(
         Path(directory),
         orphaned_files,
+        files,
         recovered,
         segments=tuple(kept),
         deleted=tuple(base for base in segments if base not in kept),
@@ -173,7 +175,7 @@ def _next_offset(entry: Entry) -> int:
 
 
 def _after(directory: Path, entries: list[Entry], orphaned_files: OrphanedFiles) -> SegmentFiles:
-    """The files as they will be once the leftovers are cleared."""
+    """The files that are left once orphaned files are cleared."""
     swapped = {source for source, _ in orphaned_files.rename}
     kept = {entry.name for entry in entries if not entry.is_directory} - {*orphaned_files.remove} - swapped
     return SegmentFiles(
@@ -186,16 +188,8 @@ def _load_epochs(directory: Path) -> Epochs:
     return epochs_of(load_leader_epochs(str(checkpoint))) if checkpoint.exists() else ()
 
 
-def _bases(paths: list[str]) -> set[int]:
-    """The base offsets of those that are segments' logs."""
-    parsed = map(names.parse_segment_file, paths)
-    return {file.offset for file in parsed if file is not None and file.kind == "log"}
-
-
-def _reasons(
-    files: SegmentFiles, swapped: set[int], recovery_point: int, clean: bool, trusting: bool
-) -> dict[int, Reason]:
-    """Which segments are recovered, by base offset, in order. ``swapped``: those that were ``.swap`` files.
+def _reasons(files: SegmentFiles, recovery_point: int, clean: bool, trusting: bool) -> dict[int, Reason]:
+    """Which segments are recovered, by base offset, in order.
 
     Kafka reads the end of a ``.log.swap`` through its offset index, and creates an empty one where there is none: such
     a segment is not recovered for want of it (``LogLoader.load``, 4.4.0).
@@ -205,7 +199,8 @@ def _reasons(
     for base, following in zip_longest(segments, segments[1:]):
         is_unflushed = following is None or following > recovery_point
         is_recovered_anyway = is_unflushed and not clean
-        is_index_created = base in swapped and (trusting or is_recovered_anyway)
+        is_swapped = files.path(base, "log").suffix == ".swap"
+        is_index_created = is_swapped and (trusting or is_recovered_anyway)
         if not files.has(base, "offset-index") and not is_index_created:
             reasons[base] = "index-missing"
         elif _is_transaction_index_corrupt(files, base):

@@ -22,7 +22,7 @@ ORDER = (
     "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.segment_summary",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
     "tables interchange internals",
-    "jobs.run jobs.manifest jobs.directory_state jobs.segment_checks jobs.recovered",
+    "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.load jobs.export jobs.salvage jobs.merge",
     "logs writing __init__ spark views cli __main__",
 )

@@ -40,6 +40,7 @@ TESTED_IN = {
     "internals/topic_settings": "log/test_offset_gaps.py",
     "jobs/directory_state": "jobs/audit/test_damage.py",
     "jobs/manifest": "cli/test_manifest.py",
+    "jobs/named_partitions": "jobs/convert/test_job.py",
     "jobs/segment_checks": "jobs/verify/test_segment.py",
     "jobs/audit": "jobs/audit/test_job.py",
     "jobs/convert": "jobs/convert/test_job.py",

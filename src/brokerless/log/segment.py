@@ -251,7 +251,7 @@ def _may_begin_a_batch(head: NDArray[np.uint8], path: str) -> bool:
     """Whether the first bytes of something could be a batch of this segment, of which the rest was not written yet: by
     its magic, if it is there, and its offset, of which there may be fewer than eight bytes.
 
-    To a broker (4.4.0) there is no difference: its recovery cuts off either; after a clean stop it appends behind it.
+    To a broker (4.4.0) there is no difference: its recovery cuts off either; after a clean stop it appends after it.
     """
     if len(head) > layouts.MAGIC_POSITION and head[layouts.MAGIC_POSITION] > layouts.MAGIC_V2:
         return False

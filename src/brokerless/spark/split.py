@@ -167,7 +167,7 @@ def _byte_ranges(
 
 
 def _is_behind(file: File, position: int, wanted: Range) -> bool:
-    """Whether the batch at ``position``, and so all that follow, begin behind the offsets that are asked for."""
+    """Whether the batch at ``position``, and so all that follow, begin after the requested offsets."""
     if wanted.end_offset is None or not position:
         return False
     for chunk in scan_headers(file, ignore, position, position + 1):

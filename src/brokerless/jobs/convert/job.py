@@ -19,6 +19,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.convert.reading import ConvertReader, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
+from brokerless.jobs.named_partitions import by_name
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.kafka_names import Isolation
@@ -82,7 +83,7 @@ class ConvertTask:
     notes: bool = False
     """Whether files are hashed, for a manifest."""
     is_copied: bool = False
-    """Whether its files are copied unchanged: of Kafka's own topics that were not asked for by name."""
+    """Whether its files are copied unchanged: of Kafka's own topics that were not selected by name."""
     whole: tuple[LogDirectory, ...] = ()
     """The log directories of which all is converted by these tasks."""
 
@@ -191,16 +192,7 @@ def plan(
         )
     to = output_directory(directory, sources, target_storage_options)
     completed = frozenset() if conversion.dry_run else settle(to)
-    found: dict[str, PartitionPath] = {}
-    for each in partitions:
-        if each.topic is None or each.partition is None:
-            text = "the name does not say which partition this is; give its directory, as orders-0"
-            raise UsageError(f"{each.path}: {text}")
-        name = names.partition_directory(each.topic, each.partition)
-        if name in found:
-            raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; convert them one by one")
-        found[name] = each
-    refuse_existing(to, found, completed)
+    refuse_existing(to, by_name(partitions, "convert them one by one"), completed)
     own = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in partitions]
     logs = [resolve(each, (), storage_options) for each in sources]
     whole = whole_directories(logs, {each.path for each in partitions}, to)

@@ -11,6 +11,7 @@ from brokerless.errors import Finding, UsageError
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.export_state import ExportState
 from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
+from brokerless.jobs.named_partitions import by_name
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import topic_id_of
@@ -52,20 +53,14 @@ def plan(
     _check(export)
     manifests: dict[str, ExportState | None] = {}
     topic_ids: dict[str, str | None] = {}
-    named: dict[str, PartitionPath] = {}
-    for each in partitions:
-        if each.topic is None or each.partition is None:
-            text = "the name does not say which partition this is; give its directory, as orders-0"
-            raise UsageError(f"{each.path}: {text}")
-        name = names.partition_directory(each.topic, each.partition)
-        if name in named:
-            raise UsageError(f"{name} is both in {named[name].path} and in {each.path}; export one of them")
-        named[name] = each
-        if each.topic not in manifests:
-            manifests[each.topic] = export_state.load(to, each.topic, to_storage_options)
+    named = by_name(partitions, "export one of them")
+    for each in named.values():
+        topic = each.topic or ""
+        if topic not in manifests:
+            manifests[topic] = export_state.load(to, topic, to_storage_options)
         known = topic_id_of(each.partition_metadata, storage_options)
-        _check_same(to, each, known or topic_ids.get(each.topic), topic_ids.get(each.topic), manifests, export)
-        topic_ids[each.topic] = known or topic_ids.get(each.topic)
+        _check_same(to, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
+        topic_ids[topic] = known or topic_ids.get(topic)
     tasks: list[ExportTask] = []
     findings: list[Finding] = []
     unchanged = 0

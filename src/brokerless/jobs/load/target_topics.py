@@ -26,7 +26,7 @@ class TargetTopics:
 
     def id_of(self, topic: str) -> str:
         """The topic's ID. Raises :class:`UsageError` for a topic that is not to be written, or whose partitions in the
-        directory have another ID or higher numbers than were asked for."""
+        directory have another ID or higher numbers than were requested."""
         if topic not in self._ids:
             self._check_internal(topic)
             self._check_partitions(topic)

@@ -108,7 +108,7 @@ class MergeResult:
     in no intact batch; ``differing``: its batches whose contents are others, though offsets and epochs are the
     same. ``committed``: the offset before which all is known to be committed, None if nothing is known; the
     history that counts goes on to ``reach``, and what is between the two is in the log unless ``committed_only``
-    was asked for."""
+    was requested."""
 
     task: MergeTask
     start_offset: int
@@ -130,7 +130,7 @@ class MergeResult:
     @property
     def is_whole(self) -> bool:
         """Whether a replica could be read, nothing is lost, no replica has another history, and, if only what is
-        committed was asked for, anything says what that is."""
+        committed was requested, anything says what that is."""
         if self.task.is_unreadable:
             return False
         if self.task.merge.committed_only and self.committed is None and self.reach > self.start_offset:

@@ -42,8 +42,8 @@ def with_right_epochs(batches: NDArray[np.void], recorded: Epochs) -> NDArray[np
     stamped = batches["epoch"][rows].astype(np.int64)
     offsets = batches["first"][rows]
     is_wrong = np.zeros(len(rows), np.bool_)
-    before, this, behind = stamped[:-2], stamped[1:-1], stamped[2:]
-    is_wrong[1:-1] = (before <= behind) & ((this < before) | (this > behind))
+    before, this, after = stamped[:-2], stamped[1:-1], stamped[2:]
+    is_wrong[1:-1] = (before <= after) & ((this < before) | (this > after))
     right = np.flatnonzero(~is_wrong)
     if len(right) >= 2 and stamped[right[0]] > stamped[right[1]]:
         first_is_noted = len(right) == 2 and _epochs_at(recorded, offsets[right[:1]])[0] == stamped[right[0]]
@@ -69,14 +69,14 @@ def with_right_last_epoch(
         return batches
     last = batches[rows[-1]]
     is_alone = len(rows) < 2 or batches["epoch"][rows[-2]] != last["epoch"]
-    told = int(_epochs_at(recorded, last["first"].reshape(1))[0])
-    if not is_alone or told in (-1, last["epoch"]):
+    recorded_epoch = int(_epochs_at(recorded, last["first"].reshape(1))[0])
+    if not is_alone or recorded_epoch in (-1, last["epoch"]):
         return batches
     known = max([recorded[-1][0], *(int(other["epoch"].max()) for other in others if len(other))])
     is_wrong = int(last["epoch"]) > known + _MANY_ELECTIONS or recorded[-1][1] > last["first"]
     for other in others:
         same = other[other["first"] == last["first"]]
-        is_wrong |= bool(len(same) and is_same(same[:1], batches[rows[-1:]])[0] and same["epoch"][0] == told)
+        is_wrong |= bool(len(same) and is_same(same[:1], batches[rows[-1:]])[0] and same["epoch"][0] == recorded_epoch)
     return _restamped(batches, rows, rows == rows[-1], recorded) if is_wrong else batches
 
 
@@ -175,10 +175,10 @@ def _restamped(
     for row in rows[is_wrong].tolist():
         at = int(np.searchsorted(right, row))
         before = int(batches["epoch"][right[at - 1]]) if at else None
-        behind = int(batches["epoch"][right[at]]) if at < len(right) else None
-        told = int(_epochs_at(recorded, batches["first"][row : row + 1])[0])
-        fits = told >= (before or 0) and (behind is None or told <= behind)
-        either = before if before is not None else behind
-        batches["epoch"][row] = told if fits else either
+        after = int(batches["epoch"][right[at]]) if at < len(right) else None
+        recorded_epoch = int(_epochs_at(recorded, batches["first"][row : row + 1])[0])
+        fits = recorded_epoch >= (before or 0) and (after is None or recorded_epoch <= after)
+        either = before if before is not None else after
+        batches["epoch"][row] = recorded_epoch if fits else either
         batches["restamped"][row] = True
     return batches

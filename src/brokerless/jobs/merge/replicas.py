@@ -36,8 +36,8 @@ def read_replicas(
         if wrong is not None and checkpoint is not None:
             row = batches[wrong]
             text = "leader epochs are recorded here that are not those of the batches; the batches are believed"
-            told = f"epoch {row['epoch']} at offset {row['first']}, in {paths[int(row['file'])]}"
-            report(Finding("warning", "leader-epoch-mismatch", checkpoint.path, None, int(row["first"]), text, told))
+            stated = f"epoch {row['epoch']} at offset {row['first']}, in {paths[int(row['file'])]}"
+            report(Finding("warning", "leader-epoch-mismatch", checkpoint.path, None, int(row["first"]), text, stated))
             epochs = ()
         live = max((each.base_offset for each in found.files.paths[0].segments), default=found.begin)
         reach = max(live, int(batches["last"][-1]) + 1 if len(batches) else found.begin)
@@ -79,8 +79,8 @@ def begin_of(
     start = max(found.start, begin)
     if begin < found.begin:
         if start == found.begin:
-            told = [*(offset for _, offset in recorded[:1]), found.files.noted_start or 0]
-            start = max([begin, *(offset for offset in told if offset <= start)])
+            starts = [*(offset for _, offset in recorded[:1]), found.files.noted_start or 0]
+            start = max([begin, *(offset for offset in starts if offset <= start)])
         for replica, agreement in zip(replicas, agreements, strict=True):  # another replica's batch may begin before
             inside = (
                 (replica.batches["first"] < begin) & (replica.batches["last"] >= begin) & ~agreement.left_out(replica)

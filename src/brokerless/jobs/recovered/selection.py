@@ -61,34 +61,34 @@ def _neighbours(intact: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np
     """Whether an intact batch is right before and directly after each; where it ends, and where it begins, as
     offsets."""
     before = intact["follows"]
-    behind = np.append(before[1:], False)
+    has_next = np.append(before[1:], False)
     end = np.append(_NONE, intact["last"][:-1] + 1)
     following = np.append(intact["first"][1:], _NONE)
-    return before, behind, end, following
+    return before, has_next, end, following
 
 
 def _misplaced(intact: NDArray[np.void], base_offsets: NDArray[np.int64], noted_end: int | None) -> NDArray[np.bool_]:
     if not len(intact):
         return np.zeros(0, np.bool_)
-    before, behind, end, following = _neighbours(intact)
+    before, has_next, end, following = _neighbours(intact)
     base = base_offsets[intact["file"]]
     first, last = intact["first"], intact["last"]
     begins_file = intact["position"] == 0
     end = np.where(begins_file, base, end)
-    judged = (before | begins_file) & behind & (end <= following)
+    judged = (before | begins_file) & has_next & (end <= following)
     outside = (first < end) | (last >= following)
     wrong = judged & outside & (last - first < following - end)
     wrong |= last - base > MAX_INT32  # indexes have no more bits for an offset in its segment
     if noted_end is not None:
         # With no batch after it, nothing speaks for a leap to where the log has never been.
-        wrong |= before & ~behind & (first > end) & (first >= noted_end)
+        wrong |= before & ~has_next & (first > end) & (first >= noted_end)
     return wrong
 
 
 def _is_supported(intact: NDArray[np.void]) -> NDArray[np.bool_]:
     """Whether a neighbour in the file goes on where a batch ends, or ends where it begins."""
-    before, behind, end, following = _neighbours(intact)
-    return (before & (end == intact["first"])) | (behind & (following == intact["last"] + 1))
+    before, has_next, end, following = _neighbours(intact)
+    return (before & (end == intact["first"])) | (has_next & (following == intact["last"] + 1))
 
 
 def _take_each_offset_once(intact: NDArray[np.void], rows: Rows, supported: NDArray[np.bool_]) -> NDArray[np.bool_]:

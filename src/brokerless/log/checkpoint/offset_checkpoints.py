@@ -91,7 +91,7 @@ def recorded_offset(
 
 def write_checkpoints(log_directory: Path | Destination, lines: Mapping[tuple[str, int], PartitionOffsets]) -> None:
     """Puts the lines of partitions (topic and number) into the files, and takes out those that are None. Other
-    partitions' lines stay as they are; a file that needs no change is not written.
+    partitions' lines stay unchanged; a file that needs no change is not written.
 
     Raises :class:`UsageError` if a file is not what Kafka writes, as merging would lose its lines; and OSError.
     """

@@ -45,7 +45,7 @@ class ProducerSnapshot:
 
     @property
     def first_sequences(self) -> Int64s:
-        """Of the producer's last batch; sequences go on at 0 behind 2^31 - 1."""
+        """Of the producer's last batch; sequences continue at 0 after 2^31 - 1."""
         first = self.last_sequences - self.offset_deltas
         return np.where(first < 0, first + MAX_INT32 + 1, first)
 

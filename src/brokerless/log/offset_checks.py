@@ -31,7 +31,7 @@ def misplaced(path: str, position: int, first: int, last: int, start: int, end: 
 
 def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span) -> Iterator[Finding]:
     """The batches of a chunk that are outside of a span. Where reading begins too early, as such a batch looked like
-    the first of the span, what comes before it was told another time."""
+    the first of the span, what comes before it was reported with the span before."""
     batches, is_within = chunk.batches, span.range.batches(chunk.batches)
     known = 0
     if len(batches) and chunk.positions[0] == span.start:
@@ -78,12 +78,11 @@ class SeenOffsets:
         firsts, lasts = batches.entry_offset, batches.last_offset
         if not len(batches):
             return None
-        is_repeated = None
-        if int(firsts.min()) <= self.highest:
+        is_repeated, lowest = None, int(firsts.min())
+        if lowest <= self.highest:
             is_repeated = np.zeros(len(batches), np.bool_)
-            for first, last in self._overlapping(int(firsts.min()), int(lasts.max())):
+            for first, last in self._overlapping(lowest, int(lasts.max())):
                 is_repeated |= (firsts >= first) & (lasts <= last)
-        lowest = int(firsts.min())
         before = lowest - 1 if self._first is None else self._last[1]
         self._first = lowest if self._first is None else min(self._first, lowest)
         self._before = int(lasts[-2]) if len(batches) > 1 else before

@@ -159,8 +159,8 @@ def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOp
                 return []
     elif (missing := missing_end(source, storage_options)) is not None:
         findings.append(missing)
-    is_live = _is_live(source)
-    return [each for each in findings if not (is_live and each.kind == "truncated-batch")]
+    is_being_written = bool(findings) and _is_live(source)
+    return [each for each in findings if not (is_being_written and each.kind == "truncated-batch")]
 
 
 def _is_live(source: PartitionPath) -> bool:

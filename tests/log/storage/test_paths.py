@@ -6,6 +6,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,28 @@ def test_a_directory_lists_its_entries_by_name_below_the_path_that_was_given(tmp
     assert [each.path for each in remote] == [f"{memory}/a.log", f"{memory}/b.log", f"{memory}/c-0"]
     with open_file(remote[0].path) as file:
         assert file.read(0, 5).tobytes() == b"12345"
+
+
+def test_a_file_that_is_renamed_while_its_directory_is_listed_has_its_new_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "00000000000000000010.log").write_bytes(b"12")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    scandir, times = os.scandir, list[str]()
+
+    @contextmanager
+    def renamed_once_listed(path: str) -> Iterator[list[os.DirEntry[str]]]:
+        times.append(path)
+        with scandir(path) as found:
+            entries = list(found)
+        if len(times) == 1:
+            (tmp_path / "00000000000000000010.log").rename(tmp_path / "00000000000000000010.log.deleted")
+        yield entries
+
+    monkeypatch.setattr(os, "scandir", renamed_once_listed)
+    entries = list_directory(str(tmp_path))
+    assert [(each.name, each.size) for each in entries] == [("00000000000000000010.log.deleted", 2), ("dangling", None)]
+    assert len(times) == 2
 
 
 @pytest.mark.parametrize("path", ["{tmp}/missing", "{tmp}/a.log", "memory://missing", "nonsense://a"])

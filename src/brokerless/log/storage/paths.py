@@ -25,6 +25,8 @@ StorageOptions = Mapping[str, Any]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 _FILE_URL = re.compile(r"file:(//)?(?=/)")
+_LIST_TRIES = 20
+"""How often a directory is listed again, each time because a file went meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = N
 def list_directory(path: str, storage_options: StorageOptions | None = None) -> list[Entry]:
     """What is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable directory."""
     if not is_remote(path):
-        with unreadable(path, OSError, ValueError), os.scandir(local(path)) as found:
-            return sorted((_local_entry(path, each) for each in found), key=lambda entry: entry.name)
+        with unreadable(path, OSError, ValueError):
+            return sorted(_local_entries(path), key=lambda entry: entry.name)
     with unreadable(path, Exception):
         fs, inner = file_system(path, storage_options)
         fs.invalidate_cache(inner)
@@ -196,11 +198,24 @@ def full_path(path: str) -> str:
     return path if is_remote(path) else os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name
 
 
-def _local_entry(directory: str, each: os.DirEntry[str]) -> Entry:
+def _local_entries(directory: str) -> list[Entry]:
+    """Listed again where a file went, or got another name, between its listing and the question for its size."""
+    for _ in range(_LIST_TRIES):
+        with os.scandir(local(directory)) as found:
+            entries = [_local_entry(directory, each) for each in found]
+        if None not in entries:
+            break
+    return [each for each in entries if each is not None]
+
+
+def _local_entry(directory: str, each: os.DirEntry[str]) -> Entry | None:
+    """None for what is not there any more. A link that leads nowhere has no size."""
     path = join(directory, each.name)
     try:
         status = each.stat()
-    except OSError:  # a dangling link, or a file that went meanwhile
+    except FileNotFoundError:
+        return Entry(each.name, path, is_directory=False) if each.is_symlink() else None
+    except OSError:
         return Entry(each.name, path, is_directory=False)
     is_a_directory = stat.S_ISDIR(status.st_mode)
     size = None if is_a_directory else status.st_size

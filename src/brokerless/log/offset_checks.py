@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,32 @@ def all_misplaced(path: str, chunk: Chunk, valid: NDArray[np.bool_], span: Span)
         yield misplaced(path, int(position), int(first), int(last), span.start_offset, span.end_offset)
 
 
+def overlap(
+    path: str, position: int, first: int, base_offset: int, expected: str, whose: str = "an earlier segment has"
+) -> Finding:
+    """A batch that is passed over. A broker refuses a segment that begins below its base offset."""
+    text = f"passed over: from this batch on, offsets are repeated that {whose}"
+    severity = "error" if first < base_offset else "warning"
+    return Finding(severity, OFFSET_ORDER, path, position, first, text, expected, str(first))
+
+
 OFFSET_ORDER = "offset-order"
+
+
+class RepeatedOffsets(Protocol):
+    """What of a segment is passed over, as another one returns it."""
+
+    def repeated(self, batches: Batches, /) -> NDArray[np.bool_] | None:
+        """Which of the segment's next batches are; None for none."""
+        ...
+
+    def rows(self, offsets: NDArray[np.int64], /) -> NDArray[np.bool_] | None:
+        """Which of some records are not; None for all."""
+        ...
+
+    def finding(self, path: str, position: int, first: int, /) -> Finding | None:
+        """What is reported of the first batch that is; None once it was."""
+        ...
 
 
 @dataclass
@@ -102,12 +128,8 @@ class SeenOffsets:
         return [each for each in self._spans if each[0] <= last and each[1] >= first]
 
     def finding(self, path: str, position: int, first: int) -> Finding | None:
-        """What is reported of a segment's first batch that is passed over. A broker refuses a segment that begins below
-        its base offset."""
+        """What is reported of a segment's first batch that is passed over."""
         if self._is_reported:
             return None
         self._is_reported = True
-        text = "passed over: from this batch on, offsets are repeated that an earlier segment has"
-        severity = "error" if first < self._base_offset else "warning"
-        expected = f"an offset above {self.highest}"
-        return Finding(severity, OFFSET_ORDER, path, position, first, text, expected, str(first))
+        return overlap(path, position, first, self._base_offset, f"an offset above {self.highest}")

@@ -18,7 +18,7 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_checks import SeenOffsets, all_misplaced
+from brokerless.log.offset_checks import RepeatedOffsets, SeenOffsets, all_misplaced
 from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
@@ -80,9 +80,9 @@ def read_file(
     report: Report,
     start: int = 0,
     end: int | None = None,
-    seen: SeenOffsets | None = None,
+    seen: RepeatedOffsets | None = None,
 ) -> Iterator[DecodedRows]:
-    """The records of the batches of a file that begin in ``[start, end)``, without those that ``seen`` has.
+    """The records of the batches of a file that begin in ``[start, end)``, without those that ``seen`` passes over.
 
     What is damaged is reported after the records before it were given."""
     decoder = Decoder(reading.keys, reading.values, reading.headers, reading.max_batch_bytes)

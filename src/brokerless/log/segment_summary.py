@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from brokerless.format import layouts
-from brokerless.log.offset_checks import SeenOffsets
+from brokerless.log.offset_checks import RepeatedOffsets
 from brokerless.log.segment import Chunk, Report, ignore, report_too_large, scan_headers
 from brokerless.log.storage.paths import File
 
@@ -39,11 +39,12 @@ def summarize(
     report: Report,
     start_offset: int = 0,
     max_batch_bytes: int | None = None,
-    seen: SeenOffsets | None = None,
+    seen: RepeatedOffsets | None = None,
 ) -> SegmentSummary:
     """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages). ``start_offset``: the
     log start offset; records, offsets and timestamps are of what is from there on. ``max_batch_bytes``: what a wrapper
-    message may inflate to; a larger one is reported, and its records are not counted, nor those that ``seen`` has."""
+    message may inflate to; a larger one is reported, and its records are not counted, nor those that
+    ``seen`` passes over."""
     summary = SegmentSummary(file.size)
     for chunk in scan_headers(file, report):
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)

@@ -266,6 +266,8 @@ def _splits(
             following=None if pushed.files is not None else _with_next(listed, segment),
             directory=partition.path,
             offsets=Range(segment.base_offset, after),
+            own=Range(segment.base_offset, after),
+            query=wanted,
         )
         if options.table == "segments":
             yield whole

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError, raise_errors
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import ReplacedError, list_again, open_listed, open_segments
+from brokerless.log.offset_checks import RepeatedOffsets
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, within_log
 from brokerless.log.storage.paths import File, StorageOptions, open_file
@@ -109,7 +110,7 @@ def _records(split: Split, options: Options, names: list[str], report: Report) -
         start = split.start
         if not start and split.bounds.start_offset is not None:
             start = position_of_offset(file, split.segment, split.bounds.start_offset, storage)
-        pieces = read_file(file, reading, _graded(split, report), start, split.end)
+        pieces = read_file(file, reading, _graded(split, report), start, split.end, _overlapping(split, storage))
         yield from record_batches(pieces, split.topic, split.partition, schema)
         _check_following(split, file, report, storage)
 
@@ -144,6 +145,24 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
         raise UnreadableError(f"{error}; with failOnDataLoss=false the query goes on with what is there") from error
     _log.warning("%s; the query goes on with what is there", error)
     return paths if now is None else now
+
+
+def _overlapping(split: Split, storage: StorageOptions | None) -> RepeatedOffsets | None:
+    """What other segments return of a split's batches; None where there are none to list."""
+    if split.own is None or split.segment is None or split.segment.log.path == split.directory:
+        return None
+    from brokerless.spark.overlaps import OverlappingSegments
+
+    base, end = split.segment.base_offset, split.own.end_offset
+
+    def list_others() -> list[SegmentPaths] | None:
+        now = list_again(PartitionPath(split.topic, split.partition, split.directory), ignore, storage)
+        segments = () if now is None else now.segments
+        if end is not None and all(each.base_offset != end for each in segments):
+            return None
+        return list(split.query.segments(segments))
+
+    return OverlappingSegments(base, end, list_others, storage)
 
 
 def _graded(split: Split, report: Report) -> Report:
@@ -212,7 +231,8 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
         segment, file = same, open_file(same.log.path, storage)
     with file:
         source = Source(file.path, split.topic, split.partition)
-        summary = summarize(file, _graded(split, report), split.start_offset, options.max_batch_bytes)
+        seen = _overlapping(split, storage)
+        summary = summarize(file, _graded(split, report), split.start_offset, options.max_batch_bytes, seen)
         row = segment_row(segment, source, summary)
         _check_following(split, file, report, storage)
     yield pa.RecordBatch.from_pylist([row], SEGMENTS).select(names)

@@ -42,7 +42,9 @@ class Split:
 
     A broker may replace the file before it is read. ``segment.log`` and ``first`` (base offset and checksum of the
     batch at ``start``, where that is not 0) tell whether it is still the one that was planned; if not, ``offsets``
-    are read of what is in ``directory``, the partition's, by then.
+    are read of what is in ``directory``, the partition's, by then. ``own``: the offsets that the whole segment has by
+    its name and the next one's; others are passed over where another segment of ``query``, all that is requested, has
+    them.
     """
 
     topic: str | None
@@ -62,6 +64,8 @@ class Split:
     directory: str = ""
     offsets: Range = EVERYTHING
     first: tuple[int, int] | None = None
+    own: Range | None = None
+    query: Range = EVERYTHING
 
 
 class ReadTask(InputPartition):

@@ -86,7 +86,7 @@ EXEMPT = ("__init__", "__main__")
 
 
 def entry_of(module: str, table: dict[str, str]) -> str | None:
-    """The longest entry that holds a module (``log/write/index_writers``)."""
+    """The longest entry that holds a module (``log/write/active_segment``)."""
     at = module
     while at:
         if at in table:

@@ -1,4 +1,4 @@
-"""The fixed layouts of Kafka's formats, each as one NumPy dtype: the specification.
+"""The layouts of batches, messages, index entries and snapshots as NumPy dtypes: the format's specification.
 
 All numbers are big-endian, as Kafka writes them. ``offset`` and ``size`` (the 12-byte log entry header) come first in
 every format, so that a reader finds the next batch without knowing what is inside this one.

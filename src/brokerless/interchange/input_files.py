@@ -1,4 +1,4 @@
-"""Reads Parquet and JSON Lines files as record batches of a few MiB."""
+"""Reads Parquet and JSON Lines files as Arrow record batches of a few MiB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads JSON Lines as ``brokerless cat --json`` writes them, as record batches.
+"""Reads JSON Lines as ``brokerless cat --json`` writes them, as Arrow record batches.
 
 Keys, values and header values are strings, ``{"base64": "..."}`` or null; headers are pairs; timestamps are in ms.
 """

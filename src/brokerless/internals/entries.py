@@ -1,4 +1,4 @@
-"""Records of an internal topic with the outcome of their transactions, and the last one of each key.
+"""Reads an internal topic's records with their transactions' outcome, and selects each key's last one.
 
 Consumers commit offsets within transactions as well. A group coordinator takes those when their transaction commits,
 and the order of several for one key is that of their offsets in the log (``OffsetMetadataManager``, 4.1.1): so what

@@ -1,4 +1,4 @@
-"""Partitions by name, for jobs that write each of them once."""
+"""Finds partitions by name (``orders-0``), and refuses duplicates and partitions without a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detects batches with impossible offsets (the offset is outside of the checksum)."""
+"""Detects batches with impossible base offsets, which no checksum covers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds where to start reading a log, by offset or timestamp, and where to split it.
+"""Finds the first record at a timestamp, a segment's last offset, and where to cut a log's bytes at batches.
 
 Indexes are hints. What one says is believed only if a true batch begins where it points; otherwise the walk starts at
 the segment's first byte, which is slower and always right.

@@ -1,4 +1,4 @@
-"""``df.write.format("brokerless")`` and ``df.writeStream.format("brokerless")``: rows become partitions.
+"""``df.write`` and ``df.writeStream`` with ``format("brokerless")``: rows are written into partitions' logs.
 
 Each task writes its rows of each partition beside, syncs them and hands back a small value; the driver commits all of
 them at once, or none (``log/commit/job_commit.py``). What tasks left that failed or ran twice is known by its owner and

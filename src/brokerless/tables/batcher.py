@@ -1,4 +1,4 @@
-"""Groups the rows of one partition into record batches, as Kafka's producer would."""
+"""Groups the rows of one partition into Kafka batches, filled as a producer fills them."""
 
 from __future__ import annotations
 

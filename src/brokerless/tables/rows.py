@@ -1,4 +1,4 @@
-"""Validates input record batches and casts them to the columns that are written.
+"""Validates Arrow input and casts it to the columns that are written.
 
 What comes from Parquet, JSON Lines, Spark or a program has the columns of the records table, but its own types for
 them, and nulls where Kafka has none. Nothing is guessed: a column that a record does not have, a type that cannot hold

@@ -8,7 +8,7 @@ from typing import Any
 
 from brokerless.errors import Finding
 from brokerless.jobs.restart.job import DirectoryRestart, Restart
-from brokerless.jobs.restart.retention import Retention
+from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.jobs.restart.transactions import Completion
 from brokerless.text import show_name
 from brokerless.views.table import NOTHING, count_of, format_bytes, format_number, table

@@ -11,8 +11,8 @@ from tests.jobs.replicas import Batch, Cluster, ModelReplica, shared
 
 from brokerless.jobs.merge.agreement import Replica, agree, rank
 from brokerless.jobs.merge.leader_epochs import EpochStart, joined, starts_of, with_right_epochs, with_right_last_epoch
-from brokerless.jobs.merge.merged_batches import MergedBatches, fill
 from brokerless.jobs.merge.outcome import committed_until, divergences, losses, pieces
+from brokerless.jobs.merge.replica_merge import MergedBatches, fill
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH
 from brokerless.jobs.recovered.losses import Loss
 from brokerless.log.checkpoint.leader_epochs import Epochs

@@ -1,3 +1,5 @@
+"""``brokerless audit``: checks a whole log directory as a broker's start would, and says what to do."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

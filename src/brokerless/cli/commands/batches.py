@@ -1,3 +1,5 @@
+"""``brokerless batches``: lists the batches of a log by their headers."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless carve``: finds batches in any file or disk image, whatever is around them."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless cat``: prints records."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless completion``: prints the completion script of a shell."""
+
 from __future__ import annotations
 
 import sys

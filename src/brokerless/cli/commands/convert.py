@@ -1,3 +1,5 @@
+"""``brokerless convert``: rewrites logs in another format, codec or batch size."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless export``: writes records to Parquet or JSON Lines, and goes on there next time."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless internals``: prints Kafka's own topics, decoded."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless load``: writes Parquet or JSON Lines into new partitions."""
+
 from __future__ import annotations
 
 import sys

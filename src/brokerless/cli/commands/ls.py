@@ -1,3 +1,5 @@
+"""``brokerless ls``: lists the partitions of a log directory."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless merge``: makes one log directory out of several replicas'."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

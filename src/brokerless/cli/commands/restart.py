@@ -1,3 +1,5 @@
+"""``brokerless restart``: predicts what a broker does with a log directory at its next start."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

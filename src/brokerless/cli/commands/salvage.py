@@ -1,3 +1,5 @@
+"""``brokerless salvage``: writes all that is intact into a new log directory."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,3 +1,5 @@
+"""``brokerless verify``: checks every batch and index."""
+
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace

@@ -1,4 +1,4 @@
-"""Appends many produce requests at once: each batch of a buffer is a request of its own.
+"""Validates many produced batches at once: each batch of a buffer is a request of its own.
 
 The result is that of :func:`brokerless.format.append.leader.append` for each in turn. Well-formed v2 batches are
 checked, and rewritten if necessary, many at a call of a kernel; all others one by one.
@@ -7,20 +7,18 @@ checked, and rewritten if necessary, many at a call of a kernel; all others one 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
 from brokerless.format.append.leader import append, check_batches
-from brokerless.format.append.offsets_and_timestamps import normalize_header_keys, scatter
+from brokerless.format.append.offsets_and_timestamps import assign_batches, normalize_header_keys
 from brokerless.format.append.produce_request import ReadRecords, decode_all, find_batches, read_all_partial
 from brokerless.format.append.types import AppendConfig, AppendContext, BatchRefusedError, Origin, Refusal
 from brokerless.format.append.validator import record_errors
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
-from brokerless.format.crc.kernels import crc32c_ranges
-from brokerless.format.read.batch_headers import Batches, read_headers
+from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.write.encoder import Encoder
 
@@ -253,35 +251,9 @@ def _finished(pieces: _Pieces, context: AppendContext, refusals: dict[int, Refus
     buffer = np.concatenate(parts) if parts else np.empty(0, np.uint8)
     if context.to_magic == layouts.MAGIC_V2 and len(rows):
         sizes = ends - starts
-        _set_headers(buffer, np.cumsum(sizes) - sizes, offsets, pieces.max_timestamps[rows], which == 0, context)
+        assign_batches(buffer, np.cumsum(sizes) - sizes, offsets, pieces.max_timestamps[rows], which == 0, context)
     next_offset = context.first_offset + int(counts.sum())
     largest = int(pieces.max_timestamps[rows].max()) if len(rows) else layouts.NO_TIMESTAMP
     return BulkAppendResult(
         buffer, context.first_offset, next_offset, largest, pieces.converted, first_offsets, refusals
     )
-
-
-def _set_headers(
-    buffer: NDArray[np.uint8],
-    positions: Int64s,
-    offsets: Int64s,
-    max_timestamps: Int64s,
-    is_unchanged: NDArray[np.bool_],
-    context: AppendContext,
-) -> None:
-    """Sets base offsets, and leader epochs and timestamps of the batches that are still unchanged."""
-    batches = read_headers(buffer, positions)
-    header: Any = batches.v2
-    header["base_offset"] += offsets
-    header["partition_leader_epoch"] = context.partition_leader_epoch
-    scatter(buffer, positions, header)
-    is_kept = (batches.timestamp_type == context.is_append_time) & (batches.max_timestamp == max_timestamps)
-    rows = np.flatnonzero(is_unchanged & ~is_kept)
-    flags = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.DELETE_HORIZON_BIT
-    changed = header[rows]
-    changed["attributes"] = batches.attributes[rows] & flags | layouts.TIMESTAMP_TYPE_BIT * context.is_append_time
-    changed["max_timestamp"] = max_timestamps[rows]
-    scatter(buffer, positions[rows], changed)
-    checksums = np.empty(len(rows), np.uint32)
-    crc32c_ranges(buffer, positions[rows] + layouts.BATCH_CRC_START, batches.ends[rows], checksums)
-    scatter(buffer, positions[rows] + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from brokerless.format import layouts
 from brokerless.format.append.types import AppendContext, AppendResult, refuse
 from brokerless.format.columns import Columns
-from brokerless.format.read.batch_headers import Batches
+from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.write.encoder import Encoder
 from brokerless.text import java_text
 
@@ -44,6 +44,35 @@ def assign_batch(buffer: NDArray[np.uint8], batch: Batches, timestamps: Int64s, 
         crc32c_ranges(changed, np.array([at + layouts.BATCH_CRC_START]), np.array([end]), checksum)
         header["crc"] = checksum[0]
     return AppendResult(changed, context.first_offset, next_offset, timestamp, True, 0)
+
+
+def assign_batches(
+    buffer: NDArray[np.uint8],
+    positions: Int64s,
+    offsets: Int64s,
+    max_timestamps: Int64s,
+    is_unchanged: NDArray[np.bool_],
+    context: AppendContext,
+) -> None:
+    """Sets the headers of many v2 batches, in place: base offsets (added to what is there), leader epochs, and
+    timestamps of those batches that are as the producer sent them (``is_unchanged``)."""
+    from brokerless.format.crc.kernels import crc32c_ranges
+
+    batches = read_headers(buffer, positions)
+    header: Any = batches.v2
+    header["base_offset"] += offsets
+    header["partition_leader_epoch"] = context.partition_leader_epoch
+    scatter(buffer, positions, header)
+    is_kept = (batches.timestamp_type == context.is_append_time) & (batches.max_timestamp == max_timestamps)
+    rows = np.flatnonzero(is_unchanged & ~is_kept)
+    flags = layouts.CODEC_MASK | layouts.TRANSACTIONAL_BIT | layouts.DELETE_HORIZON_BIT
+    changed = header[rows]
+    changed["attributes"] = batches.attributes[rows] & flags | layouts.TIMESTAMP_TYPE_BIT * context.is_append_time
+    changed["max_timestamp"] = max_timestamps[rows]
+    scatter(buffer, positions[rows], changed)
+    checksums = np.empty(len(rows), np.uint32)
+    crc32c_ranges(buffer, positions[rows] + layouts.BATCH_CRC_START, batches.ends[rows], checksums)
+    scatter(buffer, positions[rows] + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
 
 
 def assign_wrapper(

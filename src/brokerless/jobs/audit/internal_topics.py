@@ -1,4 +1,4 @@
-"""Checks partitions against Kafka's internal topics: transactions, directories, committed offsets.
+"""Compares partitions with Kafka's internal topics: open transactions, assigned directories, committed offsets.
 
 Open transactions by the transaction state, directories by the cluster's metadata, committed offsets by where logs begin
 and end. Sources: ``TransactionStateManager``, ``TransactionCoordinator``, ``LogManager`` (stray replicas),

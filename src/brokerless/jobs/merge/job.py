@@ -17,7 +17,6 @@ from brokerless.errors import Finding, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.directory_state import DirectoryState, load_directory_state
 from brokerless.jobs.merge.agreement import Agreement, Replica, agree, rank
-from brokerless.jobs.merge.merged_batches import MergedBatches, differing, fill
 from brokerless.jobs.merge.misplaced import without_moved
 from brokerless.jobs.merge.outcome import (
     Contribution,
@@ -28,6 +27,7 @@ from brokerless.jobs.merge.outcome import (
     losses,
     pieces,
 )
+from brokerless.jobs.merge.replica_merge import MergedBatches, differing, fill
 from brokerless.jobs.merge.replicas import begin_of, end_of, read_replicas, report_batches
 from brokerless.jobs.recovered.damaged_regions import FindingCollector
 from brokerless.jobs.recovered.losses import Loss, summed

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.jobs.merge.agreement import Agreement, Replica
-from brokerless.jobs.merge.merged_batches import MergedBatches
+from brokerless.jobs.merge.replica_merge import MergedBatches
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.jobs.recovered.losses import TO_THE_END, Loss
 from brokerless.offset_spans import Span

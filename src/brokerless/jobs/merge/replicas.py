@@ -9,7 +9,7 @@ import numpy as np
 from brokerless.errors import Finding
 from brokerless.jobs.merge.agreement import Agreement, Replica
 from brokerless.jobs.merge.leader_epochs import disagreement, starts_of, with_right_epochs, with_right_last_epoch
-from brokerless.jobs.merge.merged_batches import MergedBatches
+from brokerless.jobs.merge.replica_merge import MergedBatches
 from brokerless.jobs.recovered.reading import PartitionFiles, RecoveredLog
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs

@@ -21,7 +21,7 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.directory_state import Lines
 from brokerless.jobs.restart import directory_files, replicas
 from brokerless.jobs.restart.partition_files import unloadable
-from brokerless.jobs.restart.retention import Retention, Settings, expiring
+from brokerless.jobs.restart.retention_forecast import Retention, Settings, expiring
 from brokerless.jobs.restart.transactions import Completion, completions
 from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names

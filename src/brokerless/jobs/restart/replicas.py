@@ -14,7 +14,7 @@ from typing import Any
 from brokerless.errors import Finding
 from brokerless.internals.cluster import cluster_rows, read_cluster
 from brokerless.jobs.restart.directory_files import LoadedDirectory, is_reserved
-from brokerless.jobs.restart.retention import Settings, settings_by_topic
+from brokerless.jobs.restart.retention_forecast import Settings, settings_by_topic
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata

@@ -1,1 +1,1 @@
-"""How the tasks of a job run: here, in processes, or on Spark."""
+"""Runs a job's tasks: in this process, in several processes, or on Spark."""

@@ -1,4 +1,4 @@
-"""Garbage collection in Spark's Python workers, which run many tasks, one after the other."""
+"""Keeps garbage collection in Spark's Python workers from visiting loaded modules again and again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``leader-epoch-checkpoint`` (KIP-101): the first offset of each leader epoch, read, written and updated.
+"""``leader-epoch-checkpoint`` (KIP-101): parsed, formatted, and updated as a log grows or is truncated.
 
 The functions on :data:`Epochs` are pure. They return the same object if nothing changed, so that ``is not`` decides
 whether the checkpoint has to be rewritten.

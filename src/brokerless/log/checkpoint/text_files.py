@@ -1,4 +1,4 @@
-"""Reads the small text files that Kafka keeps beside segments: a file is valid as a whole, or not at all.
+"""Parses and formats Kafka's checkpoint text files (``CheckpointFile``): valid as a whole, or not at all.
 
 The ``load_*`` functions of this package return a value whose fields are empty or None where the file is not what Kafka
 would read, with the reason in its ``findings``. None of them raises.

@@ -40,7 +40,7 @@ from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own
 from brokerless.log.storage.paths import Entry, list_directory, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
-from brokerless.log.write.index_writers import SegmentState
+from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.segment_files import describe_segment, remove_segments
 
 Reason = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed"]

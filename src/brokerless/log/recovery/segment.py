@@ -19,7 +19,7 @@ from brokerless.log.config import LogConfig
 from brokerless.log.producer.state import ProducerState, aborted_entry
 from brokerless.log.segment import Chunk, check_checksums, scan
 from brokerless.log.storage.paths import File
-from brokerless.log.write.index_writers import Placement, SegmentState, no_limits
+from brokerless.log.write.active_segment import Placement, SegmentState, no_limits
 
 _OUT_OF_ORDER = "offset-not-increasing"
 

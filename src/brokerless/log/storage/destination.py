@@ -8,22 +8,26 @@ journal (:mod:`brokerless.log.commit.commit`) makes that atomic, as for many par
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from brokerless.errors import UnreadableError
 from brokerless.log import names
 from brokerless.log.storage import paths
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory
-from brokerless.log.storage.object_store import BLOCK, fresh_file_system, open_object, put_object, remove_object
+from brokerless.log.storage.object_store import (
+    BLOCK,
+    copy_object,
+    put_object,
+    remove_object,
+    remove_objects,
+    upload,
+)
 from brokerless.log.storage.own_files import is_own_directory, open_directory, remove_tree
 from brokerless.log.storage.paths import Entry, StorageOptions
-from brokerless.log.storage.write_errors import storage_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +107,7 @@ class Destination:
             with suppress(OSError), open_directory(self.local) as directory:
                 remove_tree(directory, name)
             return
-        with suppress(Exception):
-            fs, inner = self._file_system(name)
-            fs.rm(inner, recursive=True)
+        remove_objects(self.join(name), self.storage_options)
 
     def move(self, name: str, target: str) -> bool:
         """Gives a directory another name, durably after :meth:`sync`. In an object store that is not one step, and what
@@ -120,24 +122,13 @@ class Destination:
         if not self.is_directory(name):
             return self.is_directory(target)
         for each in self.entries(name):
-            with storage_errors(self.join(target, each.name)):
-                fs, inner = self._file_system(name)
-                fs.cp_file(f"{inner}/{each.name}", f"{self._file_system(target)[1]}/{each.name}")
+            copy_object(self.join(name, each.name), self.join(target, each.name), self.storage_options)
         self.remove_directory(name)
         return True
 
     def send(self, path: Path, name: str, inner: str) -> None:
         """Copies a file of this machine into a directory of an object store, where it appears when it is whole."""
-        with storage_errors(self.join(name, inner)), path.open("rb") as file:
-            sink = open_object(self.join(name, inner), self.storage_options)
-            try:
-                shutil.copyfileobj(file, sink, BLOCK)
-                sink.close()
-                sink.commit()
-            except BaseException:
-                with suppress(Exception):
-                    sink.discard()
-                raise
+        upload(path, self.join(name, inner), self.storage_options)
 
     def fetch(self, name: str, inner: str, path: Path) -> None:
         """Copies a file in one of its directories to ``path``, on this machine. Raises UnreadableError, and OSError."""
@@ -178,6 +169,3 @@ class Destination:
         """Makes durable what was moved."""
         if not self.is_remote:
             sync_directory(self.local)
-
-    def _file_system(self, name: str) -> tuple[Any, str]:
-        return fresh_file_system(self.join(name), self.storage_options)

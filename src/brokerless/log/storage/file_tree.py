@@ -1,4 +1,4 @@
-"""Files below a directory, here or in an object store: written, published, found and removed; no link is followed.
+"""Writes, publishes, finds and removes files below a local directory or an object store's prefix; follows no link.
 
 A file gets its name when it is complete. Locally it is written under :data:`UNFINISHED` and renamed, which is
 :func:`publish`. Object stores know no renaming, but show an object only when it is complete: there it has its name

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from brokerless.log.storage import paths
@@ -38,3 +40,31 @@ def open_object(path: str, storage_options: StorageOptions | None) -> Any:
     """A binary file whose content becomes an object by ``close()`` and ``commit()``, or is dropped by ``discard()``."""
     fs, inner = fresh_file_system(path, storage_options)
     return fs.open(inner, "wb", autocommit=False, block_size=BLOCK)
+
+
+def upload(local: Path, path: str, storage_options: StorageOptions | None) -> None:
+    """Copies a file of this machine to an object."""
+    with storage_errors(path), local.open("rb") as file:
+        sink = open_object(path, storage_options)
+        try:
+            shutil.copyfileobj(file, sink, BLOCK)
+            sink.close()
+            sink.commit()
+        except BaseException:
+            with suppress(Exception):
+                sink.discard()
+            raise
+
+
+def copy_object(path: str, target: str, storage_options: StorageOptions | None) -> None:
+    """Has the store copy an object."""
+    with storage_errors(target):
+        fs, inner = fresh_file_system(path, storage_options)
+        fs.cp_file(inner, fresh_file_system(target, storage_options)[1])
+
+
+def remove_objects(path: str, storage_options: StorageOptions | None) -> None:
+    """Removes all objects below a path, as far as they are there and can be removed."""
+    with suppress(Exception):
+        fs, inner = fresh_file_system(path, storage_options)
+        fs.rm(inner, recursive=True)

@@ -200,6 +200,7 @@ def full_path(path: str) -> str:
 
 def _local_entries(directory: str) -> list[Entry]:
     """Listed again where a file went, or got another name, between its listing and the question for its size."""
+    entries: list[Entry | None] = []
     for _ in range(_LIST_TRIES):
         with os.scandir(local(directory)) as found:
             entries = [_local_entry(directory, each) for each in found]

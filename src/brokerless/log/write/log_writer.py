@@ -35,9 +35,9 @@ from brokerless.log.producer.state import ProducerState, aborted_entry, snapshot
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.write.active_segment import SegmentState, roll_offset
 from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.follower_append import check_next, whole_batches
-from brokerless.log.write.index_writers import SegmentState, roll_offset
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
 from brokerless.log.write.segment_files import (
     clear_segment,

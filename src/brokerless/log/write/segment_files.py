@@ -20,7 +20,7 @@ from brokerless.log.segment import Report, ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.paths import File, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
-from brokerless.log.write.index_writers import (
+from brokerless.log.write.active_segment import (
     SegmentState,
     offset_entries_before,
     time_entries_before,

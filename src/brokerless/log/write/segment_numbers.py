@@ -1,4 +1,4 @@
-"""Array slots of an active segment's state and limits, as ``segment_roll_kernels.py`` uses them."""
+"""Slots of the two arrays, a segment's state and its limits, that ``segment_roll_kernels.py`` takes."""
 
 SIZE, BASE_OFFSET, SINCE_ENTRY, MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET, FIRST_TIMESTAMP = 0, 1, 2, 3, 4, 5
 OFFSET_ENTRIES, TIME_ENTRIES, LAST_TIME_ENTRY = 6, 7, 8

@@ -19,7 +19,7 @@ from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log import names
 from brokerless.log.config import LogConfig
-from brokerless.log.write.index_writers import Placement, SegmentState, limits_of
+from brokerless.log.write.active_segment import Placement, SegmentState, limits_of
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _MOST_AT_ONCE = 1 << 30

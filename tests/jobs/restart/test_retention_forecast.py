@@ -10,7 +10,7 @@ from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.golden import broker_data
 
 from brokerless.jobs.restart.job import DirectoryRestart, plan_restart
-from brokerless.jobs.restart.retention import Retention
+from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.log.directory import resolve
 
 # ruff: noqa: F811 - a fixture of another directory

@@ -1,4 +1,4 @@
-"""Merges the replicas: the leading replica's batches, and those of the others where it has gaps.
+"""Merges replicas: the leading one's batches, and those of others where it is damaged or files are missing.
 
 A hole is where bytes are damaged or files are missing, never what compaction left out: there the leading replica is
 right. Every batch is taken as a whole, and no offset twice.

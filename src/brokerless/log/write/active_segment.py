@@ -1,4 +1,4 @@
-"""Makes the index entries of appended batches, and counts those that remain when a segment is truncated.
+"""Follows the active segment while batches are appended: size, timestamps, when to roll, and new index entries.
 
 Nothing is preallocated: Kafka does that only for indexes in use, and a log that was closed has none.
 

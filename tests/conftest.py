@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tests.golden
+from tests.browser import browser  # noqa: F401 - a fixture, of which there is to be one in a process
 from tests.kafka import jars
 from tests.require import require
 from tests.s3 import s3  # noqa: F401 - a fixture, of which there is to be one in a process
@@ -32,13 +33,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 settings.register_profile("brokerless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("brokerless")
 
-SHARED = ("spark", "kafka", "spark_cluster")
-"""Session fixtures that start a JVM: all tests with one of them run in one xdist worker, so that it starts once. A test
-with two of them is with those that have the first."""
+SHARED = ("spark", "kafka", "spark_cluster", "browser")
+"""Session fixtures that start a JVM or a browser: all tests with one of them run in one xdist worker, so that it starts
+once. A test with two of them is with those that have the first."""
 NOT_QUICK = {
     "Spark": ("spark", "quick_spark", "spark_cluster"),
     "Kafka": ("kafka", "kafka_jars"),
     "S3": ("s3",),
+    "Chromium": ("browser",),
 }
 """Fixtures whose tests ``--quick`` leaves out, by what it says of them."""
 SLOW_FILES = {
@@ -95,7 +97,7 @@ def quick_spark() -> Iterator[str]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="no Spark, Kafka or S3, and not the slowest tests")
+    parser.addoption("--quick", action="store_true", help="no Spark, Kafka, S3 or Chromium, and not the slowest tests")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

@@ -144,7 +144,8 @@ def test_a_file_that_is_cut_after_its_batches_were_found_is_a_finding(
     assert {each.kind for each in found} == {"file-shrunk"}
     assert {each.file for each in found} == {str(last)}
     assert rows == left(path)[:-1]  # the last one is half a batch
-    assert [(each.first_offset, each.last_offset) for each in result.losses] == [(rows[-1] + 1, 49)]
+    losses = [(each.first_offset, each.last_offset, each.causes) for each in result.losses]
+    assert losses == [(rows[-1] + 1, 49, ("file-shrunk",))]
 
 
 def test_carving_goes_on_where_files_are_replaced_and_deleted(

@@ -20,7 +20,7 @@ from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_lead
 from brokerless.log.directory import PartitionPath, resolve
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, list_again
-from brokerless.log.segment import Report, ignore
+from brokerless.log.segment import SHRUNK, Report, ignore
 from brokerless.log.storage.paths import StorageOptions
 
 Regions = list[Placed]
@@ -83,12 +83,18 @@ class RecoveredLog:
         end = max(self.end, _indexed_end(self.files))
         return find_losses(saved, regions, self.start, end, self.is_compacted(saved))
 
-    def with_unsaved(self, saved: NDArray[np.void], taken: NDArray[np.bool_]) -> Regions:
-        """The regions, and those batches that could not be written after all."""
+    def with_unsaved(
+        self, saved: NDArray[np.void], taken: NDArray[np.bool_], shrunk: Collection[tuple[str, int | None]] = ()
+    ) -> Regions:
+        """The regions, and those batches that could not be written after all. ``shrunk``: files and positions of those
+        that were cut off before they were read again."""
         regions = bounded_regions()
         regions.add(self.regions)
-        rows = np.flatnonzero(~taken).tolist()
-        regions.add((_as_region(self.files, saved, row), _following(saved, row)) for row in rows)
+        for row in np.flatnonzero(~taken).tolist():
+            region = _as_region(self.files, saved, row)
+            if (region.file, region.position) in shrunk:
+                region = replace(region, kind=SHRUNK, message="the file became shorter while it was read")
+            regions.add([(region, _following(saved, row))])
         return regions.items
 
 

@@ -42,7 +42,7 @@ from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
 from brokerless.log.directory import LogDirectory, PartitionPath
-from brokerless.log.segment import Report
+from brokerless.log.segment import SHRUNK, Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions
 
@@ -252,8 +252,15 @@ def _save(task: SalvageTask, files: OpenFiles, done: Done) -> SalvageTaskResult:
         contents = PartitionContents(
             saved, files, found.begin, found.start, found.end, base_offsets, task.source.cleaned_until
         )
-        taken, unfinished = _write(task, contents, collector, done)
-        regions = found.with_unsaved(saved, taken)
+        shrunk: set[tuple[str, int | None]] = set()
+
+        def report(finding: Finding) -> None:
+            if finding.kind == SHRUNK:
+                shrunk.add((finding.file, finding.position))
+            collector(finding)
+
+        taken, unfinished = _write(task, contents, report, done)
+        regions = found.with_unsaved(saved, taken, shrunk)
         saved = saved[taken]
     result = SalvageResult(
         task,

@@ -180,6 +180,12 @@ def test_another_job_or_another_file_is_not_gone_on_with(
     other = run(*arguments, "--level", "9")
     assert (other.exit_code, "other settings" in other.err) == (2, True)
 
+    begun = manifest.read_bytes()
+    manifest.write_bytes(begun.replace(b'"max_batch_bytes"', b'"limit"'))
+    other = run(*arguments)
+    assert (other.exit_code, "another version of brokerless" in other.err) == (2, "load" not in arguments)
+    manifest.write_bytes(begun)
+
     notes = tmp_path / "notes.txt"
     notes.write_text("my notes\n")
     refused = run(*arguments[:-1], notes)

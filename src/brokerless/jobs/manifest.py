@@ -46,6 +46,8 @@ _LIMIT = 256 << 20
 """Bytes of a manifest that is gone on with: some 200 for each file."""
 _LINE_LIMIT = 1 << 20
 """Bytes of its first line."""
+_BY_TOPIC = {"exported_ids"}
+"""Settings whose members are named by topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +257,15 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, st
         yield name.removeprefix("settings."), json.dumps(one), json.dumps(other)
 
 
+def _have_other_names(one: Any, other: Any) -> bool:
+    """Whether two JSON objects have members with other names, also in objects that both have."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    first, second = cast("list[dict[str, Any]]", [one, other])
+    nested = first.keys() - _BY_TOPIC
+    return first.keys() != second.keys() or any(_have_other_names(first[key], second[key]) for key in nested)
+
+
 def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str, ManifestTask], int]:
     """:func:`_parse` of a file that may be anything, and of any size."""
     size = os.fstat(file.fileno()).st_size
@@ -273,6 +284,9 @@ def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, M
     if data and not (lines and _is_manifest(lines[0])):
         raise UsageError(f"{path}: this is no manifest, and is not written over; give another file")
     if lines and (begun := parse_object(lines[0])) != head:
+        if begun.get("job") == head["job"] and _have_other_names(begun, head):
+            text = "this manifest was begun by another version of brokerless, whose settings have other names"
+            raise UsageError(f"{path}: {text}; begin again in a new directory, with a new manifest")
         differ = "; ".join(f"{name} was {one}, and is {other}" for name, one, other in _differences(begun, head))
         raise UsageError(f"{path}: this manifest was begun by a job with other settings: {differ}; give another file")
     notes: dict[str, ManifestTask] = {}

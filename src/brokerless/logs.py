@@ -302,6 +302,7 @@ class Log:
         dry_run: bool = False,
         include: Collection[Include] = (),
         max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
         spark: Spark = "none",
     ) -> list[SalvageResult]:
@@ -310,15 +311,14 @@ class Log:
 
         ``segment_bytes``: where segments end (as in the source). ``partial``: of batches that break off although their
         checksum matches, save the records before. ``include="delete"``: read ``*.deleted`` files as well.
-        ``on_damage`` is called with what was left out although it is intact. ``max_batch_bytes`` and ``spark`` as in
-        :meth:`verify`. Raises :class:`UsageError` for what cannot be written, such as a partition that exists.
-        """
+        ``storage_options``: those of ``to``, where it is a URL. ``on_damage`` is called with what was left out although
+        it is intact. Others as in :meth:`verify`. Raises :class:`UsageError` for what cannot be written."""
         from brokerless.jobs.salvage.job import Salvage, plan, salvage
         from brokerless.log.config import LogConfig
 
         config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
         settings = Salvage(config, _bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
-        tasks = plan([self.directory], to, settings, include=include, storage_options=self.storage_options)
+        tasks = plan([self.directory], to, settings, lambda _: True, include, self.storage_options, storage_options)
         return list(salvage(tasks, on_damage or (lambda _: None), spark=spark, processes=1))
 
     def convert(

@@ -93,6 +93,18 @@ def test_no_color_leaves_the_bar_but_no_escape_codes(logs: Path, stdout_too: boo
     assert [line.rstrip() for line in plain.screen if line.strip()] == coloured.screen
     empty = on_terminal("verify", logs, stdout_too=stdout_too, environment={"NO_COLOR": ""})
     assert re.search(r"\x1b\[[\d;]*3\d", empty.sent)
+    both = on_terminal("verify", logs, stdout_too=stdout_too, environment={"NO_COLOR": "1", "FORCE_COLOR": "1"})
+    assert "\x1b" not in both.sent
+
+
+def test_force_color_brings_colours_only_where_there_is_a_bar(
+    run: Run, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced = on_terminal("verify", logs, stdout_too=False, environment={"FORCE_COLOR": "1"})
+    assert re.search(r"\x1b\[[\d;]*3\d", forced.sent)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    piped = run("verify", logs)
+    assert "\x1b" not in piped.out.decode() + piped.err
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])

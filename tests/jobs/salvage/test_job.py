@@ -7,17 +7,19 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pyarrow as pa
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from tests.golden import broker_data, cases, of_type
 from tests.kafka.oracle import dump_everything, read_logs
 
 import brokerless
-from brokerless.errors import Finding, UsageError
+from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.jobs.salvage.job import Salvage, SalvageResult, plan, salvage
 from brokerless.log.directory import resolve
 
@@ -387,3 +389,22 @@ def test_an_index_that_leaps_is_no_sign_of_a_lost_end(tmp_path: Path) -> None:
     index.write_bytes(data)
     (result,), _ = run(source, tmp_path / "to", Salvage(dry_run=True))
     assert not result.losses
+
+
+@pytest.mark.parametrize("form", ["segments", "parquet"])
+def test_a_target_url_has_storage_options_of_its_own(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Locked(MemoryFileSystem):
+        cachable = False
+
+        def __init__(self, key: str | None = None, **options: Any) -> None:
+            if key != "right":
+                raise PermissionError("no key")
+            super().__init__(**options)
+
+    monkeypatch.setattr(import_module("fsspec.registry"), "get_filesystem_class", lambda _: Locked)
+    to, key = f"memory://salvaged-{form}", {"key": "right"}
+    with pytest.raises(UnreadableError, match="no key"):
+        brokerless.open(CLEAN / "segments-0").salvage(to, as_=form)
+    (result,) = brokerless.open(CLEAN / "segments-0").salvage(to, as_=form, storage_options=key)
+    written = [path for path in Locked(**key).find("/") if form in path]
+    assert (result.losses, len(written) > 0) == ((), True)

@@ -147,13 +147,15 @@ def plan(
     chosen: Callable[[PartitionPath], bool] = lambda _: True,
     include: Collection[str] = (),
     storage_options: StorageOptions | None = None,
+    target_storage_options: StorageOptions | None = None,
 ) -> list[SalvageTask]:
     """A task for each partition. ``include``: with ``delete``, log files that wait for their deletion are read as well.
+    ``target_storage_options``: those of ``directory``, where it is a URL.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it is in two of the paths, its
     name is not known, or ``directory`` is in what is read.
     """
-    to = output_directory(directory, [log.path for log in logs])
+    to = output_directory(directory, [log.path for log in logs], target_storage_options)
     completed = frozenset() if salvage.dry_run or salvage.parquet else settle(to)
     tasks: list[SalvageTask] = []
     own: list[tuple[str, str | None, str]] = []
@@ -226,7 +228,7 @@ def salvage(
         if unfinished:
             commit(tasks[0].directory, unfinished)
         if not how.dry_run:
-            complete(tasks[0].whole, tasks[0].directory, say)
+            complete(tasks[0].whole, tasks[0].directory, say, tasks[0].source.storage_options)
         yield from (value.result for value in values)
 
 

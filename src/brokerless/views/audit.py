@@ -12,7 +12,7 @@ from brokerless.jobs.audit.advice import ADVICE
 from brokerless.jobs.audit.job import PartitionAudit
 from brokerless.text import show_name
 from brokerless.views.findings import SEVERITIES, SHOWN
-from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.table import NOTHING, format_bytes, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "segments", "batches", "records", "size", "offsets", "from", "to", "format", "verdict")
@@ -62,14 +62,13 @@ def _cells(audit: PartitionAudit, start: str, end: str) -> list[str]:
     summary = audit.summary
     counts = Counter(finding.severity for finding in audit.findings)
     name = f"{audit.topic}-{audit.partition}" if audit.topic is not None else audit.path
-    empty = audit.end_offset == audit.start_offset
     return [
         show_name(name) + (f" ({audit.state})" if audit.state != "live" else ""),
         format_number(audit.segments),
         format_number(summary.batches),
         format_number(summary.records),
         format_bytes(summary.size),
-        NOTHING if empty else f"{audit.start_offset}..{audit.end_offset - 1}",
+        format_offsets(summary.first_offset, summary.last_offset),
         start,
         end,
         ",".join(f"v{magic}" for magic in audit.batches_by_magic) or NOTHING,

@@ -13,7 +13,7 @@ from brokerless.log.directory import deleted_segments
 from brokerless.log.read_progress import Done, ignore
 from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
 from brokerless.text import show_name
-from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.table import NOTHING, format_bytes, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
 Row = dict[str, Any]
@@ -78,7 +78,6 @@ def lines(rows: Sequence[Row], by: By) -> Iterator[str]:
 
 
 def _cells(row: Row, by: By) -> dict[str, str]:
-    first, last = row.get("firstOffset"), row.get("lastOffset")
     partition = f"{row['topic']}-{row.get('partition')}" if row["topic"] is not None else row.get("path") or NOTHING
     state = f" ({row['state']})" if row.get("state", "live") != "live" else ""
     return {
@@ -90,7 +89,7 @@ def _cells(row: Row, by: By) -> dict[str, str]:
         "batches": format_number(row["batches"]),
         "records": format_number(row["records"]),
         "size": format_bytes(row["sizeInBytes"]),
-        "offsets": NOTHING if last is None else f"{NOTHING if first is None else first}..{last}",
+        "offsets": format_offsets(row.get("firstOffset"), row.get("lastOffset")),
         "format": ",".join(f"v{magic}" for magic in row["magics"]) or NOTHING,
         "codecs": ",".join(row["compressions"]) or NOTHING,
     }

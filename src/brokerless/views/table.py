@@ -37,6 +37,11 @@ def format_number(value: int | None) -> str:
     return NOTHING if value is None else f"{value:,}"
 
 
+def format_offsets(first: int | None, last: int | None) -> str:
+    """``0..699``: the first and last offset that there are; ``-`` for none."""
+    return NOTHING if last is None else f"{NOTHING if first is None else first}..{last}"
+
+
 def count_of(number: int, name: str) -> str:
     """``1 record``, ``1,234 records``."""
     return f"{number:,} {name}{'' if number == 1 else 's'}"

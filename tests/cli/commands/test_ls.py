@@ -126,3 +126,15 @@ def test_where_the_log_start_offset_is_not_known_that_is_said(run: Run, tmp_path
     result = run("ls", tmp_path)
     assert "records that were deleted may be read, as the log start offset is not known" in result.err
     assert result.exit_code == 0
+
+
+def test_offsets_are_those_of_an_audit_where_the_first_segment_is_empty(run: Run, tmp_path: Path) -> None:
+    """As compaction leaves one."""
+    shutil.copytree(DATA / "segments-0", tmp_path / "segments-0")
+    (tmp_path / "segments-0" / f"{0:020}.log").write_bytes(b"")
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nsegments 0 342\n")
+    offsets: list[str] = []
+    for command in ("ls", "audit"):
+        head, row = run(command, tmp_path).lines[:2]
+        offsets.append(row[head.index("offsets") :].split()[0])
+    assert offsets == ["169..699", "169..699"]

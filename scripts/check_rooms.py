@@ -1,4 +1,4 @@
-"""Checks the architecture: the order of the rooms, no circles, sizes, and a test for each module.
+"""Checks the architecture: the order of the rooms, no circles, sizes, who opens files, and a test for each module.
 
 ``make lint`` runs it. Each violation is printed with file and line, what was found and what is expected. A module may
 import its own room and the rooms listed before it; imports inside functions and for types count as well.
@@ -8,6 +8,7 @@ import its own room and the rooms listed before it; imports inside functions and
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import deque
 from collections.abc import Iterator
@@ -39,6 +40,24 @@ MAX_FUNCTION_LINES = 70
 ANY_NUMBER_OF_MODULES = ("brokerless.cli.commands",)
 """One small module for each command."""
 KERNEL_DECORATORS = ("kernel", "intrinsic", "njit", "extending")
+
+OPENERS = {
+    "log.storage": "this is where files are opened",
+    "log.checkpoint.offset_checkpoints": "locks a directory",
+    "log.commit.partition_copy": "writes the files of a new partition",
+    "log.commit.remote_append": "compares its own copy of a partition",
+    "log.recovery.plan": "truncates a segment",
+    "log.write.segment_files": "syncs its own files",
+    "log.write.segment_writer": "writes a segment",
+    "internals.messages": "reads a file of the package",
+    "interchange.export_directory": "locks a directory",
+    "cli.output": "the null device in place of a closed stdout",
+}
+"""Modules and packages that open files themselves, and what for; all others open them through ``log.storage``."""
+OPENING = {("os", "open"), ("mmap", "mmap"), ("np", "fromfile"), ("np", "memmap"), ("io", "open"), ("io", "FileIO")}
+OPENING_METHODS = {"read_bytes", "read_text"}
+"""Of :class:`pathlib.Path`; its ``open`` is known by its mode, as other classes have a method of that name."""
+MODE = re.compile(r"[rwxa](b|t)?\+?(b|t)?")
 
 KNOWN = """
 """
@@ -204,9 +223,46 @@ def is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(name in ast.unparse(each) for each in node.decorator_list for name in KERNEL_DECORATORS)
 
 
+def check_openers(modules: dict[str, Module], root: str) -> Iterator[Violation]:
+    """Only ``log.storage`` opens files, so that a hostile or live one is met with the same care everywhere."""
+    for module in modules.values():
+        name = module.name.removeprefix(root + ".")
+        if any(name == each or name.startswith(each + ".") for each in OPENERS):
+            continue
+        has_own_open = any(
+            (isinstance(node, ast.FunctionDef) and node.name == "open")
+            or (isinstance(node, ast.ImportFrom) and any((each.asname or each.name) == "open" for each in node.names))
+            for node in ast.walk(module.tree)
+        )
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and is_opening(node, has_own_open):
+                call = ast.unparse(node.func)
+                message = f"calls {call}: open files through log.storage, or give a reason in OPENERS"
+                yield Violation(f"open {module.name}.{call}", module.path, node.lineno, message)
+
+
+def is_opening(node: ast.Call, has_own_open: bool = False) -> bool:
+    """Whether a call opens a file, or reads one by its path. ``has_own_open``: ``open`` is not the built-in one."""
+    if isinstance(node.func, ast.Name):
+        return node.func.id == "open" and not has_own_open
+    if not isinstance(node.func, ast.Attribute):
+        return False
+    owner, method = node.func.value, node.func.attr
+    if isinstance(owner, ast.Name) and (owner.id, method) in OPENING:
+        return True
+    arguments = [*node.args, *(each.value for each in node.keywords if each.arg == "mode")]
+    texts = [each.value for each in arguments if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return method in OPENING_METHODS or (method == "open" and any(MODE.fullmatch(text) for text in texts))
+
+
 def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
     modules = {name: each for name, each in load_modules(source).items() if name.split(".")[0] == root}
-    return [*check_order(modules, root), *check_circles(modules), *check_sizes(modules)]
+    return [
+        *check_order(modules, root),
+        *check_circles(modules),
+        *check_sizes(modules),
+        *check_openers(modules, root),
+    ]
 
 
 def main() -> int:

@@ -41,6 +41,45 @@ def test_a_room_may_import_those_before_it_and_itself(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("open('x')", "open"),
+        ("import os\nos.open('x', os.O_RDONLY)", "os.open"),
+        ("from pathlib import Path\ndef read(path):\n    return Path(path).read_bytes()", "Path(path).read_bytes"),
+        ("def read(path):\n    return path.read_text()", "path.read_text"),
+        ("def read(path):\n    with path.open('rb') as file:\n        return file", "path.open"),
+        ("def read(path):\n    return path.open(mode='r+b')", "path.open"),
+        ("import numpy as np\nnp.fromfile('x')", "np.fromfile"),
+        ("import numpy as np\nnp.memmap('x')", "np.memmap"),
+        ("import mmap\nmmap.mmap(0, 0)", "mmap.mmap"),
+    ],
+)
+def test_only_storage_opens_files(tmp_path: Path, text: str, call: str):
+    assert violations(tmp_path, log__names=text, log__storage__paths=text) == [f"open brokerless.log.names.{call}"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from brokerless.logs import open\nopen('x')",
+        "def open(path): ...\nopen('x')",
+        "log.open('convert')",
+        "log.open()",
+    ],
+)
+def test_other_functions_of_that_name_are_no_opening(tmp_path: Path, text: str):
+    assert violations(tmp_path, views__text=text, logs="") == []
+
+
+def test_every_opener_opens_files():
+    modules = check_rooms.load_modules(REPOSITORY / "src")
+    for name in check_rooms.OPENERS:
+        own = [each for key, each in modules.items() if f"{key}.".startswith(f"brokerless.{name}.")]
+        calls = [node for each in own for node in check_rooms.ast.walk(each.tree)]
+        assert any(check_rooms.is_opening(node) for node in calls if isinstance(node, check_rooms.ast.Call)), name
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "from brokerless.jobs.verify import job",

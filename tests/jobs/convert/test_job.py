@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import re
 import shutil
@@ -13,16 +14,19 @@ from tests.golden import broker_data, broker_expected, case, json_lines, of_type
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.oracle import dump_everything
 from tests.kafka.producers import consume
+from tests.log.cleaner import clean, left, write_log, write_segment
 
 import brokerless
-from brokerless.errors import DamageError, Finding, UsageError
+from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.format.convert import ConversionTarget
 from brokerless.jobs.convert.job import Conversion, ConvertResult, ConvertTask, convert, plan
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.offset_checkpoints import read_checkpoints
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
+from brokerless.log.commit import partition_copy
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
+from brokerless.log.storage.paths import Entry
 
 pytestmark = pytest.mark.xdist_group("converted")
 NAMES = [path.parent.name for path in sorted(broker_data("clean").glob("*-*/leader-epoch-checkpoint"))]
@@ -231,3 +235,50 @@ def test_the_library_raises_damage_unless_it_is_to_be_told(tmp_path: Path) -> No
     findings: list[Finding] = []
     assert partition.convert(tmp_path / "to", codec="gzip", on_damage=findings.append).damages == tuple(findings)
     assert not list((tmp_path / "to").glob("txn*"))
+
+
+@pytest.mark.parametrize("number", range(0, 15, 2))
+def test_kafkas_own_topics_are_copied_while_a_broker_compacts_them(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any of the files is copied, those of some segments are replaced by others."""
+    monkeypatch.setattr(partition_copy, "PAUSE_S", 0)
+    source = write_log(tmp_path / "disk" / "__consumer_offsets-0")
+    (tmp_path / "disk" / "cleaner-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 10\n")
+    copied = list[str]()
+    copy = partition_copy._copy
+
+    def copy_and_clean(entry: Entry, *how: Any) -> None:
+        if len(copied) == number:
+            clean(source, [0, 10, 20])
+        copied.append(entry.name)
+        copy(entry, *how)
+
+    monkeypatch.setattr(partition_copy, "_copy", copy_and_clean)
+    (result,) = brokerless.open(tmp_path / "disk").convert(tmp_path / "to")
+    assert (result.task.is_copied, result.damages) == (True, ())
+    assert left(tmp_path / "to" / source.name) == left(source)
+
+
+def test_files_that_change_all_the_time_are_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_copy, "PAUSE_S", 0)
+    source = write_log(tmp_path / "disk" / "__consumer_offsets-0")
+    first = source / f"{0:020}.log"
+    monkeypatch.setattr(partition_copy, "_copy", lambda *_: os.truncate(first, first.stat().st_size + 1))
+    with pytest.raises(UnreadableError, match="replaced each time"):
+        brokerless.open(tmp_path / "disk").convert(tmp_path / "to")
+    assert not list((tmp_path / "to").glob("__consumer*"))
+
+
+def test_the_last_segment_of_a_copied_topic_may_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_log(tmp_path / "disk" / "__consumer_offsets-0")
+    before, copy = left(source), partition_copy._copy
+
+    def copy_and_append(entry: Entry, *how: Any) -> None:
+        copy(entry, *how)
+        write_segment(source, 40, range(40, len(left(source)) + 1))
+
+    monkeypatch.setattr(partition_copy, "_copy", copy_and_append)
+    brokerless.open(tmp_path / "disk").convert(tmp_path / "to")
+    found = left(tmp_path / "to" / source.name)
+    assert found[: len(before)] == before

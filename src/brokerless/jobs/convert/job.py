@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brokerless.errors import DamageError, Finding, RefusedError, UsageError
+from brokerless.errors import DamageError, Finding, RefusedError, UnreadableError, UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
@@ -334,9 +334,18 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
         source, task.directory, task.topic_id, checkpoints, end,
         clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,
     )  # fmt: skip
-    inputs = tuple(describe_file(each, options) for each in files_of(source, options)) if task.notes else ()
+    inputs = tuple(_described_now(source, options)) if task.notes else ()
     outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.notes else ()
     return ConvertTaskResult(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
+
+
+def _described_now(source: PartitionPath, storage_options: StorageOptions | None) -> Iterator[ManifestFile]:
+    for each in files_of(source, storage_options):
+        try:
+            yield describe_file(each, storage_options)
+        except UnreadableError as error:  # a broker deleted it, so that a later run copies the partition again
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
 
 
 _CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from brokerless.log.commit.partition_writer import scratch_directory, unfinished
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import PAUSE_S, TRIES
 from brokerless.log.recovery.plan import apply_recovery, plan_recovery
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
@@ -64,8 +67,7 @@ def copy_partition(
         path = log_directory / unfinished_name(topic, partition, owner)
         try:
             path.mkdir()
-            for entry in files_of(source, storage_options):
-                _copy(entry, path / entry.name, storage_options)
+            _copy_current(source, path, storage_options)
             if source.partition_metadata is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
             recorded = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
@@ -90,6 +92,45 @@ def copy_partition(
         except BaseException:
             shutil.rmtree(path, ignore_errors=True)
             raise
+
+
+def _copy_current(source: PartitionPath, target: Path, storage_options: StorageOptions | None) -> None:
+    """Copies the files of a partition, again if a broker replaced or deleted some of them meanwhile."""
+    for number in range(TRIES + 1):
+        if number:
+            for path in target.iterdir():
+                path.unlink()
+            time.sleep(PAUSE_S)
+        before, is_whole = files_of(source, storage_options), True
+        for entry in before:
+            try:
+                _copy(entry, target / entry.name, storage_options)
+            except UnreadableError as error:
+                if not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+                is_whole = is_whole and entry.name.endswith(_PASSING)
+        if is_whole and _are_unchanged(before, files_of(source, storage_options)):
+            return
+    raise UnreadableError(f"{source.path}: its files were replaced each time that they were copied; run this again")
+
+
+_PASSING = (".deleted", ".tmp")
+"""Files that may go without anything being lost."""
+
+
+def _are_unchanged(before: Sequence[Entry], after: Sequence[Entry]) -> bool:
+    """Whether the segments are the same files, but for the last one, which may have grown."""
+    was, now = (
+        {
+            each.name: (each.size, each.modified, each.identity)
+            for each in entries
+            if names.parse_segment_file(each.name) is not None and not each.name.endswith(_PASSING)
+        }
+        for entries in (before, after)
+    )
+    active = max((name for name in was if name.endswith(".log")), default="").removesuffix(".log")
+    differing = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+    return all(name in was and name in now and name.startswith(f"{active}.") for name in differing)
 
 
 def _copy(entry: Entry, target: Path, storage_options: StorageOptions | None) -> None:

@@ -23,6 +23,7 @@ from brokerless.jobs.restart.job import DirectoryRestart, Restart, plan_director
 from brokerless.log import names
 from brokerless.log.commit.loader import open_log
 from brokerless.log.directory import resolve
+from brokerless.views.restart import directory_lines
 from tests.format.twin import write_batch, write_record
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.live import some_records
@@ -371,6 +372,8 @@ def test_strays_what_is_begun_empty_and_what_coordinators_end_are_as_the_dry_run
     assert {Path(path).name for path in said.stray} == STRAY.keys() == strays_of(started)
     assert {name for name, each in started.partitions.items() if each.stray} == STRAY.keys() & started.partitions.keys()
     # plain-7 was being moved here, and takes its name.
+    assert [(Path(path).name, replaced) for path, replaced in said.promoted] == [(f"plain-7.{'a' * 32}-future", None)]
+    assert f"renamed: plain-7.{'a' * 32}-future becomes plain-7" in "".join(directory_lines(said))
     assert set(said.created) == {("plain", number) for number in (5, 6, 8)}
     begun = [number for number in range(9) if f"plain-{number}" in STRAY or ("plain", number) in said.created]
     assert begun == [0, 1, 2, 4, 5, 6, 8]

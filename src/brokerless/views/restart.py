@@ -76,6 +76,7 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
         "unserved": [{"path": path, **each.as_dict()} for path, each in restart.unserved.items()],
         "created": [list(place) for place in restart.created],
         "deleted": [{"file": path, "sizeInBytes": size} for path, size in restart.deleted],
+        "promoted": [{"path": path, "replaced": replaced} for path, replaced in restart.promoted],
         "completed": [
             {
                 "transactionalId": each.transactional_id,
@@ -99,6 +100,7 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         *(_unserved(path, each) for path, each in restart.unserved.items() if path not in shown),
         *(f"begun empty: {_place(*place)}, which should be here and is not" for place in restart.created),
         *(f"deleted: {_name(path)} of {format_bytes(size)}, as marked" for path, size in restart.deleted),
+        *(_promotion(path, replaced) for path, replaced in restart.promoted),
         *map(_completion, restart.completed),
     ]
     if not restart.is_state_known:
@@ -115,6 +117,12 @@ def _stray(path: str, finding: Finding) -> str:
 def _unserved(path: str, finding: Finding) -> str:
     gets = "may get" if finding.kind == "directory-id-mismatch" else "get"
     return f"not served: {_name(path)} is loaded, but clients {gets} nothing of it: {show_name(str(finding))}"
+
+
+def _promotion(path: str, replaced: str | None) -> str:
+    name = show_name(PurePath(path).name.rpartition(".")[0])
+    text = f"renamed: {_name(path)} becomes {name}, as the cluster's metadata has this replica here"
+    return text if replaced is None else f"{text}; {show_name(replaced)} is deleted"
 
 
 def _place(topic: str, partition: int) -> str:

@@ -126,13 +126,16 @@ class DirectoryRestart:
     deleted: tuple[tuple[str, int], ...] = ()
     completed: tuple[Completion, ...] = ()
     is_state_known: bool = False
+    promoted: tuple[tuple[str, str | None], ...] = ()
+    """Directories of replicas that were being moved here and take their name, and of those that they replace."""
     settings: Mapping[str, Settings] = field(default_factory=dict[str, Settings])
     """Of each topic, by the cluster's metadata."""
 
     @property
     def is_harmless(self) -> bool:
         """Whether all that can be read now is served afterwards."""
-        return not (self.refused or self.stray or self.unserved or self.created or self.deleted)
+        is_replaced = any(replaced is not None for _, replaced in self.promoted)
+        return not (self.refused or self.stray or self.unserved or self.created or self.deleted or is_replaced)
 
 
 def plan_directories(
@@ -162,9 +165,11 @@ def plan_directories(
     stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
     unserved: dict[str, Finding] = {}
     created: list[tuple[Place, str]] = []
+    promoted: list[tuple[str, str | None]] = []
     if state is not None:
         findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
         created += replicas.created(loaded, state, node)
+        promoted += replicas.promoted(loaded, state, node)
         found = ((each.path, replicas.unserved(each, state, node)) for each in loaded if each.path not in stray)
         unserved = {path: finding for path, finding in found if finding is not None} if readable else {}
     served = {(each.topic or "", each.partition or 0): each for each in partitions}
@@ -180,6 +185,7 @@ def plan_directories(
             tuple((at.path, at.size) for at in each.others if at.state == "delete" and not at.is_unfinished),
             tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
             state is not None,
+            tuple((at, replaced) for at, replaced in promoted if _is_in(at, path)),
             {} if state is None else state.settings,
         )
         for each, path in zip(own, properties, strict=True)

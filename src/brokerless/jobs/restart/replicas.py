@@ -140,16 +140,34 @@ def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: Broker
                 break
 
 
+def promoted(
+    loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode
+) -> Iterator[tuple[str, str | None]]:
+    """Replicas that were being moved into the directory that the metadata has them in, and that take their name there;
+    with the replica in another directory, if there is one, which is deleted
+    (``LogManager.findAbandonedFutureLogs``, 4.4.0)."""
+    live = {(each.topic, each.partition): each for each in loaded if each.state == "live"}
+    for each in loaded:
+        if each.state == "future" and stray(each, state, node) is None and _is_assigned_here(each, state, node):
+            current = live.get((each.topic, each.partition))
+            if current is None or _parent(current) != _parent(each):
+                yield each.path, None if current is None else current.path
+
+
 def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode) -> Iterator[Finding]:
     """A replica that was being moved into a directory which has it already: a broker fails to give it its name."""
     live = {(each.topic, each.partition, _parent(each)): each for each in loaded if each.state == "live"}
     for each in loaded:
-        topic_id = load_partition_metadata(f"{each.path}/{names.PARTITION_METADATA}").topic_id or ""
-        assigned = _assigned(state.partitions.get((topic_id, each.partition)), node)
-        is_here = assigned is not None and assigned == node.directory_ids.get(_parent(each))
-        if each.state == "future" and is_here and (each.topic, each.partition, _parent(each)) in live:
+        is_here = each.state == "future" and _is_assigned_here(each, state, node)
+        if is_here and (each.topic, each.partition, _parent(each)) in live:
             text = f"{each.topic}-{each.partition} is in this directory already, so that a broker cannot rename this"
             yield Finding("error", "future-repeated", each.path, None, None, text)
+
+
+def _is_assigned_here(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> bool:
+    topic_id = load_partition_metadata(f"{each.path}/{names.PARTITION_METADATA}").topic_id or ""
+    assigned = _assigned(state.partitions.get((topic_id, each.partition)), node)
+    return assigned is not None and assigned == node.directory_ids.get(_parent(each))
 
 
 def _parent(each: LoadedDirectory) -> str:

@@ -443,3 +443,21 @@ def test_a_cut_snapshot_is_refused_as_a_broker_may_begin_with_half_of_the_metada
     started = start(stopped, tmp_path, cut_snapshot)
     assert started.refused
     assert not started.is_started or strays_of(started)
+
+
+def test_a_replica_that_was_being_moved_takes_the_place_of_the_one_in_another_directory(
+    stopped: Path, tmp_path: Path
+) -> None:
+    future = f"plain-7.{'a' * 32}-future"
+    live = second_directory(lambda other: shutil.copytree(other.parent / "data" / "plain-7", other / "plain-7"))
+    started = start(stopped, tmp_path, live, rename("plain-7", future))
+    said, other = started.said
+    replaced = tmp_path / "data-2" / "plain-7"
+    assert [(Path(path).name, where) for path, where in said.promoted] == [(future, str(replaced))]
+    assert f"becomes plain-7, as the cluster's metadata has this replica here; {replaced} is deleted" in "".join(
+        directory_lines(said)
+    )
+    assert (said.is_harmless, other.promoted) == (False, ())
+    assert started.is_started
+    assert "plain-7" in started.after
+    assert not replaced.exists()

@@ -47,7 +47,7 @@ OPENERS = {
     "log.commit.partition_copy": "writes the files of a new partition",
     "log.commit.remote_append": "compares its own copy of a partition",
     "log.recovery.plan": "truncates a segment",
-    "log.write.segment_files": "syncs its own files",
+    "log.write.segment_state": "syncs its own files",
     "log.write.segment_writer": "writes a segment",
     "internals.messages": "reads a file of the package",
     "interchange.export_directory": "locks a directory",

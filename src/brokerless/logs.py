@@ -226,9 +226,9 @@ class Log:
         done: Done = ignore,
     ) -> pa.RecordBatchReader:
         """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all."""
-        wanted = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
+        requested = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
         return read_records(
-            self.partitions, columns, wanted, isolation, control, limit, max_batch_bytes, on_damage, done
+            self.partitions, columns, requested, isolation, control, limit, max_batch_bytes, on_damage, done
         )
 
     def batches(

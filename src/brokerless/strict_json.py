@@ -26,7 +26,7 @@ def parse_object(data: bytes) -> dict[str, Any]:
             data.decode(), object_pairs_hook=_members, parse_constant=_refuse_constant, parse_float=_finite
         )
     except (ValueError, RecursionError) as error:
-        raise WrongJsonError(str(error) if isinstance(error, WrongJsonError) else "this is no JSON") from error
+        raise WrongJsonError(str(error) if isinstance(error, WrongJsonError) else "this is not JSON") from error
     return as_object(value, "the document")
 
 
@@ -38,19 +38,19 @@ def member(found: Mapping[str, Any], name: str) -> Any:
 
 def as_object(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise WrongJsonError(f"{name} is no object")
+        raise WrongJsonError(f"{name} is not an object")
     return cast("dict[str, Any]", value)
 
 
 def as_list(value: Any, name: str, item: Callable[[Any, str], Item]) -> tuple[Item, ...]:
     if not isinstance(value, list):
-        raise WrongJsonError(f"{name} is no array")
+        raise WrongJsonError(f"{name} is not an array")
     return tuple(item(each, f"{name}[{number}]") for number, each in enumerate(cast("list[Any]", value)))
 
 
 def as_text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        raise WrongJsonError(f"{name} is no string")
+        raise WrongJsonError(f"{name} is not a string")
     return value
 
 
@@ -62,7 +62,7 @@ def as_flag(value: Any, name: str) -> bool:
 
 def as_integer(value: Any, name: str, least: int = 0, most: int = MAX_INT64) -> int:
     if type(value) is not int or not least <= value <= most:
-        raise WrongJsonError(f"{name} is no integer from {least} to {most}")
+        raise WrongJsonError(f"{name} is not an integer from {least} to {most}")
     return value
 
 

@@ -17,7 +17,7 @@ from brokerless.format.write.builder import BatchAttributes, BatchBuilder
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
 from brokerless.jobs.load.loader import load
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 from brokerless.log.producer.checks import Duplicate

@@ -20,7 +20,7 @@ from brokerless.errors import UnreadableError, UnwritableError, UsageError
 from brokerless.interchange import export_state as exports
 from brokerless.log import names
 from brokerless.log.commit.commit import settle
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.directory_lock import is_locked, lock_directory
 
@@ -213,7 +213,7 @@ def test_what_is_no_regular_file_is_refused_at_once(
 ) -> None:
     make(place.target / name)
     result = run(*commands(place)["salvage"])
-    assert (result.exit_code, "no regular file; move it away" in result.err) == (2, True), result.err
+    assert (result.exit_code, "not a regular file; move it away" in result.err) == (2, True), result.err
     place.check()
 
 
@@ -393,7 +393,7 @@ def test_a_manifest_that_is_a_link_or_huge_is_refused(place: Place, run: Run) ->
         with path.open("wb") as file:
             file.truncate(4 << 30)
         result = run(*commands(place)[command], "--manifest", path)
-        assert (result.exit_code, "this is no manifest" in result.err) == (2, True), result.err
+        assert (result.exit_code, "this is not a manifest" in result.err) == (2, True), result.err
         path.unlink()
 
 

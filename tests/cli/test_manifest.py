@@ -189,7 +189,7 @@ def test_another_job_or_another_file_is_not_gone_on_with(
     notes = tmp_path / "notes.txt"
     notes.write_text("my notes\n")
     refused = run(*arguments[:-1], notes)
-    assert (refused.exit_code, "is no manifest" in refused.err) == (2, True)
+    assert (refused.exit_code, "is not a manifest" in refused.err) == (2, True)
     assert notes.read_text() == "my notes\n"
 
     broken = manifest.read_bytes().replace(b'"inputs"', b'"outputs"')

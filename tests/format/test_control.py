@@ -16,7 +16,7 @@ from tests.kafka.jars import check, run
 
 from brokerless.errors import UsageError
 from brokerless.format import control_messages as messages
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.control import (
     COMMIT,
     KRAFT_VERSION,
@@ -61,7 +61,7 @@ def golden_controls() -> dict[tuple[Path, int], tuple[Line, list[Line]]]:
     return found
 
 
-def encode(batch: tuple[Columns, np.ndarray]) -> bytes:
+def encode(batch: tuple[RecordColumns, np.ndarray]) -> bytes:
     columns, header = batch
     return Encoder().encode(columns, np.array([0, columns.rows]), header).tobytes()
 

@@ -14,7 +14,7 @@ import numpy as np
 from aiokafka.codec import gzip_encode, lz4_encode, snappy_encode, zstd_encode
 from aiokafka.record.util import calc_crc32c
 
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, Decoder
@@ -205,7 +205,7 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 """The codecs by the id in the attributes, as another client compresses."""
 
 
-def records_of(columns: Columns) -> list[Record]:
+def records_of(columns: RecordColumns) -> list[Record]:
     """The rows of kernels' columns, as the twin has them."""
 
     def field(data: Any, ends: Any, null: Any, row: int) -> bytes | None:

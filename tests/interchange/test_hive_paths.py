@@ -78,7 +78,7 @@ def write(path: Path, columns: dict[str, Any]) -> None:
 
 def test_topic_and_partition_of_a_path_are_columns_where_the_file_has_none(tmp_path: Path) -> None:
     write(tmp_path / "topic=a%20b" / "x.parquet", {"value": [b"1"]})
-    with pytest.raises(RowError, match="'a b' is no name that Kafka would give a topic"):
+    with pytest.raises(RowError, match="'a b' is not a valid topic name"):
         load(InputFiles([str(tmp_path)]), str(tmp_path / "log"))
     write(tmp_path / "in" / "topic=a" / "partition=3" / "part-0.parquet", {"value": [b"1", b"2"]})
     write(tmp_path / "in" / "topic=b" / "part-0.parquet", {"value": [b"1"], "topic": ["own"], "partition": [7]})
@@ -91,7 +91,7 @@ def test_topic_and_partition_of_a_path_are_columns_where_the_file_has_none(tmp_p
     ("name", "columns", "error"),
     [
         ("year=2026/x.parquet", {"value": [b"1"]}, "has directories in it .year=2026"),
-        ("topic=a/partition=x/x.parquet", {"value": [b"1"]}, "'x' is no number of a partition"),
+        ("topic=a/partition=x/x.parquet", {"value": [b"1"]}, "'x' is not a partition number"),
         ("topic=a/x.csv", {"value": [b"1"]}, "no file in it ends with"),
         ("topic=a/partition-0-00000000000000000000.parquet", {"value": [b"1"]}, "has no offsets"),
         ("topic=a/partition-0-00000000000000000000.parquet", {"value": [b"1"], "offset": ["1"]}, "offset|no offsets"),

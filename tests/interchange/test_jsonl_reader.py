@@ -218,15 +218,15 @@ def test_lines_before_one_that_is_too_long_are_read() -> None:
 
 REFUSED = [
     (b"", "this line is empty"),
-    (b'{"value":"a"', "this is no JSON: "),
-    (b'{"value":"a"} {"value":"b"}', "this is no JSON: "),
-    (b'{"value":"\xff"}', "this is no JSON: "),
-    (b'{"value":"a\tb"}', "this is no JSON: "),
-    (b'{"value":NaN}', "this is no JSON: NaN"),
-    (b'{"value":' + b"[" * 100_000, "this is no JSON: "),
-    (b'{"offset":' + b"9" * 10_000 + b"}", "this is no JSON: "),
-    (b"null", "this is no JSON object"),
-    (b"[1]", "this is no JSON object"),
+    (b'{"value":"a"', "this is not JSON: "),
+    (b'{"value":"a"} {"value":"b"}', "this is not JSON: "),
+    (b'{"value":"\xff"}', "this is not JSON: "),
+    (b'{"value":"a\tb"}', "this is not JSON: "),
+    (b'{"value":NaN}', "this is not JSON: NaN"),
+    (b'{"value":' + b"[" * 100_000, "this is not JSON: "),
+    (b'{"offset":' + b"9" * 10_000 + b"}", "this is not JSON: "),
+    (b"null", "this is not a JSON object"),
+    (b"[1]", "this is not a JSON object"),
     (b'{"key":"k"}', "there is no 'value'"),
     (b'{"value":"v","val":1}', "a record has no 'val'"),
     (b'{"value":"v","value":"w"}', "a name is there twice in one object"),
@@ -234,20 +234,20 @@ REFUSED = [
     (b'{"value":{"base64":"AA==","x":1}}', "'value' is neither"),
     (b'{"value":{"base64":5}}', "'value' is neither"),
     (b'{"value":{"length":5,"hash":"x"}}', "'value' is neither"),
-    (b'{"value":{"base64":"A"}}', "'value' is no base64"),
-    (b'{"value":{"base64":"AA==AA=="}}', "'value' is no base64"),
-    (b'{"value":{"base64":"A\\u00fc=="}}', "'value' is no base64"),
+    (b'{"value":{"base64":"A"}}', "'value' is not base64"),
+    (b'{"value":{"base64":"AA==AA=="}}', "'value' is not base64"),
+    (b'{"value":{"base64":"A\\u00fc=="}}', "'value' is not base64"),
     (b'{"value":"v","key":"\\ud800"}', "'key' has half a surrogate pair"),
     (b'{"value":"v","headers":"a"}', "'headers' is no list of pairs"),
     (b'{"value":"v","headers":[["a"]]}', "'headers' is no list of pairs"),
     (b'{"value":"v","headers":[[null,"a"]]}', "'headers' is no list of pairs"),
     (b'{"value":"v","headers":[["a",1]]}', "'headers' is neither"),
     (b'{"value":"v","headers":{"a":"b"}}', "'headers' is no list of pairs"),
-    (b'{"value":"v","offset":1.0}', "'offset' is no integer of 64 bits"),
-    (b'{"value":"v","offset":true}', "'offset' is no integer"),
-    (b'{"value":"v","offset":"1"}', "'offset' is no integer"),
-    (b'{"value":"v","timestamp":9223372036854775808}', "'timestamp' is no integer"),
-    (b'{"value":"v","topic":5}', "'topic' is no string"),
+    (b'{"value":"v","offset":1.0}', "'offset' is not a 64-bit integer"),
+    (b'{"value":"v","offset":true}', "'offset' is not a 64-bit integer"),
+    (b'{"value":"v","offset":"1"}', "'offset' is not a 64-bit integer"),
+    (b'{"value":"v","timestamp":9223372036854775808}', "'timestamp' is not a 64-bit integer"),
+    (b'{"value":"v","topic":5}', "'topic' is not a string"),
     (b'{"value":"v","isControl":1}', "'isControl' is neither true nor false"),
 ]  # fmt: skip
 
@@ -259,7 +259,7 @@ def test_a_line_that_is_no_record_is_refused_with_its_number(line: bytes, reason
 
 
 def test_strings_that_should_be_base64_and_are_not_are_refused() -> None:
-    assert refused('{"value":"not base64"}', mode="base64") == "f, line 1: 'value' is no base64"
+    assert refused('{"value":"not base64"}', mode="base64") == "f, line 1: 'value' is not base64"
 
 
 def test_lines_are_counted_over_all_that_is_read() -> None:

@@ -123,7 +123,7 @@ def try_all(name: str, arguments: list[Any], root: Path, seen: Counter[str]) -> 
     expected = contents(whole)
     is_all_or_nothing = "parquet" not in arguments and "export" not in arguments
     if is_all_or_nothing and names.CLEAN_SHUTDOWN not in expected:
-        print(f"{name}: there is no mark of a clean stop")
+        print(f"{name}: there is no clean-shutdown file")
     partitions = {each for each in expected if "/" not in each and names.parse_partition_directory(each)}
     for number in itertools.count(0, EVERY[name]):
         to = root / f"{name}-{number}"

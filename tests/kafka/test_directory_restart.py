@@ -21,7 +21,7 @@ from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.restart.job import DirectoryRestart, Restart, plan_directories, plan_restart
 from brokerless.log import names
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.directory import resolve
 from brokerless.views.restart import directory_lines
 from tests.format.twin import write_batch, write_record

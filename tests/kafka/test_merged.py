@@ -142,7 +142,7 @@ def test_a_broker_serves_what_was_merged_of_damaged_disks(diverged: Diverged, tm
     broker = diverged.cluster.brokers[LAST]
     for result in results:
         assert not result.losses
-        assert {piece.replica for piece in result.pieces} == {0, 1, 2}
+        assert {piece.replica for piece in result.contributions} == {0, 1, 2}
         name = result.task.name
         assert log_bytes(tmp_path / "to" / name) == log_bytes(diverged.after[0] / name)
         shutil.rmtree(broker.log_dir / name)

@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition as Position
 
 import brokerless
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 from tests.kafka.broker import KafkaBroker

@@ -22,7 +22,7 @@ import brokerless
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing, last_batch
 from brokerless.log.commit.commit import commit_locked, settle
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig

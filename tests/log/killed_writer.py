@@ -21,7 +21,7 @@ from tests.log.whole_batches import batch, batches, marker
 import brokerless
 from brokerless.errors import Finding
 from brokerless.format import layouts
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.write import segment_roll_kernels  # noqa: F401 - loaded before a process is killed
 

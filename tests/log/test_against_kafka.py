@@ -20,7 +20,7 @@ from tests.log.whole_batches import batch, batches, marker
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint, read_checkpoints
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.directory_lock import NO_BROKER

@@ -214,8 +214,8 @@ def test_an_empty_partitions_directory_is_a_partition_without_segments(data: Pat
         ("renamed", "no file in it is named as a segment .* but .*orders.log can be given by itself"),
         (f"txn-1/{0:020}.index", f"this is an offset index, not a log; its log would be {0:020}.log"),
         (f"txn-1/{73:020}.txnindex", "this is a transaction index, not a log"),
-        ("meta.properties", "this is one of Kafka's own notes, not a log"),
-        ("txn-1/partition.metadata", "this is one of Kafka's own notes, not a log"),
+        ("meta.properties", "this is one of Kafka's metadata files, not a log"),
+        ("txn-1/partition.metadata", "this is one of Kafka's metadata files, not a log"),
     ],
 )
 def test_where_there_is_nothing_to_read_the_error_says_what_to_give(data: Path, given: str, reason: str) -> None:

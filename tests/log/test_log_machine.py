@@ -14,7 +14,7 @@ from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.errors import Finding
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.offset_gaps import MISSING
 from brokerless.log.write.log_writer import LogWriter

@@ -16,7 +16,7 @@ from tests.log.whole_batches import batch, batches
 
 import brokerless
 from brokerless.errors import UnreadableError
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 

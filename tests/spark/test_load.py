@@ -193,7 +193,7 @@ def test_what_is_refused_in_a_part_of_a_file_has_its_place_in_the_file(
     pq.write_table(pa.table({"value": ["a"] * 1000, "timestamp": times}), tmp_path / "a.parquet", row_group_size=50)
     for path, reason in (
         (lines, "lines.jsonl, line 778, timestamp: is -9 ms"),
-        (words, "words.jsonl, line 501: this is no JSON"),
+        (words, "words.jsonl, line 501: this is not JSON"),
         (str(tmp_path / "a.parquet"), "a.parquet, row 777 (from 0), timestamp: is -9 ms"),
     ):
         assert len(InputFiles([path]).split(1000)) > 3

@@ -65,7 +65,7 @@ def test_the_first_of_timestamp_timestamps_and_offsets_counts() -> None:
     [
         ({"subscribe": "a", "assign": '{"a":[0]}'}, "only one of"),
         ({"subscribe": " , "}, "no topics"),
-        ({"subscribePattern": "("}, "no regular expression"),
+        ({"subscribePattern": "("}, "not a regular expression"),
         ({"assign": '{"a":0}'}, "topicA"),
         ({"assign": "["}, "topicA"),
         ({"startingOffsets": "latest"}, "not possible in a batch query"),
@@ -76,7 +76,7 @@ def test_the_first_of_timestamp_timestamps_and_offsets_counts() -> None:
         ({"startingOffsets": "5"}, "earliest"),
         ({"startingOffsets": '{"a":{"x":5}}'}, "topicA"),
         ({"startingOffsets": '{"a":{"0":true}}'}, "topicA"),
-        ({"startingOffsets": '{"a":{"0":5}}', "endingOffsets": '{"a":{"0":4}}'}, "is behind"),
+        ({"startingOffsets": '{"a":{"0":5}}', "endingOffsets": '{"a":{"0":4}}'}, "is past"),
         ({"startingOffsets": '{"a":{"0":5}}', "endingOffsets": '{"a":{"1":9}}'}, "different partitions"),
         ({"startingTimestamp": "yesterday"}, "milliseconds"),
         ({"startingOffsetsByTimestampStrategy": "earliest"}, "error, latest"),

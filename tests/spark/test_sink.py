@@ -192,7 +192,7 @@ def test_tasks_that_share_a_partition_are_put_together_in_their_order(spark: Spa
         ),
         ("('t', 0, -5L, 'a')", "column offset: is -5, and offsets are not negative"),
         ("('t', 0, 0L, 'a'), (null, 0, 1L, 'b')", "row 1 of it .*, partition 0, offset 1, column topic: is null"),
-        ("('t t', 0, 0L, 'a')", "column topic: 't t' is no name that Kafka would give a topic"),
+        ("('t t', 0, 0L, 'a')", "column topic: 't t' is not a valid topic name"),
         (
             "('t', 0, 0L, 'a'), ('t', null, 1L, 'b')",
             "row 1 of it .*, topic t, offset 1, column partition: is null",
@@ -290,10 +290,10 @@ def test_a_task_that_ran_twice_counts_once(tmp_path: Path) -> None:
     first, second = writer.write(iter([rows])), writer.write(iter([rows]))
     other = Writer(options, StructType().add("value", "string")).write(iter([rows]))
     assert len(leftovers(tmp_path)) == 3
-    assert first.pieces != second.pieces
+    assert first.staged != second.staged
     writer.commit([second])
     assert offsets(tmp_path) == {"t-0": [0, 1]}
-    assert leftovers(tmp_path) == [each.directory for each in other.pieces]  # another job's is its own business
+    assert leftovers(tmp_path) == [each.directory for each in other.staged]  # another job's is its own business
     with pytest.raises(UsageError, match="not as it was written"):
         commit_written(options, [first], "whoever", None)
     assert offsets(tmp_path) == {"t-0": [0, 1]}

@@ -50,7 +50,7 @@ def test_a_given_schema_takes_and_orders_columns(spark: SparkSession) -> None:
         ("offset int", "column offset: its type is bigint, not int"),
         ("value string", "column value: its type is binary, not string"),
         ("offsets long", "there is no column 'offsets' in the table records"),
-        ("_corrupt_record string", "corrupt records are told with mode PERMISSIVE"),
+        ("_corrupt_record string", "mode PERMISSIVE reports corrupt records"),
     ],
 )
 def test_a_wrong_schema_is_refused(spark: SparkSession, schema: str, message: str) -> None:

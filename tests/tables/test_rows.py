@@ -155,12 +155,12 @@ REFUSED_ROWS = [
     ("timestampType", pa.array([0, 2]), 1, "is 2; there are -1 (NoTimestampType), 0 (CreateTime), 1 (LogAppendTime)"),
     ("timestampType", pa.array(["CreateTime", "x"]), 1, "is 'x'; there are NoTimestampType, CreateTime, LogAppendTime"),
     ("timestampType", pa.array(["CreateTime", None]), 1, "is null"),
-    ("topic", pa.array(["t", "a/b"]), 1, "'a/b' is no name that Kafka would give a topic"),
-    ("topic", pa.array(["t", ".."]), 1, "'..' is no name"),
-    ("topic", pa.array([b"t", b"\xff"]), 1, "is no UTF-8"),
+    ("topic", pa.array(["t", "a/b"]), 1, "'a/b' is not a valid topic name"),
+    ("topic", pa.array(["t", ".."]), 1, "'..' is not a valid topic name"),
+    ("topic", pa.array([b"t", b"\xff"]), 1, "is not UTF-8"),
     ("headers", pa.array([[], [{"key": None, "value": b""}]], pa.list_(PAIR)), 1, "a header's key is null"),
     ("headers", pa.array([[], [], [None]], pa.list_(PAIR)), 2, "a header is null"),
-    ("headers", pa.array([[], [{"key": b"\xff", "value": b""}]]), 1, "a header's key is no UTF-8"),
+    ("headers", pa.array([[], [{"key": b"\xff", "value": b""}]]), 1, "a header's key is not UTF-8"),
     ("isControl", pa.array([False, None]), 1, "is null"),
 ]  # fmt: skip
 

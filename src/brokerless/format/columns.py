@@ -34,9 +34,12 @@ MESSAGE_TOO_LARGE = 17
 TOO_MANY_HEADERS = 18
 
 REASONS: dict[int, tuple[str, str]] = {
-    LENGTH_INVALID: ("record-invalid", "the next record's length is no varint, or the records end before their count"),
+    LENGTH_INVALID: (
+        "record-invalid",
+        "the next record's length is not a varint, or the records end before their count",
+    ),
     LENGTH_PAST_END: ("record-invalid", "a record reaches past the end of its batch"),
-    FIELD_INVALID: ("record-invalid", "a field of a record is no varint, or reaches past the record's end"),
+    FIELD_INVALID: ("record-invalid", "a field of a record is not a varint, or reaches past the record's end"),
     HEADER_COUNT_INVALID: ("record-invalid", "a record's header count is negative or larger than what is left"),
     HEADER_KEY_NEGATIVE: ("record-invalid", "a header key's length is negative"),
     LENGTH_MISMATCH: ("record-invalid", "a record's fields take more or fewer bytes than its length says"),
@@ -59,7 +62,7 @@ COLUMNS_SIGNATURE = (
     "int64[::1], int64[::1], int32[::1], int8[::1], int32[::1], uint8[::1], uint8[::1], int32[::1], uint8[::1], "
     "uint8[::1], int32[::1], int32[::1], uint8[::1], int32[::1], uint8[::1], uint8[::1], int64[::1]"
 )
-"""Numba's types of :meth:`Columns.arrays`."""
+"""Numba's types of :meth:`RecordColumns.arrays`."""
 
 _READ_ONLY = {name: f"Array({name}, 1, 'C', readonly=True)" for name in ("int64", "int32", "uint8")}
 CONTENTS_SIGNATURE = ", ".join(
@@ -76,7 +79,7 @@ CONTENTS_SIGNATURE = ", ".join(
         "uint8",
     )
 )
-"""Numba's types of :meth:`Columns.contents`."""
+"""Numba's types of :meth:`RecordColumns.contents`."""
 
 HUGE = 32 << 20
 """Columns of more bytes have their memory released to the system rather than pooled for the next ones."""
@@ -85,7 +88,7 @@ _SLACK = 64
 
 
 @dataclass(slots=True)
-class Columns:
+class RecordColumns:
     """Growing record columns of fixed capacity.
 
     ``used`` has the fill: rows, key bytes, value bytes, headers, header key bytes, header value bytes.
@@ -160,10 +163,10 @@ class Columns:
         )
 
 
-def empty_columns() -> Columns:
+def empty_columns() -> RecordColumns:
     """Columns without records, not to be filled: cheaper than :func:`allocate` where many are needed."""
     ends, data = np.zeros(1, np.int32), np.empty(0, np.uint8)
-    return Columns(
+    return RecordColumns(
         offset=np.empty(0, np.int64),
         timestamp=np.empty(0, np.int64),
         sequence=np.empty(0, np.int32),
@@ -183,7 +186,7 @@ def empty_columns() -> Columns:
     )
 
 
-def allocate(rows: int, data: int, headers: int) -> Columns:
+def allocate(rows: int, data: int, headers: int) -> RecordColumns:
     """Columns with capacity for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 
     if data > HUGE:
@@ -194,7 +197,7 @@ def allocate(rows: int, data: int, headers: int) -> Columns:
         array[0] = 0
         return array
 
-    return Columns(
+    return RecordColumns(
         offset=allocate_array(rows, np.int64),
         timestamp=allocate_array(rows, np.int64),
         sequence=allocate_array(rows, np.int32),

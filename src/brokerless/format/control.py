@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from brokerless.format import control_messages as messages
 from brokerless.format import layouts
-from brokerless.format.columns import Columns, allocate
+from brokerless.format.columns import RecordColumns, allocate
 
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 
@@ -65,7 +65,7 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
     return ControlRecord(type_id, TYPES.get(type_id, UNKNOWN), epoch, data)
 
 
-def decode_controls(columns: Columns) -> list[ControlRecord | None]:
+def decode_controls(columns: RecordColumns) -> list[ControlRecord | None]:
     """Decodes each row; all must come from control batches."""
 
     def value(null: NDArray[np.uint8], ends: NDArray[np.int32], data: NDArray[np.uint8], row: int) -> bytes | None:
@@ -88,7 +88,7 @@ def build_transaction_marker(
     commit: bool,
     coordinator_epoch: int,
     leader_epoch: int,
-) -> tuple[Columns, NDArray[np.void]]:
+) -> tuple[RecordColumns, NDArray[np.void]]:
     """The batch that ends a transaction: columns and the header (one of layouts.BATCH_V2) for an encoder of v2 without
     a codec. ``timestamp`` in ms. As ``MemoryRecords.withEndTransactionMarker`` (4.1.1)."""
     value = b"\0\0" + coordinator_epoch.to_bytes(4, "big", signed=True)
@@ -100,7 +100,7 @@ def build_transaction_marker(
 
 def build_kraft_controls(
     records: Sequence[tuple[int, dict[str, Any]]], offset: int, timestamp: int, leader_epoch: int
-) -> tuple[Columns, NDArray[np.void]]:
+) -> tuple[RecordColumns, NDArray[np.void]]:
     """Builds a batch of KRaft control records, each a type id and its ``data``, as :func:`build_transaction_marker`.
 
     As ``MemoryRecords.withLeaderChangeMessage`` and its likes write one record, and the beginning of a snapshot several
@@ -112,7 +112,7 @@ def build_kraft_controls(
 
 def _control_batch(
     values: list[tuple[int, bytes]], offset: int, timestamp: int, leader_epoch: int
-) -> tuple[Columns, NDArray[np.void]]:
+) -> tuple[RecordColumns, NDArray[np.void]]:
     from brokerless.format.write.encoder import (
         build_headers,  # kernels, which reading what controls say needs not wait for
     )

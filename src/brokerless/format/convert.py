@@ -119,12 +119,12 @@ def down_convert(
     if magic < layouts.MAGIC_V2 and bool(((batches.codec == layouts.ZSTD) & ~batches.is_control).any()):
         raise UsageError(f"a fetch in format v{magic} cannot be answered from batches compressed with zstd")
     converter = Converter(ConversionTarget(magic), max_batch_bytes, first_offset)
-    pieces = [*converter.convert(buffer, batches), *converter.flush()]
+    converted = [*converter.convert(buffer, batches), *converter.flush()]
     totals = converter.totals
-    damages = [damage for piece in pieces for damage in piece.damages]
+    damages = [damage for each in converted for damage in each.damages]
     if not totals.converted:  # one batch cut off by the end of the answer, or nothing to convert
         return DownConverted(buffer, 0, totals, damages)
-    return DownConverted(concat_buffers([piece.buffer for piece in pieces]), totals.converted, totals, damages)
+    return DownConverted(concat_buffers([each.buffer for each in converted]), totals.converted, totals, damages)
 
 
 class Converter:
@@ -204,18 +204,18 @@ class Converter:
         elif self._retained is not None:
             group = join_groups(self._retained, group)
         self._retained = None
-        pieces: list[NDArray[np.uint8]] = []
+        buffers: list[NDArray[np.uint8]] = []
         for run, is_last in self._runs(group):
             for ordinals, data, entries in self._encode(run, is_last and (continues or not run.is_complete)):
-                pieces += unconverted.among(ordinals, data, entries)
+                buffers += unconverted.among(ordinals, data, entries)
         if self._retained is not None:
-            pieces += unconverted.until(int(self._retained.ordinals[0]))
+            buffers += unconverted.until(int(self._retained.ordinals[0]))
         elif len(group.ordinals):
-            pieces += unconverted.until(int(group.ordinals[-1]) + 1)
-        yield self._out(pieces)
+            buffers += unconverted.until(int(group.ordinals[-1]) + 1)
+        yield self._out(buffers)
 
-    def _out(self, pieces: list[NDArray[np.uint8]]) -> ConvertedBatches:
-        buffer = concat_buffers(pieces)
+    def _out(self, buffers: list[NDArray[np.uint8]]) -> ConvertedBatches:
+        buffer = concat_buffers(buffers)
         self.totals.bytes_out += len(buffer)
         return ConvertedBatches(buffer)
 
@@ -339,7 +339,7 @@ class _Unconverted:
         return len(self._ordinals) > 0
 
     def until(self, ordinal: int) -> list[NDArray[np.uint8]]:
-        """Those left before the batch ``ordinal``: as few pieces of the buffer as they make."""
+        """Those left before the batch ``ordinal``: as few slices of the buffer as possible."""
         count = int(np.searchsorted(self._ordinals, ordinal))
         chosen, self._ordinals = self._ordinals[:count], self._ordinals[count:]
         starts, ends = self._batches.positions[chosen], self._batches.ends[chosen]

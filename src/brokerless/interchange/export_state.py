@@ -196,14 +196,14 @@ def _exported(value: Mapping[str, Any]) -> Exported:
 
 def _offsets(value: Any, name: str) -> Offsets:
     if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise WrongJsonError(f"{name} is no pair of offsets")
+        raise WrongJsonError(f"{name} is not a pair of offsets")
     return as_integer(value[0], name), optional(value[1], name, as_integer)
 
 
 def _span(value: Any, name: str) -> Span:
     first, last = _offsets(value, name)
     if last is None or last < first:
-        raise WrongJsonError(f"{name} is no pair of offsets, the first not above the last")
+        raise WrongJsonError(f"{name} is not a pair of offsets, the first not above the last")
     return first, last + 1
 
 

@@ -147,7 +147,7 @@ def _within(source: InputSource, column: tuple[str, str]) -> InputSource:
         return replace(source, topic=unquote(value))
     if name == "partition":
         if re.fullmatch(r"[0-9]{1,9}", value) is None:
-            raise UsageError(f"{source.name}: {value!r} is no number of a partition")
+            raise UsageError(f"{source.name}: {value!r} is not a partition number")
         return replace(source, partition=int(value))
     return source
 

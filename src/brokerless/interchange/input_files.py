@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 SUFFIXES = (".parquet", ".jsonl", ".ndjson", ".json")
-"""Names of the files of a directory that are read; those that begin with ``_`` or ``.`` are notes of who wrote it."""
+"""Names of the files of a directory that are read; those that begin with ``_`` or ``.`` are metadata of their
+writer."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _ROWS = 1 << 15
 _PART = 128 << 20
@@ -87,16 +88,16 @@ class InputFiles:
         return sum(map(_size, self._sources))
 
     def topic_ids(self) -> dict[str, str]:
-        """The IDs of topics that the files of an export note; of each directory, its first file is asked."""
+        """The topic IDs recorded in the files of an export; of each directory, its first file is read."""
         found: dict[str, str] = {}
         asked: set[str] = set()
         for path in self.files:
             directory = path.rpartition("/")[0]
             if path.endswith(".parquet") and directory not in asked:
                 asked.add(directory)
-                noted = recorded_topic_id(path)
-                if noted is not None:
-                    found.setdefault(*noted)
+                recorded = recorded_topic_id(path)
+                if recorded is not None:
+                    found.setdefault(*recorded)
         return found
 
     def split(self, most: int) -> list[tuple[InputFiles, int]]:
@@ -148,7 +149,7 @@ class InputFiles:
         if is_parquet(file):
             return self._count(source, _parquet(path, file, self.done, source.part), is_lines=False)
         if path.endswith(".parquet"):
-            no_parquet = "this is no Parquet file: it does not begin with PAR1"
+            no_parquet = "this is not a Parquet file: it does not begin with PAR1"
             reason = no_parquet if file.size else "this Parquet file cannot be read: it is empty"
             raise UnreadableError(f"{path}: {reason}")
         if file.read(0, 2).tobytes() == _GZIP_MAGIC:

@@ -57,9 +57,9 @@ class FileStream(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         left = max(0, self._end - self._at)
-        wanted = left if size < 0 else min(size, left)
-        found = self._file.read(self._at, wanted)
-        if len(found) < wanted:  # an end here would be one without a word
+        requested = left if size < 0 else min(size, left)
+        found = self._file.read(self._at, requested)
+        if len(found) < requested:  # an end here would be one without a word
             raise UnreadableError(f"{self._file.path}: the file became shorter while it was read")
         self._at += len(found)
         self._done(len(found))
@@ -98,8 +98,8 @@ def recorded_topic_id(path: str) -> tuple[str, str] | None:
 
     try:
         with paths.open_file(path) as file:
-            noted: dict[bytes, bytes] = (_metadata(path, file).metadata or {}) if is_parquet(file) else {}
-        topic, topic_id = (noted.get(key, b"").decode() for key in (TOPIC, TOPIC_ID))
+            key_values: dict[bytes, bytes] = (_metadata(path, file).metadata or {}) if is_parquet(file) else {}
+        topic, topic_id = (key_values.get(key, b"").decode() for key in (TOPIC, TOPIC_ID))
     except (UnreadableError, pa.ArrowException, OSError, ValueError):
         return None
     return (topic, topic_id) if is_topic(topic) and is_topic_id(topic_id) else None
@@ -140,12 +140,12 @@ def _metadata(path: str, file: paths.File) -> Any:
 def _lines(file: paths.File, most_bytes: int) -> Iterator[tuple[InputSplit, int]]:
     start = 0
     while start < file.size:
-        end = _behind_line(file, start + most_bytes)
+        end = _line_end(file, start + most_bytes)
         yield InputSplit(start, end), end - start
         start = end
 
 
-def _behind_line(file: paths.File, at: int) -> int:
+def _line_end(file: paths.File, at: int) -> int:
     """Where the first line begins at ``at`` or after, or the file ends."""
     at -= 1
     while at < file.size:

@@ -139,19 +139,19 @@ def _is_utf8(block: bytes) -> bool:
 def _blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
     """Whole lines, some at a time; one that is longer than what is read at once comes alone."""
     rest = bytearray()
-    while piece := stream.read(_BLOCK):
-        first = piece.find(b"\n") + 1
-        if len(rest) + (first - 1 if first else len(piece)) > max_line_bytes:
+    while chunk := stream.read(_BLOCK):
+        first = chunk.find(b"\n") + 1
+        if len(rest) + (first - 1 if first else len(chunk)) > max_line_bytes:
             raise _too_long(max_line_bytes)
         if len(rest) > _BLOCK and first:
-            rest += piece[:first]
+            rest += chunk[:first]
             yield _taken(rest)
-            piece = piece[first:]
-        end = piece.rfind(b"\n") + 1
-        rest += piece[:end]
+            chunk = chunk[first:]
+        end = chunk.rfind(b"\n") + 1
+        rest += chunk[:end]
         if end:
             yield from _short_lines(_taken(rest), max_line_bytes)
-        rest += piece[end:]
+        rest += chunk[end:]
         if len(rest) > max_line_bytes:
             raise _too_long(max_line_bytes)
     if rest:
@@ -211,9 +211,9 @@ def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
     except _LineError:
         raise
     except (ValueError, RecursionError) as error:
-        raise _LineError(f"this is no JSON: {error}" if line.strip() else "this line is empty") from None
+        raise _LineError(f"this is not JSON: {error}" if line.strip() else "this line is empty") from None
     if not isinstance(members, dict):
-        raise _LineError("this is no JSON object")
+        raise _LineError("this is not a JSON object")
     row = cast("dict[str, Any]", members)
     is_control = row.pop("control", None) is not None
     unknown = [name for name in row if name not in RECORDS.names]
@@ -228,10 +228,10 @@ def _row(line: bytes, mode: BytesMode) -> dict[str, Any]:
         row["headers"] = _headers(row["headers"], mode)
     for name in _INTEGERS:
         if name in row and not _is_integer(row[name]):
-            raise _LineError(f"{name!r} is no integer of 64 bits")
+            raise _LineError(f"{name!r} is not a 64-bit integer")
     for name in _STRINGS:
         if name in row and row[name] is not None and not isinstance(row[name], str):
-            raise _LineError(f"{name!r} is no string")
+            raise _LineError(f"{name!r} is not a string")
     flag = row.get("isControl", is_control)
     if not isinstance(flag, bool):
         raise _LineError("'isControl' is neither true nor false")
@@ -247,7 +247,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise _LineError(f"this is no JSON: {name}")
+    raise _LineError(f"this is not JSON: {name}")
 
 
 def _is_integer(value: Any) -> bool:
@@ -275,7 +275,7 @@ def _decode(name: str, text: str) -> bytes:
     try:
         return binascii.a2b_base64(text.encode(), strict_mode=True)
     except ValueError:
-        raise _LineError(f"{name!r} is no base64") from None
+        raise _LineError(f"{name!r} is not base64") from None
 
 
 def _headers(headers: Any, mode: BytesMode) -> list[tuple[bytes, bytes | None]]:
@@ -285,7 +285,7 @@ def _headers(headers: Any, mode: BytesMode) -> list[tuple[bytes, bytes | None]]:
             case [str() as key, value]:
                 pairs.append((cast("bytes", _bytes("headers", key, "auto")), _bytes("headers", value, mode)))
             case _:
-                raise _LineError("'headers' is no list of pairs of a string and a value")
+                raise _LineError("'headers' is not a list of pairs of a string and a value")
     return pairs
 
 

@@ -85,13 +85,13 @@ class ParquetFiles:
     def add(self, batch: pa.RecordBatch) -> None:
         """``batch``: columns of :data:`SCHEMA`, in the order of offsets. Raises :class:`UnwritableError`."""
         for day, part in _by_day(batch) if self._layout.by_date else ((0, batch),):
-            for piece in _bounded(part, self._row_group):
-                if day in self._waiting and self._waiting[day].size + piece.nbytes > self._row_group:
+            for bounded in _bounded(part, self._row_group):
+                if day in self._waiting and self._waiting[day].size + bounded.nbytes > self._row_group:
                     self._write(day)
                 waiting = self._waiting.setdefault(day, _RowGroup())
-                waiting.batches.append(piece)
-                waiting.size += piece.nbytes
-                self._size += piece.nbytes
+                waiting.batches.append(bounded)
+                waiting.size += bounded.nbytes
+                self._size += bounded.nbytes
         while self._size > _WAITING:
             self._write(max(self._waiting, key=lambda day: self._waiting[day].size))
 
@@ -204,11 +204,11 @@ def publish_file(written: ParquetFile, layout: ParquetLayout) -> None:
 
 
 def _bounded(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
-    """Pieces of about ``size`` bytes at most."""
-    pieces = min(batch.num_rows, -(-batch.nbytes // size))
-    rows = -(-batch.num_rows // max(pieces, 1))
+    """Slices of about ``size`` bytes at most."""
+    slices = min(batch.num_rows, -(-batch.nbytes // size))
+    rows = -(-batch.num_rows // max(slices, 1))
     for start in range(0, batch.num_rows, max(rows, 1)):
-        yield batch.slice(start, rows) if pieces > 1 else batch
+        yield batch.slice(start, rows) if slices > 1 else batch
 
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

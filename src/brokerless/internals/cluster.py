@@ -1,8 +1,8 @@
 """The current state of ``__cluster_metadata``: the newest snapshot, and the log's later records applied in order.
 
-A record either tells all of a thing (``PARTITION_RECORD``) or what changed (``PARTITION_CHANGE_RECORD``). Records of a
-metadata transaction (KIP-868) count once it ends, and never if it is aborted. A log's last records may not have been
-committed by the quorum: the files do not say. Sources: ``MetadataDelta`` and the deltas of its parts,
+A record either describes all of an entity (``PARTITION_RECORD``) or what changed (``PARTITION_CHANGE_RECORD``). Records
+of a metadata transaction (KIP-868) count once it ends, and never if it is aborted. A log's last records may not have
+been committed by the quorum: the files do not say. Sources: ``MetadataDelta`` and the deltas of its parts,
 ``MetadataBatchLoader``, ``PartitionRegistration`` (4.4.0); KIP-630 for snapshots.
 """
 
@@ -17,7 +17,7 @@ from brokerless.format.control import decode_control
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
 from brokerless.log import names
-from brokerless.log.storage.paths import Entry as File
+from brokerless.log.storage.paths import DirectoryEntry as File
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
 
 Row = dict[str, Any]
@@ -42,7 +42,7 @@ _TOPIC = 2
 
 @dataclass(slots=True)
 class Cluster:
-    """The things of a cluster, each as its record gave them, by what tells them apart; filled by :func:`apply`."""
+    """The entities of a cluster, each as in its record, by their keys; filled by :func:`apply`."""
 
     topics: dict[str, str] = field(default_factory=dict[str, str])
     """Names by topic id."""
@@ -84,13 +84,13 @@ def _newest_snapshot(
         name = names.parse_segment_file(file.name)
         assert name is not None
         (snapshot,) = open_partitions(file.path, storage_options=partition.storage_options)
-        if is_whole_snapshot(snapshot, max_batch_bytes):
+        if is_complete_snapshot(snapshot, max_batch_bytes):
             return snapshot, name.offset
-        on_damage(_not_whole(file))
+        on_damage(_incomplete(file))
     return None, None
 
 
-def is_whole_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None = None) -> bool:
+def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None = None) -> bool:
     """Whether a snapshot ends with its footer, and all before it can be read."""
     damage: list[Finding] = []
     last: tuple[bytes | None, bytes | None] | None = None
@@ -102,7 +102,7 @@ def is_whole_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None = N
     return control is not None and control.type == "SNAPSHOT_FOOTER" and not damage
 
 
-def _not_whole(file: File) -> Finding:
+def _incomplete(file: File) -> Finding:
     text = "a snapshot that is damaged, or ends before its footer; an older one or the log is read in its place"
     return Finding("warning", "snapshot-not-whole", file.path, None, None, text)
 

@@ -24,7 +24,7 @@ _COLUMNS = ["key", "value", "offset", "timestamp", "file", "batchPosition"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RawRecord:
     """One record. ``timestamp`` in ms; ``transaction``: what became of the transaction that it is of, None without one;
     ``file`` and ``position`` are those of its batch."""
 
@@ -58,7 +58,7 @@ def read_entries(
     start_offset: int | None = None,
     end_offset: int | None = None,
     max_batch_bytes: int | None = None,
-) -> Iterator[Entry]:
+) -> Iterator[RawRecord]:
     """All records but control records, in the order of the log: those from ``start_offset`` on and before
     ``end_offset``. ``max_batch_bytes``: what one batch may inflate to."""
     states = _transaction_states(partition) if topic == CONSUMER_OFFSETS else {}
@@ -75,10 +75,10 @@ def read_entries(
         keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
         numbers = (integers(batch.column(name)) for name in ("offset", "timestamp", "batchPosition"))
         for key, value, offset, timestamp, position in zip(keys, values, *numbers, strict=True):
-            yield Entry(offset, timestamp, key, value, of_file.get(position), file, position)
+            yield RawRecord(offset, timestamp, key, value, of_file.get(position), file, position)
 
 
-def decode_entry(entry: Entry, topic: str, on_damage: OnDamage) -> InternalRecord:
+def decode_entry(entry: RawRecord, topic: str, on_damage: OnDamage) -> InternalRecord:
     """What a record says. One that cannot be decoded is a finding: a warning, since its bytes are as they were
     written."""
     record = decode_record(topic, entry.key, entry.value)
@@ -90,10 +90,10 @@ def decode_entry(entry: Entry, topic: str, on_damage: OnDamage) -> InternalRecor
 
 def last_by_key(
     partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None = None
-) -> list[Entry]:
+) -> list[RawRecord]:
     """For each key the last record that counts, in the order of the log; keys whose last one is a tombstone are left
     out."""
-    last: dict[bytes | None, Entry] = {}
+    last: dict[bytes | None, RawRecord] = {}
     for entry in read_entries(partition, topic, on_damage, max_batch_bytes=max_batch_bytes):
         if entry.transaction in ("aborted", "open"):
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from brokerless.internals.entries import Entry
+from brokerless.internals.entries import RawRecord
 from brokerless.internals.records import InternalRecord
 
 Row = dict[str, Any]
@@ -25,7 +25,7 @@ _ASSIGNMENTS = {f"{kind}_GROUP_CURRENT_MEMBER_ASSIGNMENT" for kind in ("CONSUMER
 _TARGETS = {f"{kind}_GROUP_TARGET_ASSIGNMENT_METADATA" for kind in ("CONSUMER", "SHARE", "STREAMS")}
 
 
-def group_rows(records: Iterable[tuple[Entry, InternalRecord]]) -> dict[str, list[Row]]:
+def group_rows(records: Iterable[tuple[RawRecord, InternalRecord]]) -> dict[str, list[Row]]:
     """The rows of the tables ``offsets``, ``groups`` and ``members``, from the last record of each key."""
     offsets: dict[tuple[Any, ...], Row] = {}
     groups: dict[str, Row] = {}
@@ -59,7 +59,7 @@ def group_rows(records: Iterable[tuple[Entry, InternalRecord]]) -> dict[str, lis
     return {"offsets": list(offsets.values()), "groups": list(groups.values()), "members": list(members.values())}
 
 
-def _offset(entry: Entry, key: Row, data: Row) -> Row:
+def _offset(entry: RawRecord, key: Row, data: Row) -> Row:
     expires = data.get("expireTimestamp", -1)
     return {
         **key,

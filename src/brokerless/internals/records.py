@@ -115,7 +115,7 @@ def _decode_metadata(topic: str, value: bytes | None) -> InternalRecord:
             return InternalRecord(name, None, None, _unknown(known[type_id], version))
         data, end = decode(known[type_id], version, cursor.data, cursor.at)
         if end < len(cursor.data):
-            raise UnreadableMessageError(f"{len(cursor.data) - end} bytes behind its end")
+            raise UnreadableMessageError(f"{len(cursor.data) - end} bytes after its end")
     except UnreadableMessageError as error:
         return InternalRecord(name, None, None, ("record-unreadable", f"a value that cannot be read: {error}"))
     return InternalRecord(name, None, {"type": name, "version": version, "data": data})

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from brokerless.errors import UsageError, raise_errors
 from brokerless.internals.cluster import cluster_rows, read_cluster
-from brokerless.internals.entries import Entry, decode_entry, internal_topic, last_by_key, read_entries
+from brokerless.internals.entries import RawRecord, decode_entry, internal_topic, last_by_key, read_entries
 from brokerless.internals.groups import group_rows
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TRANSACTION_STATE, InternalRecord
 from brokerless.internals.schemas import HISTORY, STATE
@@ -108,7 +108,7 @@ def _partition_rows(
 
 def _last_records(
     partition: PartitionReader, topic: str, on_damage: OnDamage, max_batch_bytes: int | None
-) -> Iterator[tuple[Entry, InternalRecord]]:
+) -> Iterator[tuple[RawRecord, InternalRecord]]:
     for entry in last_by_key(partition, topic, on_damage, max_batch_bytes):
         yield entry, decode_entry(entry, topic, on_damage)
 

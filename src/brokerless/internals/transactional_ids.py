@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from brokerless.internals.entries import Entry
+from brokerless.internals.entries import RawRecord
 from brokerless.internals.records import InternalRecord
 
 STATES = (
@@ -24,7 +24,7 @@ STATES = (
 """By ``transactionStatus``."""
 
 
-def transactional_id_rows(records: Iterable[tuple[Entry, InternalRecord]]) -> list[dict[str, Any]]:
+def transactional_id_rows(records: Iterable[tuple[RawRecord, InternalRecord]]) -> list[dict[str, Any]]:
     """The rows of the table ``transactionalIds``, from the last record of each key."""
     rows: list[dict[str, Any]] = []
     for entry, record in records:

@@ -16,7 +16,7 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.storage.directory_lock import is_locked
-from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, list_directory, local
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_remote, list_directory, local
 
 Place = tuple[str, int]
 Lines = Mapping[str, tuple[str, int]]
@@ -30,7 +30,7 @@ class DirectoryState:
     ``was_clean``: it has the mark of a clean stop. ``findings``: files that Kafka could not read.
     """
 
-    files: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    files: Mapping[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
     offsets: Mapping[str, Mapping[Place, int]] = field(default_factory=dict[str, Mapping[Place, int]])
     findings: tuple[Finding, ...] = ()
 
@@ -55,7 +55,8 @@ def running_broker(state: DirectoryState) -> Path | None:
 
 
 def load_directory_state(directory: LogDirectory, storage_options: StorageOptions | None = None) -> DirectoryState:
-    """The notes of a log directory; for a partition's directory, of the local one that it is in. None of it raises."""
+    """The metadata files of a log directory; for a partition's directory, of the local one that it is in. None of it
+    raises."""
     files = directory.files
     if directory.kind == "partition" and "://" not in directory.path:
         with suppress(UnreadableError):
@@ -141,7 +142,7 @@ def check_directory(
         text = "a broker is running on this directory: what is said here is of a moment of its work"
         yield Finding("info", "broker-running", directory.path, None, None, text)
     elif state.files and not state.was_clean:
-        text = "there is no mark of a clean stop: a broker was killed here, or this is a copy of a running one's"
+        text = "there is no clean-shutdown file: a broker was killed here, or this is a copy of a running one's"
         yield Finding("info", "unclean-stop", directory.path, None, None, text)
     for partition in directory.others:
         yield from partition.findings if partition.state == "live" else check_state(partition)

@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -27,7 +27,7 @@ from brokerless.log.segment import Chunk
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import open_own
-from brokerless.log.storage.paths import Entry, File, StorageOptions, full_path, is_remote, local, open_file
+from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, full_path, is_remote, local, open_file
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import (
     WrongJsonError,
@@ -41,7 +41,7 @@ from brokerless.strict_json import (
 )
 
 VERSION = 1
-_PIECE = 8 << 20
+_BLOCK = 8 << 20
 _LIMIT = 256 << 20
 """Bytes of a manifest that is gone on with: some 200 for each file."""
 _LINE_LIMIT = 1 << 20
@@ -96,27 +96,27 @@ class FileHasher:
         self._sha256.update(chunk.buffer[:end].data)
         self._at = chunk.base + end
 
-    def finish(self, entry: Entry) -> ManifestFile:
+    def finish(self, entry: DirectoryEntry) -> ManifestFile:
         """Takes the rest of the file."""
         self._up_to(self._file.size)
         return ManifestFile(full_path(entry.path), self._file.size, entry.modified, self._sha256.hexdigest())
 
     def _up_to(self, end: int) -> None:
         while self._at < end:
-            piece = self._file.read(self._at, min(_PIECE, end - self._at))
-            if not len(piece):
+            block = self._file.read(self._at, min(_BLOCK, end - self._at))
+            if not len(block):
                 return
-            self._sha256.update(piece.data)
-            self._at += len(piece)
+            self._sha256.update(block.data)
+            self._at += len(block)
 
 
 def describe_file(
-    entry: Entry, storage_options: StorageOptions | None = None, as_path: str | None = None
+    entry: DirectoryEntry, storage_options: StorageOptions | None = None, as_path: str | None = None
 ) -> ManifestFile:
     """Reads a whole file. ``as_path``: what it is recorded as, if it is to get that name. Raises UnreadableError."""
     with open_file(entry.path, storage_options) as file:
-        note = FileHasher(file).finish(entry)
-    return note if as_path is None else ManifestFile(full_path(as_path), note.size, note.modified, note.sha256)
+        described = FileHasher(file).finish(entry)
+    return described if as_path is None else replace(described, path=full_path(as_path))
 
 
 def describe_directory(log_directory: Destination, directory: str, name: str) -> tuple[ManifestFile, ...]:
@@ -127,70 +127,74 @@ def describe_directory(log_directory: Destination, directory: str, name: str) ->
     )
 
 
-def entry_of(path: str, storage_options: StorageOptions | None = None) -> Entry:
+def entry_of(path: str, storage_options: StorageOptions | None = None) -> DirectoryEntry:
     """A file by its path. Raises :class:`UnreadableError`."""
     with open_file(path, storage_options) as file:
         modified = None if is_remote(path) else Path(local(path)).stat().st_mtime_ns // 1_000_000
-        return Entry(path.rpartition("/")[2], path, False, file.size, modified)
+        return DirectoryEntry(path.rpartition("/")[2], path, False, file.size, modified)
 
 
 class Manifest:
     """A manifest that is open, for one run at a time."""
 
-    def __init__(self, path: str, file: BinaryIO | None, notes: dict[str, ManifestTask]) -> None:
+    def __init__(self, path: str, file: BinaryIO | None, tasks: dict[str, ManifestTask]) -> None:
         self.path = path
         self._file = file
-        self._notes = notes
+        self._tasks = tasks
 
-    def is_done(self, task: str, inputs: Iterable[Entry], storage_options: StorageOptions | None = None) -> bool:
+    def is_done(
+        self, task: str, inputs: Iterable[DirectoryEntry], storage_options: StorageOptions | None = None
+    ) -> bool:
         """Whether a task is done: its inputs are what they were, and its outputs are there. An input of another age
         but of the same size is read, and counts as unchanged if its hash is the same."""
-        note = self._notes.get(task)
-        if note is None:
+        done = self._tasks.get(task)
+        if done is None:
             return False
         entries = {full_path(entry.path): entry for entry in inputs}
-        if list(entries) != [file.path for file in note.inputs] or not all(map(_is_there, note.outputs)):
+        if list(entries) != [file.path for file in done.inputs] or not all(map(_is_there, done.outputs)):
             return False
-        return all(_is_unchanged(file, entries[file.path], storage_options) for file in note.inputs)
+        return all(_is_unchanged(file, entries[file.path], storage_options) for file in done.inputs)
 
-    def change(self, task: str, inputs: Iterable[Entry], storage_options: StorageOptions | None = None) -> str | None:
+    def change(
+        self, task: str, inputs: Iterable[DirectoryEntry], storage_options: StorageOptions | None = None
+    ) -> str | None:
         """What a task that was done once would read otherwise now, while all that it wrote is there; None if nothing
         is."""
-        note = self._notes.get(task)
-        if note is None or not all(map(_is_there, note.outputs)):
+        done = self._tasks.get(task)
+        if done is None or not all(map(_is_there, done.outputs)):
             return None
         entries = {full_path(entry.path): entry for entry in inputs}
-        noted = {file.path: file for file in note.inputs}
-        for path in (*noted, *entries):
+        recorded = {file.path: file for file in done.inputs}
+        for path in (*recorded, *entries):
             if path not in entries:
                 return f"{path} is not read any more"
-            if path not in noted:
+            if path not in recorded:
                 return f"{path} is new"
-            now, before = entries[path].size or 0, noted[path].size
+            now, before = entries[path].size or 0, recorded[path].size
             if now != before:
                 return f"{path} has {now} bytes now, and had {before}"
-            if not _is_unchanged(noted[path], entries[path], storage_options):
+            if not _is_unchanged(recorded[path], entries[path], storage_options):
                 return f"{path} has another content now"
         return None
 
     def knows(self, task: str) -> bool:
         """Whether a task was done once."""
-        return task in self._notes
+        return task in self._tasks
 
-    def note(self, task: str) -> ManifestTask:
+    def recorded_task(self, task: str) -> ManifestTask:
         """What was recorded of a task that is done."""
-        return self._notes[task]
+        return self._tasks[task]
 
-    def add(self, note: ManifestTask) -> None:
+    def add(self, done: ManifestTask) -> None:
         """Records a task whose outputs are about to get their names. Raises UnwritableError; nothing in a dry run."""
-        self._notes[note.task] = note
+        self._tasks[done.task] = done
         finished = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._write({
-            "task": note.task,
+            "task": done.task,
             "finished": finished,
-            "inputs": [file.as_dict() for file in note.inputs],
-            "outputs": [file.as_dict() for file in note.outputs],
-            "result": note.result,
+            "inputs": [file.as_dict() for file in done.inputs],
+            "outputs": [file.as_dict() for file in done.outputs],
+            "result": done.result,
         })  # fmt: skip
 
     def _write(self, line: Mapping[str, Any]) -> None:
@@ -218,19 +222,19 @@ class Manifest:
             text = f"there is no directory {Path(path).absolute().parent}; make it, or give another file"
             raise UsageError(f"{path}: the manifest cannot be written, as {text}")
         if dry_run:
-            notes: dict[str, ManifestTask] = {}
+            tasks: dict[str, ManifestTask] = {}
             if os.path.lexists(path):
                 with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
-                    notes = _load(path, file, head)[0]
-            yield cls(path, None, notes)
+                    tasks = _load(path, file, head)[0]
+            yield cls(path, None, tasks)
             return
         with unwritable(Path(path)):
             is_new = not os.path.lexists(path)
             descriptor = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         with os.fdopen(descriptor, "r+b") as file:
             _lock(path, file)
-            notes, end = _load(path, file, head)
-            manifest = cls(path, file, notes)
+            tasks, end = _load(path, file, head)
+            manifest = cls(path, file, tasks)
             with unwritable(Path(path)):
                 file.truncate(end)  # a line that a stop cut off
                 if is_new:
@@ -270,7 +274,7 @@ def _load(path: str, file: BinaryIO, head: Mapping[str, Any]) -> tuple[dict[str,
     """:func:`_parse` of a file that may be anything, and of any size."""
     size = os.fstat(file.fileno()).st_size
     if size and not _is_manifest(file.readline(_LINE_LIMIT)):
-        raise UsageError(f"{path}: this is no manifest, and is not written over; give another file")
+        raise UsageError(f"{path}: this is not a manifest and is not overwritten; give another file")
     if size > _LIMIT:
         raise UsageError(f"{path}: {size} bytes are more than the {_LIMIT} that a manifest may have; give another file")
     file.seek(0)
@@ -282,24 +286,24 @@ def _parse(path: str, data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, M
     end = data.rfind(b"\n") + 1
     lines = data[:end].splitlines()
     if data and not (lines and _is_manifest(lines[0])):
-        raise UsageError(f"{path}: this is no manifest, and is not written over; give another file")
+        raise UsageError(f"{path}: this is not a manifest and is not overwritten; give another file")
     if lines and (begun := parse_object(lines[0])) != head:
         if begun.get("job") == head["job"] and _have_other_names(begun, head):
             text = "this manifest was begun by another version of brokerless, whose settings have other names"
             raise UsageError(f"{path}: {text}; begin again in a new directory, with a new manifest")
         differ = "; ".join(f"{name} was {one}, and is {other}" for name, one, other in _differences(begun, head))
         raise UsageError(f"{path}: this manifest was begun by a job with other settings: {differ}; give another file")
-    notes: dict[str, ManifestTask] = {}
+    tasks: dict[str, ManifestTask] = {}
     for number, line in enumerate(lines[1:], 2):
         try:
             found = parse_object(line)
             task, result = as_text(member(found, "task"), "task"), as_object(member(found, "result"), "result")
             inputs, outputs = (as_list(member(found, key), key, ManifestFile.of_json) for key in ("inputs", "outputs"))
-            notes[task] = ManifestTask(task, inputs, outputs, result)
+            tasks[task] = ManifestTask(task, inputs, outputs, result)
         except WrongJsonError as error:
-            text = f"this is no line of a manifest ({error}); give another file"
+            text = f"this is not a line of a manifest ({error}); give another file"
             raise UsageError(f"{path}, line {number}: {text}") from error
-    return notes, end
+    return tasks, end
 
 
 def _time(value: Any, name: str) -> int:
@@ -321,9 +325,9 @@ def _is_there(output: ManifestFile) -> bool:
         return False
 
 
-def _is_unchanged(note: ManifestFile, entry: Entry, storage_options: StorageOptions | None) -> bool:
-    if entry.size != note.size:
+def _is_unchanged(recorded: ManifestFile, entry: DirectoryEntry, storage_options: StorageOptions | None) -> bool:
+    if entry.size != recorded.size:
         return False
-    if entry.modified is not None and entry.modified == note.modified:
+    if entry.modified is not None and entry.modified == recorded.modified:
         return True
-    return describe_file(entry, storage_options).sha256 == note.sha256
+    return describe_file(entry, storage_options).sha256 == recorded.sha256

@@ -17,7 +17,7 @@ from brokerless.log.checkpoint.commit_journal import hidden_segments
 from brokerless.log.checkpoint.log_start import LogStartOffsets
 from brokerless.log.names import INCLUDE, Include, PartitionState, SegmentFile, SegmentFileKind
 from brokerless.log.storage.paths import (
-    Entry,
+    DirectoryEntry,
     StorageOptions,
     directory_name,
     exists,
@@ -47,11 +47,11 @@ class SegmentPaths:
     """
 
     base_offset: int
-    log: Entry
-    offset_index: Entry | None = None
-    time_index: Entry | None = None
-    transaction_index: Entry | None = None
-    producer_snapshot: Entry | None = None
+    log: DirectoryEntry
+    offset_index: DirectoryEntry | None = None
+    time_index: DirectoryEntry | None = None
+    transaction_index: DirectoryEntry | None = None
+    producer_snapshot: DirectoryEntry | None = None
 
     @property
     def size(self) -> int:
@@ -69,9 +69,9 @@ class PartitionPath:
 
     ``segments`` are sorted by base offset; ``snapshots`` are KRaft snapshots, which can be read as logs of their own;
     ``producer_snapshots`` are all of them, also those that belong to no segment (Kafka writes one at a clean shutdown).
-    ``leftovers`` have a suffix such as ``.deleted``, or are an index without its log. ``log_start_offset`` is what the
-    checkpoint of the log directory records after records were deleted (KIP-107): what is before it is not part of the
-    log. 0 where there is no such line, and where deleted records are included.
+    ``orphaned_files`` have a suffix such as ``.deleted``, or are an index without its log. ``log_start_offset`` is what
+    the checkpoint of the log directory records after records were deleted (KIP-107): what is before it is not part of
+    the log. 0 where there is no such line, and where deleted records are included.
     """
 
     topic: str | None
@@ -79,13 +79,13 @@ class PartitionPath:
     path: str
     state: PartitionState = "live"
     segments: tuple[SegmentPaths, ...] = ()
-    snapshots: tuple[Entry, ...] = ()
-    producer_snapshots: tuple[Entry, ...] = ()
-    leader_epoch_checkpoint: Entry | None = None
-    partition_metadata: Entry | None = None
-    quorum_state: Entry | None = None
-    orphaned_files: tuple[Entry, ...] = ()
-    foreign: tuple[Entry, ...] = ()
+    snapshots: tuple[DirectoryEntry, ...] = ()
+    producer_snapshots: tuple[DirectoryEntry, ...] = ()
+    leader_epoch_checkpoint: DirectoryEntry | None = None
+    partition_metadata: DirectoryEntry | None = None
+    quorum_state: DirectoryEntry | None = None
+    orphaned_files: tuple[DirectoryEntry, ...] = ()
+    foreign: tuple[DirectoryEntry, ...] = ()
     findings: tuple[Finding, ...] = ()
     log_start_offset: int = 0
     read_setting: ReadSetting | None = field(default=None, compare=False, repr=False)
@@ -118,8 +118,8 @@ class LogDirectory:
     kind: Literal["file", "partition", "log-directory"]
     partitions: tuple[PartitionPath, ...]
     others: tuple[PartitionPath, ...] = ()
-    files: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    foreign: tuple[Entry, ...] = ()
+    files: dict[str, DirectoryEntry] = field(default_factory=dict[str, DirectoryEntry])
+    foreign: tuple[DirectoryEntry, ...] = ()
 
 
 def resolve(
@@ -182,12 +182,12 @@ def _resolve_directory(
         return None
     log_starts = LogStartOffsets("deleted" in include, files, storage_options)
     partitions = sorted((_from_log_start(_hide(each, hidden), log_starts) for each in kafka.values()), key=_order)
-    asked = {"live", *include}
+    read_states = {"live", *include}
     new = {name for name, base_offset in hidden.items() if base_offset < 0}
     to_read: list[PartitionPath] = []
     others: list[PartitionPath] = []
     for each in partitions:
-        is_read = each.state in asked and not each.is_unfinished and directory_name(each.path) not in new
+        is_read = each.state in read_states and not each.is_unfinished and directory_name(each.path) not in new
         (to_read if is_read else others).append(each)
     return LogDirectory(
         path,
@@ -199,13 +199,13 @@ def _resolve_directory(
     )
 
 
-def describe_partition(path: str, entries: Sequence[Entry]) -> PartitionPath:
+def describe_partition(path: str, entries: Sequence[DirectoryEntry]) -> PartitionPath:
     """Sorts what is in a partition's directory; topic and partition are by its name, null if that is foreign."""
-    live: dict[SegmentFileKind, dict[int, Entry]] = {}
-    snapshots: list[tuple[SegmentFile, Entry]] = []
-    own: dict[str, Entry] = {}
-    orphaned_files: list[Entry] = []
-    foreign: list[Entry] = []
+    live: dict[SegmentFileKind, dict[int, DirectoryEntry]] = {}
+    snapshots: list[tuple[SegmentFile, DirectoryEntry]] = []
+    own: dict[str, DirectoryEntry] = {}
+    orphaned_files: list[DirectoryEntry] = []
+    foreign: list[DirectoryEntry] = []
     for entry in entries:
         file = None if entry.is_directory else names.parse_segment_file(entry.name)
         if file is not None and file.state != "live":
@@ -260,7 +260,7 @@ def deleted_segments(partition: PartitionPath) -> PartitionPath:
     return PartitionPath(partition.topic, partition.partition, partition.path, segments=tuple(segments))
 
 
-def _settled(path: str, entries: list[Entry], storage_options: StorageOptions | None) -> list[Entry]:
+def _settled(path: str, entries: list[DirectoryEntry], storage_options: StorageOptions | None) -> list[DirectoryEntry]:
     """What is in a partition's directory, where a broker may be replacing segments.
 
     A listing is not of one moment: a file that gets its name meanwhile may be missing in it. While there are signs of
@@ -280,24 +280,24 @@ def _settled(path: str, entries: list[Entry], storage_options: StorageOptions | 
     return entries
 
 
-def _is_passing(entry: Entry) -> bool:
+def _is_passing(entry: DirectoryEntry) -> bool:
     file = names.parse_segment_file(entry.name)
     return file is not None and file.state in ("cleaned", "swap", "deleted")
 
 
-def _live_names(entries: Sequence[Entry]) -> set[str]:
+def _live_names(entries: Sequence[DirectoryEntry]) -> set[str]:
     files = ((entry.name, names.parse_segment_file(entry.name)) for entry in entries)
     return {name for name, file in files if file is not None and file.state == "live"}
 
 
-def _awaited(entries: Sequence[Entry]) -> set[str]:
+def _awaited(entries: Sequence[DirectoryEntry]) -> set[str]:
     """The names that a compaction's output is about to get."""
     swaps = {entry.name.removesuffix(".swap") for entry in entries if entry.name.endswith(".swap")}
     return swaps - {entry.name for entry in entries}
 
 
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
-    """What names alone tell about a partition's directory; nothing of it keeps the segments from being read."""
+    """Findings by names alone in a partition's directory; none of them keeps the segments from being read."""
     yield from partition.findings
     for entry in partition.orphaned_files:
         file = names.parse_segment_file(entry.name)
@@ -308,8 +308,8 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
             text = "an index without its log; a broker deletes it at its next start"
             yield Finding("warning", "orphan-index", entry.path, None, file.offset, text)
         else:
-            is_let_go = file is not None and file.state == "deleted"
-            why = "waits for its deletion" if is_let_go else "left over from work that a stop cut short"
+            is_deleted = file is not None and file.state == "deleted"
+            why = "waits for its deletion" if is_deleted else "remains of work that a stop interrupted"
             text = f"{why}; a broker deletes it at its next start"
             yield Finding("info", "leftover-file", entry.path, None, None if file is None else file.offset, text)
     for entry in partition.foreign:
@@ -324,13 +324,14 @@ def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPa
         log = names.segment_file(file.offset, "log")
         raise UnreadableError(f"{path}: this is {_article(file.kind)}, not a log; its log would be {log}")
     if names.is_partition_file(name) or (names.is_log_directory_file(name) and name != names.BOOTSTRAP_CHECKPOINT):
-        raise UnreadableError(f"{path}: this is one of Kafka's own notes, not a log; {WHAT_TO_GIVE}")
+        raise UnreadableError(f"{path}: this is one of Kafka's metadata files, not a log; {WHAT_TO_GIVE}")
     if not exists(path, storage_options):
         raise UnreadableError(f"{path}: there is no such file or directory")
     with open_file(path, storage_options) as opened:
         size = opened.size
     base_offset = file.offset if file is not None and file.kind == "log" else 0
-    return PartitionPath(None, None, path, segments=(SegmentPaths(base_offset, Entry(name, path, False, size)),))
+    entry = DirectoryEntry(name, path, False, size)
+    return PartitionPath(None, None, path, segments=(SegmentPaths(base_offset, entry),))
 
 
 def _hide(partition: PartitionPath, hidden: Mapping[str, int]) -> PartitionPath:
@@ -356,7 +357,7 @@ def _from_log_start(partition: PartitionPath, log_starts: LogStartOffsets) -> Pa
     return replace(partition, log_start_offset=offset, findings=(*partition.findings, *findings))
 
 
-def _subdirectory(entry: Entry, storage_options: StorageOptions | None) -> PartitionPath:
+def _subdirectory(entry: DirectoryEntry, storage_options: StorageOptions | None) -> PartitionPath:
     try:
         entries = _settled(entry.path, list_directory(entry.path, storage_options), storage_options)
     except UnreadableError as error:
@@ -375,7 +376,7 @@ def _is_foreign(partition: PartitionPath) -> bool:
     return bool(partition.foreign) and not kafka and own == (None, None, None)
 
 
-def _is_dangling_partition(entry: Entry) -> bool:
+def _is_dangling_partition(entry: DirectoryEntry) -> bool:
     """Whether this is a link that leads nowhere, with a partition's name."""
     is_dangling = not entry.is_directory and entry.size is None and not is_remote(entry.path)
     return is_dangling and names.parse_partition_directory(entry.name) is not None
@@ -385,7 +386,7 @@ def _order(partition: PartitionPath) -> tuple[str, int, str]:
     return partition.topic or "", partition.partition or 0, partition.path
 
 
-def _nothing(entries: Sequence[Entry]) -> str:
+def _nothing(entries: Sequence[DirectoryEntry]) -> str:
     if not entries:
         return "the directory is empty"
     lone = next((entry for entry in entries if not entry.is_directory and entry.name.endswith(".log")), None)

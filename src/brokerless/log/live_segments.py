@@ -5,7 +5,7 @@ new file the name of the first (``LocalLog.replaceSegments``, 4.1.1). Retention 
 Such a file goes a minute later (``file.delete.delay.ms``). So a name that was listed may lead to another file, with
 other batches at other positions, or nowhere.
 
-Each file is therefore compared with its listing when it is opened. One that has another name by now is read under that.
+Each file is therefore compared with its listing when it is opened. One that was renamed is read under its new name.
 Where it is gone, the partition is listed again, and reading goes on at the offset that comes next. An open file does
 not change, whatever becomes of its name.
 """
@@ -21,7 +21,7 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore
-from brokerless.log.storage.paths import Entry, File, StorageOptions, is_remote, open_file
+from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, is_remote, open_file
 
 TRIES, PAUSE_S = 20, 0.05
 """How often a partition is listed again, and how long after the last time, while its files change."""
@@ -116,7 +116,7 @@ def open_listed(segment: SegmentPaths, is_last: bool, storage_options: StorageOp
     raise ReplacedError(f"{log.path}: this is not there any more, or another file has its name, since it was listed")
 
 
-def is_listed(file: File, listed: Entry, is_last: bool) -> bool:
+def is_listed(file: File, listed: DirectoryEntry, is_last: bool) -> bool:
     """Whether a file is the one that was listed, by what the storage says of both. ``is_last``: it may have grown."""
     if is_remote(listed.path):
         if listed.identity is not None and file.identity is not None:
@@ -180,7 +180,7 @@ def _start(file: File, segment: SegmentPaths, next_offset: int, storage_options:
 def _report_deleted(partition: PartitionPath, segments: list[SegmentPaths], next_offset: int, report: Report) -> None:
     first = partition.segments[0].base_offset
     if segments and segments[0].base_offset == first > next_offset:
-        text = "these offsets were deleted while the log was read; reading goes on where it begins by now"
+        text = "these offsets were deleted while the log was read; reading continues where the log begins now"
         found = f"{first}"
         report(
             Finding(

@@ -30,7 +30,7 @@ SegmentFileKind = Literal[
 
 SegmentFileState = Literal["live", "cleaned", "swap", "deleted", "partial"]
 """``cleaned`` is a compaction's unfinished output, ``swap`` its finished output before it took its place, ``deleted``
-waits for its deletion, ``partial`` is an unfinished KRaft snapshot. All but ``live`` are leftovers after a stop."""
+waits for its deletion, ``partial`` is an unfinished KRaft snapshot. All but ``live`` are orphaned files."""
 
 LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
@@ -129,7 +129,7 @@ class PartitionDirectory:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether this is ours, and was left behind or is being written."""
+        """Whether this is ours, and is being written or was left by an interrupted write."""
         return self.state == "delete" and _UNFINISHED_ID.fullmatch(self.unique_id or "") is not None
 
 

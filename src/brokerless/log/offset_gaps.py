@@ -46,40 +46,40 @@ def check_following(
     file: File,
     report: Report,
     storage_options: StorageOptions | None = None,
-    wanted: Range = EVERYTHING,
+    requested: Range = EVERYTHING,
 ) -> None:
-    """Reports what is missing between a segment (``file``) and the one that follows it, if it is in ``wanted``."""
-    _report_within(missing_segment(partition, segment, file, storage_options), report, wanted)
+    """Reports what is missing between a segment (``file``) and the one that follows it, if it is in ``requested``."""
+    _report_within(missing_segment(partition, segment, file, storage_options), report, requested)
 
 
 def check_head(
     partition: PartitionPath,
     report: Report,
     storage_options: StorageOptions | None = None,
-    wanted: Range = EVERYTHING,
+    requested: Range = EVERYTHING,
 ) -> None:
-    """Reports what is missing before the first segment, if it is in ``wanted``."""
-    _report_within(missing_head(partition, storage_options), report, wanted)
+    """Reports what is missing before the first segment, if it is in ``requested``."""
+    _report_within(missing_head(partition, storage_options), report, requested)
 
 
 def check_end(
     partition: PartitionPath,
     report: Report,
     storage_options: StorageOptions | None = None,
-    wanted: Range = EVERYTHING,
+    requested: Range = EVERYTHING,
 ) -> None:
-    """Reports what is missing of an empty last segment, if it is in ``wanted``."""
+    """Reports what is missing of an empty last segment, if it is in ``requested``."""
     finding = missing_end(partition, storage_options)
-    if finding is not None and (wanted.end_offset is None or (finding.offset or 0) < wanted.end_offset):
+    if finding is not None and (requested.end_offset is None or (finding.offset or 0) < requested.end_offset):
         report(finding)
 
 
-def _report_within(finding: Finding | None, report: Report, wanted: Range) -> None:
+def _report_within(finding: Finding | None, report: Report, requested: Range) -> None:
     if finding is None:
         return
     missing = missing_offsets(finding)
-    is_after = wanted.end_offset is not None and missing.start >= wanted.end_offset
-    is_before = wanted.start_offset is not None and missing.stop <= wanted.start_offset
+    is_after = requested.end_offset is not None and missing.start >= requested.end_offset
+    is_before = requested.start_offset is not None and missing.stop <= requested.start_offset
     if not is_before and not is_after:
         report(finding)
 
@@ -107,9 +107,9 @@ def missing_segment(
     """A finding about the offsets between a segment (``file``) and the one that follows it, if something is missing."""
     following = _following(partition, segment)
     if following is None or (following is partition.segments[-1] and following.log.size == 0):
-        return None  # before an empty last segment it is the log's end that is missing, which salvage tells so
+        return None  # before an empty last segment it is the log's end that is missing, which salvage reports as that
     try:
-        missing = missing_behind(partition, segment, following, file, storage_options)
+        missing = missing_after(partition, segment, following, file, storage_options)
     except ReplacedError:  # a broker is compacting it
         return None
     if missing is None:
@@ -187,7 +187,7 @@ def missing_offsets(finding: Finding) -> range:
     return range(finding.offset, file.offset)
 
 
-def missing_behind(
+def missing_after(
     partition: PartitionPath,
     segment: SegmentPaths,
     following: SegmentPaths,

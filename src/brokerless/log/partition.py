@@ -60,8 +60,8 @@ def read_partition(
     partition: PartitionPath, reading: Reading, report: Report, storage_options: StorageOptions | None = None
 ) -> Iterator[DecodedRows]:
     """A partition's records in the order of its segments; one that cannot be opened is reported."""
-    wanted = stable_range(reading)
-    check_head(partition, report, storage_options, wanted)
+    requested = stable_range(reading)
+    check_head(partition, report, storage_options, requested)
     seen = SeenOffsets()
     for each in open_segments(partition, report, reading.range, storage_options):
         start = each.start
@@ -70,8 +70,8 @@ def read_partition(
         seen.begin(each.segment.base_offset)
         graded = report if each.is_last else within_log(report)
         yield from read_file(each.file, reading, graded, start, seen=seen)
-        check_following(each.partition, each.segment, each.file, report, storage_options, wanted)
-    check_end(partition, report, storage_options, wanted)
+        check_following(each.partition, each.segment, each.file, report, storage_options, requested)
+    check_end(partition, report, storage_options, requested)
 
 
 def read_file(
@@ -86,30 +86,30 @@ def read_file(
 
     What is damaged is reported after the records before it were given."""
     decoder = Decoder(reading.keys, reading.values, reading.headers, reading.max_batch_bytes)
-    wanted = stable_range(reading)
+    requested = stable_range(reading)
     findings: list[Finding] = []
 
-    def told(until: int | None) -> None:
+    def advance(until: int | None) -> None:
         findings.sort(key=lambda each: each.position or 0)
         while findings and (until is None or (findings[0].position or 0) <= until):
             report(findings.pop(0))
 
-    def pieces(decoded: DecodedRecords) -> Iterator[DecodedRows]:
+    def selected_rows(decoded: DecodedRecords) -> Iterator[DecodedRows]:
         findings.extend(damage_finding(file.path, damage) for damage in decoded.damages)
-        rows = None if wanted.is_everything else wanted.rows(decoded.columns)
+        rows = None if requested.is_everything else requested.rows(decoded.columns)
         new = None if seen is None else seen.rows(decoded.columns.offset[: decoded.columns.rows])
         if new is not None:
             rows = new if rows is None else rows & new
-        is_wanted = decoded.columns.rows and (rows is None or rows.any())
+        is_selected = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
-        piece = [DecodedRows(file.path, decoded, rows)] if is_wanted else []
+        rows_read = [DecodedRows(file.path, decoded, rows)] if is_selected else []
         del decoded  # a huge one is not to stay here when the caller is done with it
-        if piece:
-            yield piece.pop()
-        told(last - 1)
+        if rows_read:
+            yield rows_read.pop()
+        advance(last - 1)
 
     for chunk in scan(file, findings.append, start, end):
-        if reading.span is None and is_past(chunk.batches, wanted):
+        if reading.span is None and is_past(chunk.batches, requested):
             break
         # Checked before anything is left out by its header: one flipped bit there would hide records without a word.
         valid = check_checksums(chunk, file.path, findings.append)
@@ -117,22 +117,24 @@ def read_file(
             reading.watch(file.path, chunk, valid)
         if reading.span is not None:
             findings.extend(all_misplaced(file.path, chunk, valid, reading.span))
-        sound = chunk.take(valid).batches
-        repeated = None if seen is None else seen.repeated(sound)
+        valid_batches = chunk.take(valid).batches
+        repeated = None if seen is None else seen.repeated(valid_batches)
         if seen is not None and repeated is not None:
             at = int(np.argmax(repeated))
-            finding = seen.finding(file.path, chunk.base + int(sound.positions[at]), int(sound.entry_offset[at]))
+            finding = seen.finding(
+                file.path, chunk.base + int(valid_batches.positions[at]), int(valid_batches.entry_offset[at])
+            )
             findings += [] if finding is None else [finding]
-            sound = sound.take(~repeated)
-        chosen = sound.take(_chosen(sound, reading, wanted))
-        for given in map(pieces, decoder.decode(chunk.buffer, chosen, chunk.base)):
+            valid_batches = valid_batches.take(~repeated)
+        chosen = valid_batches.take(_chosen(valid_batches, reading, requested))
+        for given in map(selected_rows, decoder.decode(chunk.buffer, chosen, chunk.base)):
             yield from given
     rest = decoder.flush()
     if rest is not None:
-        given = pieces(rest)
+        given = selected_rows(rest)
         del rest
         yield from given
-    told(None)
+    advance(None)
 
 
 def stable_range(reading: Reading) -> Range:
@@ -143,19 +145,19 @@ def stable_range(reading: Reading) -> Range:
     return reading.range.narrow(Range(end_offset=stable))
 
 
-def is_past(batches: Batches, wanted: Range) -> bool:
-    """Whether all batches, and so all after them, begin behind the range."""
-    if wanted.end_offset is None or not len(batches):
+def is_past(batches: Batches, requested: Range) -> bool:
+    """Whether all batches, and so all after them, begin after the range."""
+    if requested.end_offset is None or not len(batches):
         return False
-    return bool((batches.entry_offset >= wanted.end_offset).all()) and not bool((batches.is_legacy).any())
+    return bool((batches.entry_offset >= requested.end_offset).all()) and not bool((batches.is_legacy).any())
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:
     return Finding("error", damage.kind, path, damage.position, damage.base_offset, damage.message, None, damage.found)
 
 
-def _chosen(batches: Batches, reading: Reading, wanted: Range) -> NDArray[np.bool_]:
-    chosen = wanted.batches(batches)
+def _chosen(batches: Batches, reading: Reading, requested: Range) -> NDArray[np.bool_]:
+    chosen = requested.batches(batches)
     if not reading.control:
         chosen &= ~batches.is_control
     if reading.transactions is not None:
@@ -173,8 +175,8 @@ def transactions_of(
     def chunks() -> Iterator[tuple[str, Chunk]]:
         nonlocal end_offset
         for each in open_segments(partition, ignore, storage_options=storage_options):
-            told: Report = lambda finding: report(finding) if finding.kind == SHRUNK else None  # noqa: E731
-            for chunk in scan(each.file, told, each.start):
+            advance: Report = lambda finding: report(finding) if finding.kind == SHRUNK else None  # noqa: E731
+            for chunk in scan(each.file, advance, each.start):
                 end_offset = max(end_offset, int(chunk.batches.last_offset.max()) + 1)
                 yield each.file.path, chunk
 

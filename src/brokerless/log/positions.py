@@ -51,7 +51,7 @@ def end_position(file: File, segment: SegmentPaths, offset: int, storage_options
     end, last_before = position_of_offset(file, segment, offset, storage_options), -1
     for chunk in scan_headers(file, ignore, end, step=_step(file)):
         batches = chunk.batches
-        # A wrapper's own offset is its last one; where it begins, the one before it tells.
+        # A wrapper's own offset is its last one; where it begins is known from the one before.
         before_it = np.concatenate([[last_before], batches.last_offset[:-1]])
         begins = (batches.entry_offset < offset) | (batches.is_wrapper & (before_it + 1 < offset))
         rows = np.flatnonzero(begins)
@@ -73,7 +73,7 @@ def last_indexed(file: File, segment: SegmentPaths, storage_options: StorageOpti
 
 
 def _step(file: File) -> int:
-    """How far to look at once where the place is near: of a remote file, a window is fetched in any case."""
+    """Bytes to scan at once where the position is near: of a remote file, a window is fetched in any case."""
     return 1 << 16 if file.is_local else WINDOW
 
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
 
@@ -38,28 +38,28 @@ class Range:
 
     def batches(self, batches: Batches) -> NDArray[np.bool_]:
         """Which batches may hold such records, by their headers: bool, shape ``(n,)``."""
-        wanted = np.ones(len(batches), np.bool_)
+        requested = np.ones(len(batches), np.bool_)
         if self.start_offset is not None:
-            wanted &= batches.last_offset >= self.start_offset
+            requested &= batches.last_offset >= self.start_offset
         if self.end_offset is not None:
             # A wrapper's offset is its last one: its first may be far before.
-            wanted &= (batches.entry_offset < self.end_offset) | batches.is_wrapper
+            requested &= (batches.entry_offset < self.end_offset) | batches.is_wrapper
         if self.start_timestamp is not None:
-            wanted &= batches.max_timestamp >= self.start_timestamp
-        return wanted
+            requested &= batches.max_timestamp >= self.start_timestamp
+        return requested
 
-    def rows(self, columns: Columns) -> NDArray[np.bool_] | None:
+    def rows(self, columns: RecordColumns) -> NDArray[np.bool_] | None:
         """Which decoded rows are asked for; None for all."""
-        wanted = np.ones(columns.rows, np.bool_)
+        requested = np.ones(columns.rows, np.bool_)
         for values, start, end in (
             (columns.offset[: columns.rows], self.start_offset, self.end_offset),
             (columns.timestamp[: columns.rows], self.start_timestamp, self.end_timestamp),
         ):
             if start is not None:
-                wanted &= values >= start
+                requested &= values >= start
             if end is not None:
-                wanted &= values < end
-        return None if wanted.all() else wanted
+                requested &= values < end
+        return None if requested.all() else requested
 
     def segments(self, segments: tuple[SegmentPaths, ...]) -> tuple[SegmentPaths, ...]:
         """Which segments may hold such offsets, by their names."""

@@ -2,7 +2,7 @@
 
 A chunk is a buffer and the batches that lie in it as a whole: a window of the file, which is read at once. A broker may
 write to the file meanwhile: it is read up to the size that it had when it was opened, and if it became shorter than
-that, this is a finding. Whatever is odd is told to ``report`` as a finding.
+that, this is a finding. All that is invalid is reported as a finding.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _NEAR = 1 << 14
 _EMPTY = np.empty(0, np.uint8)
 
 NO_BATCHES = "no-batches"
-"""The kind of finding that tells of bytes that cannot be the beginning of a batch."""
+"""The kind of finding for bytes that cannot be the beginning of a batch."""
 SHRUNK = "file-shrunk"
-"""The kind of finding that tells of a file that became shorter while it was read."""
+"""The kind of finding for a file that became shorter while it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def scan(file: File, report: Report, start: int = 0, end: int | None = None, ste
 def scan_headers(
     file: File, report: Report, start: int = 0, end: int | None = None, step: int = HEADERS_STEP
 ) -> Iterator[Chunk]:
-    """The same for who looks at headers, and seldom at what is between them: of local files, little else is read, and
-    chunks have to be loaded (:meth:`Chunk.load`). Of zeros at the end, one window is looked at."""
+    """The same for callers that read headers, and seldom what is between them: of local files, little else is read, and
+    chunks have to be loaded (:meth:`Chunk.load`). Of zeros at the end, one window is read."""
     at = start
     if isinstance(file, LocalFile) and file.size - start > HEADERS_FROM:
         read, until = header_reader(file), file.size if end is None else min(end, file.size)
@@ -234,7 +234,7 @@ def describe_end(file: File, position: int, zeros: int | None = None) -> Finding
             text, found = f"nothing but zeros in the {zeros >> 20} MiB from here on", f"{left} bytes"
         text += ": a preallocated file whose end was not trimmed, or lost pages; Kafka's reader refuses them"
         return Finding("error", "zero-tail", file.path, position, None, text, "a batch", found)
-    text = "the chain of batches breaks: the next batch's size is less than the smallest message takes"
+    text = "the batches end here: the next batch's size is less than the smallest message takes"
     expected = f"a size of at least {layouts.MESSAGE_V0_OVERHEAD}"
     return Finding("error", "batch-size-invalid", file.path, position, offset, text, expected, str(size))
 
@@ -264,7 +264,7 @@ def _may_begin_a_batch(head: NDArray[np.uint8], path: str) -> bool:
 
 
 def _no_batches(path: str, position: int, left: int) -> Finding:
-    text = "nothing here reads as a batch: this is no log of Kafka's, or its beginning is lost"
+    text = "nothing here reads as a batch: this is not a Kafka log, or its beginning is lost"
     if position:
         text = "nothing from here on reads as a batch: the end of the log is lost, overwritten by something else"
     return Finding("error", NO_BATCHES, path, position, None, text, "a batch", f"{left} bytes")
@@ -275,12 +275,12 @@ def is_zero(file: File, position: int, until: int | None = None) -> bool:
     end = file.size if until is None else min(until, file.size)
     length = LEAST_WINDOW
     while (position := file.next_data(position)) < end:
-        piece = file.read(position, min(length, end - position))
-        if not len(piece):  # it became shorter
+        block = file.read(position, min(length, end - position))
+        if not len(block):  # it became shorter
             return True
-        if piece.max():
+        if block.max():
             return False
-        position += len(piece)
+        position += len(block)
         length = min(8 * length, WINDOW)
     return True
 

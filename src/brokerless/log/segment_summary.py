@@ -18,7 +18,7 @@ class SegmentSummary:
     in ms, offsets absolute; None where there is nothing to take one from.
 
     ``records`` are those that the headers declare, without control records; only v0 and v1 wrapper messages are looked
-    into, as they do not say, and the batch that the log start offset is in, if its header cannot tell.
+    into, as they do not say, and the batch that the log start offset is in, if its header does not show how many.
     ``min_timestamp`` is the smallest base timestamp: that of a batch's first record.
     """
 

@@ -1,10 +1,10 @@
 """Finds the end of a growing log, and its last stable offset, without reading it from its start.
 
-A broker may be writing at this very moment: what counts is up to the last whole batch whose checksum is right; what
-follows it is not there yet. A batch with a wrong checksum before that one is damage, and somebody else's to tell.
+A broker may be writing at this very moment: what counts is up to the last complete batch with a valid checksum; what
+follows it is not there yet. A batch with a wrong checksum before that one is damage, which others report.
 
 The place of that batch is kept, and the next look starts there, if the batch is still at that place: a broker that
-recovers cuts a log back, and then writes other batches. Of a log that was never looked at, the offset index tells a
+recovers cuts a log back, and then writes other batches. Of a log that was not read before, the offset index gives a
 place near the end. Transactions are followed from the offset on where reading starts: those that ended before it do
 not matter, and of those that were open there, only what comes later is read.
 """
@@ -30,9 +30,9 @@ from brokerless.log.storage.paths import File, StorageOptions
 @dataclass(frozen=True, slots=True)
 class Tail:
     """What a look found. ``end_offset``: the next offset that will be there; the bytes up to ``position`` of the
-    segment with ``base_offset`` are whole batches; ``last`` is the place of the last one and its first bytes, None in a
-    segment without one. ``size`` (bytes) and ``modified`` (ms) are that file's. ``transactions``, if they are followed,
-    are those from the offset on where that began."""
+    segment with ``base_offset`` are complete batches; ``last`` is the place of the last one and its first bytes, None
+    in a segment without one. ``size`` (bytes) and ``modified`` (ms) are that file's. ``transactions``, if they are
+    followed, are those from the offset on where that began."""
 
     base_offset: int
     end_offset: int
@@ -80,23 +80,23 @@ def look_committed(
     """
     if before is not None and _is_as_it_was(before, paths.segments[-1]):
         return before
-    held = None if before is None else _held(paths, before, storage_options)
-    now = look(paths, held, storage_options)
-    if held is not None and held.transactions is not None:
+    earlier = None if before is None else _still_valid(paths, before, storage_options)
+    now = look(paths, earlier, storage_options)
+    if earlier is not None and earlier.transactions is not None:
         # A copy: a look that ends halfway is not to leave its traces.
-        known, first = held.transactions, held.base_offset
+        known, first = earlier.transactions, earlier.base_offset
         transactions = Transactions(list(known.ended), {each: replace(one) for each, one in known.open.items()})
     else:
-        transactions, held = Transactions(), None
+        transactions, earlier = Transactions(), None
         first = paths.segments[0].base_offset if start_offset is None else start_offset
 
     def chunks() -> Iterator[tuple[str, Chunk]]:
         for segment in Range(start_offset=first).segments(paths.segments):
             with open_listed(segment, segment is paths.segments[-1], storage_options) as file:
                 start, end = 0, now.position if segment.base_offset == now.base_offset else None
-                if held is not None and segment.base_offset == held.base_offset:
-                    start = held.position
-                elif held is None and first > segment.base_offset:
+                if earlier is not None and segment.base_offset == earlier.base_offset:
+                    start = earlier.position
+                elif earlier is None and first > segment.base_offset:
                     start = first_position(file, segment, first, storage_options)
                 for chunk in scan_headers(file, ignore, start, end):
                     yield file.path, chunk
@@ -106,13 +106,13 @@ def look_committed(
 
 
 def _is_as_it_was(before: Tail, active: SegmentPaths) -> bool:
-    """By name, size and time; a tail that is not whole is looked at again in any case."""
+    """By name, size and time; an incomplete tail is read again in any case."""
     log = active.log
     same = (before.base_offset, before.size, before.modified) == (active.base_offset, log.size, log.modified)
     return same and before.position == before.size
 
 
-def _held(paths: PartitionPath, before: Tail, storage_options: StorageOptions | None) -> Tail | None:
+def _still_valid(paths: PartitionPath, before: Tail, storage_options: StorageOptions | None) -> Tail | None:
     """``before``, if the batch that was the last one then is still in its place."""
     for segment in paths.segments:
         if segment.base_offset == before.base_offset:
@@ -129,7 +129,7 @@ def _holds(before: Tail, file: File) -> bool:
 
 
 def _end(file: File, start: Tail, active: SegmentPaths) -> Tail:
-    """The last whole, valid batch from a place on."""
+    """The last complete, valid batch from a position on."""
     end_offset, position, last = start.end_offset, start.position, start.last
     for chunk in scan_headers(file, ignore, start.position):
         rows = np.arange(len(chunk.batches))

@@ -73,7 +73,7 @@ def default_schema(options: Options) -> types.StructType:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class SelectedColumns:
     """What Spark wants: ``schema`` is its Arrow schema to the letter; ``names`` are ours of the same columns, in that
     order, None for the column of corrupt records (PERMISSIVE mode)."""
 
@@ -91,7 +91,7 @@ class Columns:
         return self.names.index(None) if None in self.names else None
 
 
-def choose_columns(schema: types.StructType, options: Options) -> Columns:
+def choose_columns(schema: types.StructType, options: Options) -> SelectedColumns:
     """Which of our columns a schema asks for. Raises :class:`UsageError` for an unknown one or a wrong type."""
     known = {name.lower(): (name, type_) for name, type_ in all_columns(options).items()}
     names: list[str | None] = []
@@ -105,14 +105,14 @@ def choose_columns(schema: types.StructType, options: Options) -> Columns:
             there = ", ".join(name for name, _ in known.values())
             hint = ""
             if field.name == options.corrupt_column:
-                hint = "; corrupt records are told with mode PERMISSIVE"
+                hint = "; mode PERMISSIVE reports corrupt records"
             raise UsageError(f"there is no column {field.name!r} in the table {options.table}{hint}; there are {there}")
         name, type_ = known[field.name.lower()]
         if not _is_same(field.dataType, type_):
-            wanted, found = type_.simpleString(), field.dataType.simpleString()
-            raise UsageError(f"column {field.name}: its type is {wanted}, not {found}; read it so, and cast it then")
+            requested, found = type_.simpleString(), field.dataType.simpleString()
+            raise UsageError(f"column {field.name}: its type is {requested}, not {found}; read it so, and cast it then")
         names.append(name)
-    return Columns(arrow_schema(schema), tuple(names))
+    return SelectedColumns(arrow_schema(schema), tuple(names))
 
 
 def _is_same(one: types.DataType, other: types.DataType) -> bool:
@@ -120,7 +120,7 @@ def _is_same(one: types.DataType, other: types.DataType) -> bool:
     return one.simpleString().lower() == other.simpleString().lower()
 
 
-def to_spark(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+def to_spark(batch: pa.RecordBatch, columns: SelectedColumns) -> pa.RecordBatch:
     """A batch with our ``columns.of_table``, in that order, as Spark takes it."""
     rows, given = batch.num_rows, iter(batch.columns)
     arrays: list[pa.Array] = []
@@ -135,7 +135,7 @@ def to_spark(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
 
 
 def corrupt_rows(
-    findings: Sequence[Finding], topic: str | None, partition: int | None, columns: Columns
+    findings: Sequence[Finding], topic: str | None, partition: int | None, columns: SelectedColumns
 ) -> pa.RecordBatch:
     """One row for each damaged place: what is known of where it is, and the finding as JSON."""
     import json

@@ -65,7 +65,7 @@ class Topics:
 class Limit:
     """Where reading starts or ends in each partition; if nothing is set, a batch query reads all that is there.
 
-    ``edge``: at this end of what is there. ``offsets`` (or :data:`LATEST`, :data:`EARLIEST`) and ``timestamps`` (ms)
+    ``edge``: at this end of the present data. ``offsets`` (or :data:`LATEST`, :data:`EARLIEST`) and ``timestamps`` (ms)
     are by partition; ``timestamp`` (ms) is for all.
     """
 
@@ -158,7 +158,7 @@ def parse_stream_options(given: Mapping[str, str]) -> Options:
     if options.end != Limit():
         raise UsageError(
             "options endingOffsets, endingTimestamp and endingOffsetsByTimestamp: a streaming query has no end; "
-            "with trigger(availableNow=True) it ends with what is there when it starts"
+            "with trigger(availableNow=True) it ends with the data present when it starts"
         )
     if options.table != "records":
         raise UsageError(f"option table: only records can be streamed, not {options.table}; read it with spark.read")
@@ -270,7 +270,7 @@ class _Reader:
             try:
                 re.compile(value)
             except re.error as error:
-                raise UsageError(f"option subscribePattern: {value!r} is no regular expression: {error}") from None
+                raise UsageError(f"option subscribePattern: {value!r} is not a regular expression: {error}") from None
             if not value:
                 raise UsageError("option subscribePattern: the pattern is empty")
             return Topics(pattern=value)
@@ -304,7 +304,7 @@ class _Reader:
         for (topic, partition), offset in offsets.items():
             if offset < 0 and offset not in (EARLIEST, LATEST):
                 raise UsageError(
-                    f"option {name}: {offset} for {topic}-{partition} is no offset; {EARLIEST} is the earliest, "
+                    f"option {name}: {offset} for {topic}-{partition} is not an offset; {EARLIEST} is the earliest, "
                     f"{LATEST} the latest"
                 )
         return Limit(offsets=offsets)
@@ -369,7 +369,7 @@ def _check_limits(start: Limit, end: Limit) -> None:
             last = ends[topic, partition]
             if first > last >= 0:
                 raise UsageError(
-                    f"option starting{name}: {first} for {topic}-{partition} is behind ending{name}, which is {last}"
+                    f"option starting{name}: {first} for {topic}-{partition} is past ending{name}, which is {last}"
                 )
 
 
@@ -381,7 +381,7 @@ def _refuse_tables(options: Mapping[str, str]) -> None:
 
 
 def _refuse_unknown(options: Mapping[str, str]) -> None:
-    """Spark does not look at a source's options, and a misspelt one would cost data without a word. Those for a broker
+    """Spark does not check a source's options, and a misspelt one would cost data without a word. Those for a broker
     (``kafka.*``) are many and mean nothing here, unless they are nearly the one that does."""
     known = {name.lower(): name for name in (*_NAMES, *_BROKERS_OPTIONS, _ISOLATION)}
     for option in options.keys() - known.keys():

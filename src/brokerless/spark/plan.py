@@ -59,12 +59,12 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     pushed = pushed or Pushed()
     found = find_partitions(options)
     check_named(options, found)
-    told: list[Split] = []
+    reported: list[Split] = []
     chosen: list[Partition] = []
     for each in (partition for partition in found if pushed.have(partition) or is_unknown(partition)):
         if (finding := log_start_after_end(each.paths, each.storage_options)) is not None:
-            teller(each, options, told)(finding)
-        left = _leave_out_unreadable(each, options, teller(each, options, told))
+            reporter(each, options, reported)(finding)
+        left = _leave_out_unreadable(each, options, reporter(each, options, reported))
         if left.segment_paths or not (each.segment_paths or each.paths.findings):
             chosen.append(left)
     if options.table == "transactions":
@@ -76,32 +76,32 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
         listed = {each.path: each.paths for each in found}
         splits: list[Split] = []
         for each, own in pairs:
-            found_splits, told_here = _current_splits(each, own, options, pushed, size, listed[each.path])
+            found_splits, reported_here = _current_splits(each, own, options, pushed, size, listed[each.path])
             splits += found_splits
-            told += told_here
+            reported += reported_here
     if pushed.files is not None:
-        told = [each for each in told if each.findings[0].file in pushed.files]
-    told = [each for each in told if pushed.have(each)]
-    return tasks_of([*splits, *told], options) or [ReadTask(())]
+        reported = [each for each in reported if each.findings[0].file in pushed.files]
+    reported = [each for each in reported if pushed.have(each)]
+    return tasks_of([*splits, *reported], options) or [ReadTask(())]
 
 
-def teller(partition: Partition, options: Options, told: list[Split]) -> Callable[[Finding], None]:
+def reporter(partition: Partition, options: Options, reported: list[Split]) -> Callable[[Finding], None]:
     """What planning does about an error in a partition, by mode."""
 
-    def tell(finding: Finding) -> None:
+    def report(finding: Finding) -> None:
         if finding.severity != "error":
             return
         if options.mode == "FAILFAST":
             raise UnreadableError(str(finding)) if finding.kind.startswith("unreadable") else DamageError(finding)
         _log.warning("damaged and not read: %s", finding)
         if options.mode == "PERMISSIVE":
-            told.append(Split(partition.topic, partition.partition, None, findings=(finding,)))
+            reported.append(Split(partition.topic, partition.partition, None, findings=(finding,)))
 
-    return tell
+    return report
 
 
-def _leave_out_unreadable(partition: Partition, options: Options, tell: Callable[[Finding], None]) -> Partition:
-    """The partition without segments that cannot be opened, which are told.
+def _leave_out_unreadable(partition: Partition, options: Options, report: Callable[[Finding], None]) -> Partition:
+    """The partition without segments that cannot be opened, which are reported.
 
     In FAILFAST mode a task fails where it comes to one; only where planning itself reads the whole log is it looked
     for here, as what it hides would be missed without a word.
@@ -110,7 +110,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, tell: Callable
     reads_all |= any(each.timestamp is not None or each.timestamps is not None for each in (options.start, options.end))
     if options.mode == "FAILFAST" and not reads_all:
         for finding in partition.paths.findings:
-            tell(finding)
+            report(finding)
         return partition
     storage = partition.storage_options
 
@@ -130,7 +130,7 @@ def _leave_out_unreadable(partition: Partition, options: Options, tell: Callable
             else:
                 there.append(segment)
         for finding in findings:
-            tell(finding)
+            report(finding)
         return Partition(replace(paths, segments=tuple(there)), storage)
 
     return with_current_listing(partition.paths, leave_out, storage)
@@ -200,8 +200,8 @@ def _there(offset: int, begin: int, partition: Partition, options: Options) -> i
             f"{after - 1} (the next is {after})"
         )
         if options.fail_on_data_loss:
-            raise UnreadableError(f"{text}; with failOnDataLoss=false what is there is read")
-        _log.warning("%s; what is there is read", text)
+            raise UnreadableError(f"{text}; with failOnDataLoss=false the data that is left is read")
+        _log.warning("%s; the data that is left is read", text)
     return offset
 
 
@@ -211,26 +211,26 @@ def _whole(partition: Partition) -> Split:
 
 
 def _current_splits(
-    partition: Partition, wanted: Range, options: Options, pushed: Pushed, size: int, listed: PartitionPath
+    partition: Partition, requested: Range, options: Options, pushed: Pushed, size: int, listed: PartitionPath
 ) -> tuple[list[Split], list[Split]]:
     """The splits of a partition, and those for what planning met, which a broker may change while it is planned.
     ``listed``: as for :func:`_splits`."""
 
     def work(paths: PartitionPath) -> tuple[list[Split], list[Split]]:
-        now, told = Partition(paths, partition.storage_options), list[Split]()
+        now, reported = Partition(paths, partition.storage_options), list[Split]()
         whole = listed if paths is partition.paths else paths
-        return list(_splits(now, wanted, options, pushed, size, teller(now, options, told), whole)), told
+        return list(_splits(now, requested, options, pushed, size, reporter(now, options, reported), whole)), reported
 
     return with_current_listing(partition.paths, work, partition.storage_options)
 
 
 def _splits(
     partition: Partition,
-    wanted: Range,
+    requested: Range,
     options: Options,
     pushed: Pushed,
     size: int,
-    tell: Callable[[Finding], None],
+    report: Callable[[Finding], None],
     listed: PartitionPath,
 ) -> Iterator[Split]:
     """``listed``: the partition with those segments, too, that cannot be opened and are not missing, therefore."""
@@ -241,14 +241,14 @@ def _splits(
         from brokerless.log.partition import transactions_of
 
         transactions = transactions_of(partition.paths, storage, found.append)
-        wanted = wanted.narrow(Range(end_offset=transactions.end_offset))
+        requested = requested.narrow(Range(end_offset=transactions.end_offset))
         for finding in found:
-            tell(finding)
+            report(finding)
     segments = partition.segment_paths
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
-    check_head(listed, tell, storage, wanted)
-    check_end(listed, tell, storage, wanted)
-    for segment in wanted.segments(segments):
+    check_head(listed, report, storage, requested)
+    check_end(listed, report, storage, requested)
+    for segment in requested.segments(segments):
         if pushed.files is not None and segment.log.path not in pushed.files:
             continue
         after = following.get(segment.base_offset)
@@ -257,7 +257,7 @@ def _splits(
             partition.topic,
             partition.partition,
             segment,
-            bounds=wanted,
+            bounds=requested,
             transactions=own,
             cost=segment.size,
             findings=tuple(each for each in found if each.file == segment.log.path),
@@ -267,7 +267,7 @@ def _splits(
             directory=partition.path,
             offsets=Range(segment.base_offset, after),
             own=Range(segment.base_offset, after),
-            query=wanted,
+            query=requested,
         )
         if options.table == "segments":
             yield whole

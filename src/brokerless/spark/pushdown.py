@@ -22,11 +22,11 @@ def push(filters: list[Filter], options: Options) -> tuple[Pushed, list[Filter]]
     """What the filters leave to read, and those that Spark still has to apply.
 
     Topic, partition and file are the same for all rows of a file, so they are applied in full; ranges of offsets and
-    timestamps spare reading, and Spark looks at the rows that are left.
+    timestamps spare reading, and Spark filters the rows that are left.
     """
     constant: dict[str, frozenset[Any] | None] = {"topic": None, "partition": None, "file": None}
     types = {"topic": str, "partition": int, "file": str}
-    wanted, rest = Range(), list[Filter]()
+    requested, rest = Range(), list[Filter]()
     for each in filters:
         name = ".".join(getattr(each, "attribute", ()))
         values = _values(each)
@@ -37,11 +37,11 @@ def push(filters: list[Filter], options: Options) -> tuple[Pushed, list[Filter]]
             continue
         if options.table == "records":
             if name == "offset":
-                wanted = wanted.narrow(_offsets(each))
+                requested = requested.narrow(_offsets(each))
             elif name == "timestamp":
-                wanted = wanted.narrow(_timestamps(each))
+                requested = requested.narrow(_timestamps(each))
         rest.append(each)
-    return Pushed(constant["topic"], constant["partition"], constant["file"], wanted), rest
+    return Pushed(constant["topic"], constant["partition"], constant["file"], requested), rest
 
 
 def _values(each: Filter) -> Iterable[Any] | None:

@@ -20,11 +20,11 @@ from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, wi
 from brokerless.log.storage.paths import File, StorageOptions, open_file
 from brokerless.logs import read_setting
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
-from brokerless.spark.columns import Columns, corrupt_rows, to_spark
+from brokerless.spark.columns import SelectedColumns, corrupt_rows, to_spark
 from brokerless.spark.options import Options
 from brokerless.spark.split import Split, first_batch
 from brokerless.tables.record_batches import (
-    Source,
+    RowSource,
     chunk_batches,
     project,
     record_batches,
@@ -35,9 +35,10 @@ from brokerless.tables.record_batches import (
 _log = logging.getLogger(__name__)
 
 
-def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:
-    """One split's rows in Spark's form. Damage is raised as :class:`DamageError` (FAILFAST), told as a row of its own
-    after what was readable before it (PERMISSIVE, where the schema has a column for it), or logged and passed over."""
+def read_split(split: Split, options: Options, columns: SelectedColumns) -> Iterator[pa.RecordBatch]:
+    """One split's rows in Spark's form. Damage is raised as :class:`DamageError` (FAILFAST), reported as a row of its
+    own after what was readable before it (PERMISSIVE, where the schema has a column for it), or logged and passed
+    over."""
     found: list[Finding] = []
     report = raise_errors if options.mode == "FAILFAST" else found.append
     if split.segment is None and split.paths is None:
@@ -48,13 +49,15 @@ def read_split(split: Split, options: Options, columns: Columns) -> Iterator[pa.
         if batch.num_rows:
             yield to_spark(batch, columns)
         del batch  # what is huge is not to stay while the next is read
-        yield from _tell(found, split, options, columns)
-    yield from _tell(found, split, options, columns)
+        yield from _report_damage(found, split, options, columns)
+    yield from _report_damage(found, split, options, columns)
 
 
-def _tell(found: list[Finding], split: Split, options: Options, columns: Columns) -> Iterator[pa.RecordBatch]:
-    told = {(each.file, each.position) for each in split.findings}
-    damages = [each for each in found if each.severity == "error" and (each.file, each.position) not in told]
+def _report_damage(
+    found: list[Finding], split: Split, options: Options, columns: SelectedColumns
+) -> Iterator[pa.RecordBatch]:
+    reported = {(each.file, each.position) for each in split.findings}
+    damages = [each for each in found if each.severity == "error" and (each.file, each.position) not in reported]
     found.clear()
     if damages and options.mode == "PERMISSIVE" and columns.corrupt is not None:
         yield corrupt_rows(damages, split.topic, split.partition, columns)
@@ -63,7 +66,7 @@ def _tell(found: list[Finding], split: Split, options: Options, columns: Columns
             _log.warning("damaged and not read: %s", damage)
 
 
-def _table(split: Split, options: Options, columns: Columns, report: Report) -> Iterator[pa.RecordBatch]:
+def _table(split: Split, options: Options, columns: SelectedColumns, report: Report) -> Iterator[pa.RecordBatch]:
     match options.table:
         case "records":
             yield from _records(split, options, columns.of_table, report)
@@ -77,7 +80,7 @@ def _table(split: Split, options: Options, columns: Columns, report: Report) -> 
             assert split.paths is not None
             transactions = transactions_of(split.paths, options.storage or None, report)
             transactions = transactions.since(split.paths.start_offset or 0)
-            table = transactions_table(transactions, Source(split.paths.path, split.topic, split.partition))
+            table = transactions_table(transactions, RowSource(split.paths.path, split.topic, split.partition))
             yield from table.select(columns.of_table).combine_chunks().to_batches()
 
 
@@ -142,8 +145,10 @@ def _partition_now(split: Split, options: Options, error: ReplacedError) -> Part
     if now is not None and now.segments[0].base_offset <= first:
         return now
     if options.fail_on_data_loss:
-        raise UnreadableError(f"{error}; with failOnDataLoss=false the query goes on with what is there") from error
-    _log.warning("%s; the query goes on with what is there", error)
+        raise UnreadableError(
+            f"{error}; with failOnDataLoss=false the query continues with the data that is left"
+        ) from error
+    _log.warning("%s; the query continues with the data that is left", error)
     return paths if now is None else now
 
 
@@ -173,7 +178,7 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
     assert split.segment is not None
     schema = project(BATCHES, names)
     check = "isValid" in names and options.checksums
-    source = Source(split.segment.log.path, split.topic, split.partition)
+    source = RowSource(split.segment.log.path, split.topic, split.partition)
     for chunk in _chunks(split, options, report, scan if check else scan_headers):
         if not split.bounds.is_everything:
             chunk = chunk.take(split.bounds.batches(chunk.batches))
@@ -188,7 +193,7 @@ def _batches(split: Split, options: Options, names: list[str], report: Report) -
 
 
 def _chunks(split: Split, options: Options, report: Report, scan: Callable[..., Iterator[Chunk]]) -> Iterator[Chunk]:
-    """The batches of a split, wherever they are by now."""
+    """The batches of a split, also after they moved to another file."""
     storage = options.storage or None
     try:
         file = _open_planned(split, storage)
@@ -230,7 +235,7 @@ def _segments(split: Split, options: Options, names: list[str], report: Report) 
             return
         segment, file = same, open_file(same.log.path, storage)
     with file:
-        source = Source(file.path, split.topic, split.partition)
+        source = RowSource(file.path, split.topic, split.partition)
         seen = _overlapping(split, storage)
         summary = summarize(file, _graded(split, report), split.start_offset, options.max_batch_bytes, seen)
         row = segment_row(segment, source, summary)

@@ -58,7 +58,7 @@ _REMEMBERED = 16 << 20
 class Written(WriterCommitMessage):
     """What a task wrote. ``query``: the ID of its streaming query."""
 
-    pieces: tuple[StagedPartition, ...]
+    staged: tuple[StagedPartition, ...]
     query: str | None = None
 
 
@@ -100,7 +100,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY)
         if query is None:
-            raise UsageError("this Spark does not tell its tasks which streaming query they are of")
+            raise UsageError("this Spark does not give its tasks the ID of their streaming query")
         return Written(write_rows(iterator, self.options, query), query)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
@@ -147,12 +147,12 @@ def commit_written(
     """Commits what tasks wrote, in their order; False if they have not written anything. Raises what
     :func:`commit_staged` raises."""
     directory = options.directory
-    pieces = [piece for each in messages if isinstance(each, Written) for piece in each.pieces]
+    staged = [each_staged for each in messages if isinstance(each, Written) for each_staged in each.staged]
     try:
-        if pieces:
+        if staged:
             query = None if batch is None else (job, batch)
-            commit_staged(directory, pieces, options.config, query, _HINT)
-        return bool(pieces)
+            commit_staged(directory, staged, options.config, query, _HINT)
+        return bool(staged)
     finally:
         remove_staged_of(directory, owner_of(job))
 

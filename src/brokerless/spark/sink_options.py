@@ -96,7 +96,7 @@ def _storage_options(text: str | None) -> StorageOptions | None:
     except (ValueError, RecursionError):
         value = text
     if value is not None and not isinstance(value, dict):
-        raise UsageError('option storageOptions: this is no object of JSON, such as {"anon": true}')
+        raise UsageError('option storageOptions: this is not a JSON object, such as {"anon": true}')
     return value
 
 
@@ -124,8 +124,8 @@ def _format(version: str) -> int:
     match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]+)*(-IV[0-9]+)?", version.strip(), re.ASCII)
     if match is None or (int(match[1]), int(match[2])) < (0, 8):
         raise UsageError(
-            f"option message.format.version: {version!r} is no version of Kafka; 0.8 and 0.9 write message format v0, "
-            "0.10 writes v1, and all from 0.11 on write v2"
+            f"option message.format.version: {version!r} is not a version of Kafka; 0.8 and 0.9 write message "
+            "format v0, 0.10 writes v1, and all from 0.11 on write v2"
         )
     number = int(match[1]), int(match[2])
     if number >= (0, 11):

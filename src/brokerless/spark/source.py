@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.spark.columns import Columns, choose_columns, default_schema
+from brokerless.spark.columns import SelectedColumns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_any_options, parse_options, parse_stream_options
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _keeps_scans_apart() -> bool:
     return hasattr(DataSourceReader, "pushLimit")
 
 
-def _stream_reader(options: Options, columns: Columns) -> DataSourceStreamReader:
+def _stream_reader(options: Options, columns: SelectedColumns) -> DataSourceStreamReader:
     """The reader for the Spark that runs. Raises :class:`UsageError` for a limit that it would not keep."""
     if hasattr(DataSourceStreamReader, "getDefaultReadLimit"):
         from brokerless.spark.stream.limited_reader import LimitedReader
@@ -106,7 +106,7 @@ def _stream_reader(options: Options, columns: Columns) -> DataSourceStreamReader
 class LogReader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
-    def __init__(self, options: Options, columns: Columns) -> None:
+    def __init__(self, options: Options, columns: SelectedColumns) -> None:
         self.options = options
         self.columns = columns
         self.pushed: Pushed | None = None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from brokerless.log.producer.transactions import Transactions
     from brokerless.spark.options import Options
 
-_MOST_PIECES = 1024
+_MOST_SPLITS = 1024
 """Into how many tasks one batch is cut at most."""
 
 
@@ -34,14 +34,14 @@ class Split:
     (None is the end of the file). For the transactions of a partition, all of ``paths``; otherwise ``paths`` is None.
 
     ``cost`` is in bytes. ``transactions``, if given, are those that matter for read_committed here. ``findings`` are
-    what planning met: without a segment or paths they are to be told; with them, they were told elsewhere.
+    what planning met: without a segment or paths they are to be reported; with them, they were reported elsewhere.
     ``span``: which batches all of these are parts of, if those outside of it are damage. ``is_followed``: whether the
     log goes on in another segment, so that one that ends within a batch is damaged. ``start_offset``: where the log
     begins, if that is within the segment, or 0. ``following``: the partition with this segment and the next one, where
     what may be missing between them is looked for.
 
     A broker may replace the file before it is read. ``segment.log`` and ``first`` (base offset and checksum of the
-    batch at ``start``, where that is not 0) tell whether it is still the one that was planned; if not, ``offsets``
+    batch at ``start``, where that is not 0) show whether it is still the one that was planned; if not, ``offsets``
     are read of what is in ``directory``, the partition's, by then. ``own``: the offsets that the whole segment has by
     its name and the next one's; others are passed over where another segment of ``query``, all that is requested, has
     them.
@@ -104,7 +104,7 @@ def cut(whole: Split, size: int, max_records: int | None, storage: StorageOption
             return
         firsts = [whole.offsets.start_offset, *(_first_at(file, first) for first, _ in ranges[1:])]
         for (first, after), offset, next_offset in zip(ranges, firsts, [*firsts[1:], None], strict=True):
-            if whole.span is None and _is_behind(file, first, whole.bounds):
+            if whole.span is None and _is_after(file, first, whole.bounds):
                 return
             part = replace(
                 whole,
@@ -121,7 +121,7 @@ def cut(whole: Split, size: int, max_records: int | None, storage: StorageOption
 
 
 def first_batch(file: File, position: int) -> tuple[int, int] | None:
-    """Base offset and checksum of the batch at ``position`` (bytes); None at a file's beginning, which its name tells,
+    """Base offset and checksum of the batch at ``position`` (bytes); None at a file's beginning, which its name gives,
     and where there is no batch."""
     batch = _header_at(file, position) if position else None
     return None if batch is None else (int(batch.entry_offset[0]), int(batch.checksum[0]))
@@ -152,7 +152,7 @@ def _byte_ranges(
     if segment.offset_index is not None:
         index = load_offset_index(segment.offset_index.path, segment.base_offset, storage)
         cuts = [start]
-        # Entries lie at least some kilobytes apart: they serve where pieces are much larger.
+        # Entries lie at least some kilobytes apart: they serve where splits are much larger.
         while end - cuts[-1] > size:
             slot = int(np.searchsorted(index.positions, cuts[-1] + size))
             if slot < len(index.positions) and int(index.positions[slot]) >= end:
@@ -170,12 +170,12 @@ def _byte_ranges(
     return list(split(file, start, end, size))
 
 
-def _is_behind(file: File, position: int, wanted: Range) -> bool:
+def _is_after(file: File, position: int, requested: Range) -> bool:
     """Whether the batch at ``position``, and so all that follow, begin after the requested offsets."""
-    if wanted.end_offset is None or not position:
+    if requested.end_offset is None or not position:
         return False
     for chunk in scan_headers(file, ignore, position, position + 1):
-        return not chunk.batches.is_legacy[0] and int(chunk.batches.entry_offset[0]) >= wanted.end_offset
+        return not chunk.batches.is_legacy[0] and int(chunk.batches.entry_offset[0]) >= requested.end_offset
     return False
 
 
@@ -199,7 +199,7 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
     while row < rows:
         first = max(int(firsts[row]), part.bounds.start_offset or 0)
         if part.bounds.end_offset is not None and first >= part.bounds.end_offset:
-            if part.span is not None:  # offsets that cannot be here, which is told where they are read
+            if part.span is not None:  # offsets that cannot be here, which is reported where they are read
                 at, offsets = int(positions[row]), part.offsets.narrow(Range(int(firsts[row])))
                 yield replace(part, start=at, offsets=offsets, first=first_batch(file, at))
             return
@@ -207,14 +207,14 @@ def _cut_by_offsets(file: File, part: Split, most: int) -> Iterator[Split]:
         end = part.end if after >= rows else int(positions[after])
         offsets = part.offsets.narrow(Range(int(firsts[row]), None if after >= rows else int(firsts[after])))
         at = int(positions[row])
-        piece = replace(part, start=at, end=end, offsets=offsets, first=first_batch(file, at))
+        smaller = replace(part, start=at, end=end, offsets=offsets, first=first_batch(file, at))
         last = int(lasts[after - 1])
         if last - first < most:
-            yield piece
+            yield smaller
         else:
-            step = max(most, -(-(last + 1 - first) // _MOST_PIECES))
+            step = max(most, -(-(last + 1 - first) // _MOST_SPLITS))
             for begin in range(first, last + 1, step):
-                yield replace(piece, bounds=part.bounds.narrow(Range(begin, begin + step)), following=None)
+                yield replace(smaller, bounds=part.bounds.narrow(Range(begin, begin + step)), following=None)
         row = after
 
 

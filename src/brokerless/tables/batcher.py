@@ -14,7 +14,7 @@ from brokerless import arrow
 from brokerless.bounds import LAST_OFFSET, MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
@@ -30,7 +30,7 @@ BATCH_SIZE = 16384
 """The default of the producer's ``batch.size``."""
 _FEW = 64
 _AT_ONCE = 32
-"""Batches that are cut and encoded at once, if they are compressed: between two looks at the estimate of that."""
+"""Batches that are cut and encoded at once, if they are compressed: between two reads of the compression estimate."""
 _BYTES_AT_ONCE = 4 << 20
 """The same for messages that are not compressed."""
 _COLUMNS = ("key", "value", "headers", "offset", "timestamp", "timestampType")
@@ -73,7 +73,7 @@ class BatchSettings:
 class Cut(NamedTuple):
     """Rows of a partition that are whole batches: what :meth:`Encoder.encode` takes."""
 
-    columns: Columns
+    columns: RecordColumns
     starts: Int64s
     headers: NDArray[np.void]
 
@@ -110,7 +110,7 @@ class Batcher:
 
     What is left of a batch that is not full waits for more rows, so batches are the same however rows come, but for the
     estimate of how well they compress. ``ratio``: that estimate, shared by the partitions of a topic; who encodes
-    corrects it (:func:`observe`), and each cut looks at it. ``start_offset``: of the first record, where there are no
+    corrects it (:func:`observe`), and each cut uses it. ``start_offset``: of the first record, where there are no
     offsets; ``timestamp`` (ms): of records without one.
     """
 
@@ -146,7 +146,7 @@ class Batcher:
             return
         left, self._left = self._left, None
         if left is not None:
-            # Copying all rows behind those that are left would take longer than cutting them: enough for a few batches.
+            # Copying all rows after those that are left would take longer than cutting them: enough for a few batches.
             head = min(batch.num_rows, 2 * left.num_rows + self._rows_of_a_batch(batch) + _FEW)
             yield from self._cut(pa.concat_batches([left, batch.slice(0, head)]), is_last=False)
             if head == batch.num_rows:

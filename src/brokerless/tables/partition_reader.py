@@ -84,8 +84,8 @@ class PartitionReader:
         One file at a time is open, until the reader is exhausted, raises or is released. Raises :class:`UsageError` for
         an unknown column or isolation level; while reading, :class:`DamageError` and :class:`UnreadableError`.
         """
-        wanted = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        return read_records([self], columns, wanted, isolation, control, limit, max_batch_bytes, on_damage, done)
+        selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
+        return read_records([self], columns, selection, isolation, control, limit, max_batch_bytes, on_damage, done)
 
     def batches(
         self,
@@ -96,7 +96,7 @@ class PartitionReader:
         done: Done = ignore,
     ) -> pa.RecordBatchReader:
         """The batches (v0 and v1: messages and wrapper messages) of all segments, in file order (schema
-        :data:`schemas.BATCHES`); also those before the log start offset, as they are in the files.
+        :data:`schemas.BATCHES`); also those before the log start offset that the files still hold.
 
         Only headers are read, unless ``isValid`` (checksums) or ``baseOffset`` (of wrapper messages) is requested. A
         batch whose checksum is wrong is listed all the same, and then ``on_damage`` is called with a :class:`Finding`
@@ -109,7 +109,7 @@ class PartitionReader:
     def _records(
         self,
         schema: pa.Schema,
-        wanted: tuple[int | None, int | None, int | None, int | None],
+        selection: tuple[int | None, int | None, int | None, int | None],
         isolation: Isolation,
         control: bool,
         max_batch_bytes: int | None,
@@ -126,7 +126,7 @@ class PartitionReader:
         progress = ReadProgress(self.paths, done)
         committed = isolation == "read_committed"
         pending: dict[tuple[str, int | None], Finding] = {}
-        requested = Range(*wanted).narrow(from_reported_start(self.paths, report, self.storage_options))
+        requested = Range(*selection).narrow(from_reported_start(self.paths, report, self.storage_options))
         transactions = None
         if committed:
             transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
@@ -159,14 +159,14 @@ class PartitionReader:
         from brokerless.log.offset_gaps import check_end, check_following, check_head
         from brokerless.log.read_progress import ReadProgress
         from brokerless.log.segment import check_checksums, scan, scan_headers, within_log
-        from brokerless.tables.record_batches import Source, chunk_batches
+        from brokerless.tables.record_batches import RowSource, chunk_batches
 
         check = "isValid" in schema.names
         progress = ReadProgress(self.paths, done)
         report = on_damage or raise_errors
         check_head(self.paths, report, self.storage_options)
         for each in open_segments(self.paths, report, storage_options=self.storage_options):
-            source = Source(each.file.path, self.topic, self.partition)
+            source = RowSource(each.file.path, self.topic, self.partition)
             graded = report if each.is_last else within_log(report)
             for chunk in (scan if check else scan_headers)(each.file, graded, each.start):
                 wrong: list[Finding] = []
@@ -204,7 +204,7 @@ class PartitionReader:
         from brokerless.log.offset_gaps import check_end, check_following, check_head, is_followed
         from brokerless.log.seek import from_reported_start
         from brokerless.log.segment_summary import summarize
-        from brokerless.tables.record_batches import Source, segment_row
+        from brokerless.tables.record_batches import RowSource, segment_row
 
         report = on_damage or raise_errors
 
@@ -226,7 +226,7 @@ class PartitionReader:
             for each in open_segments(
                 replace(self.paths, findings=()), report_readable, storage_options=self.storage_options
             ):
-                source = Source(each.file.path, self.topic, self.partition)
+                source = RowSource(each.file.path, self.topic, self.partition)
                 try:
                     seen.begin(each.segment.base_offset)
                     summary = summarize(each.file, report, start, max_batch_bytes, seen)
@@ -246,9 +246,9 @@ class PartitionReader:
         """One row for each transaction that did not end before the log start offset, in the order in which they ended
         (schema :data:`schemas.TRANSACTIONS`)."""
         from brokerless.log.partition import transactions_of
-        from brokerless.tables.record_batches import Source, transactions_table
+        from brokerless.tables.record_batches import RowSource, transactions_table
 
-        source = Source(self.path, self.topic, self.partition)
+        source = RowSource(self.path, self.topic, self.partition)
         found = transactions_of(self.paths, self.storage_options).since(self.start_offset or 0)
         return transactions_table(found, source)
 
@@ -299,7 +299,7 @@ class PartitionReader:
 def read_records(
     partitions: Iterable[PartitionReader],
     columns: Sequence[str] | None,
-    wanted: tuple[int | None, int | None, int | None, int | None],
+    selection: tuple[int | None, int | None, int | None, int | None],
     isolation: Isolation,
     control: bool,
     limit: int | None,
@@ -308,7 +308,7 @@ def read_records(
     done: Done,
 ) -> pa.RecordBatchReader:
     """The records of several partitions, one partition after the other; see :meth:`PartitionReader.records`.
-    ``wanted``: start and end offset, start and end timestamp, which apply to each of them."""
+    ``selection``: start and end offset, start and end timestamp, which apply to each of them."""
     from brokerless.tables.record_batches import project
 
     if isolation not in ISOLATION_LEVELS:
@@ -317,7 +317,7 @@ def read_records(
         raise UsageError(f"limit: {limit} is not a number of records")
     schema, report = project(RECORDS, columns), on_damage or raise_errors
     of_each = (
-        each._records(schema, wanted, isolation, control, max_batch_bytes, report, done)  # pyright: ignore[reportPrivateUsage]
+        each._records(schema, selection, isolation, control, max_batch_bytes, report, done)  # pyright: ignore[reportPrivateUsage]
         for each in partitions
     )
     batches = (batch for of_partition in of_each for batch in of_partition)

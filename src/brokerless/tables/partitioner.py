@@ -73,7 +73,7 @@ def partition_for_key(keys: Column, partitions: int) -> NDArray[np.int32]:
 def sticky_partition(
     sizes: NDArray[np.int64], before: int, sticky_bytes: int, partitions: int
 ) -> tuple[NDArray[np.int32], int]:
-    """The partitions of records without a key, and ``before`` for those behind them. The next partition comes after
+    """The partitions of records without a key, and ``before`` for those after them. The next partition comes after
     each ``sticky_bytes`` bytes (KIP-794: the producer's ``batch.size``), and never is one left out. Kafka's choice is
     random; this one goes around, so that a job gives the same each time.
 

@@ -1,6 +1,6 @@
 """Converts decoded columns and batch headers to Arrow record batches, and records back to columns.
 
-Nothing is copied where Arrow can adopt an array as it is.
+Nothing is copied where Arrow can adopt an array.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from brokerless.arrow import (
 )
 from brokerless.errors import UsageError
 from brokerless.format import layouts
-from brokerless.format.columns import HUGE, Columns, empty_columns, release_memory
+from brokerless.format.columns import HUGE, RecordColumns, empty_columns, release_memory
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.segment import Chunk, Report, report_too_large
@@ -55,7 +55,7 @@ _COMMON = ("file", "topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """What the rows of one file have in common."""
 
     file: str
@@ -74,7 +74,7 @@ def project(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def records_batches(
-    decoded: DecodedRecords, source: Source, schema: pa.Schema = RECORDS, rows: NDArray[np.bool_] | None = None
+    decoded: DecodedRecords, source: RowSource, schema: pa.Schema = RECORDS, rows: NDArray[np.bool_] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Decoded records as Arrow record batches, nearly always one; ``rows`` (bool) filters them."""
     columns, count = decoded.columns, decoded.columns.rows
@@ -101,7 +101,9 @@ def _record_batch(columns: dict[str, Column]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def _with_source(columns: dict[str, Column], count: int, source: Source, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _with_source(
+    columns: dict[str, Column], count: int, source: RowSource, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """Record batches of some columns and of what all rows of a source have in common. There are several where a name
     repeated for each row would fill the memory: rows may be many, of a few bytes each."""
     longest = max(len(source.file), len(source.topic or ""), 1)
@@ -123,7 +125,7 @@ def record_batches(
     """What was read of one partition as Arrow record batches. Of one that is huge, nothing is held here when the next
     is decoded, and its memory is given back to the system."""
     for piece in pieces:
-        batches = records_batches(piece.decoded, Source(piece.path, topic, partition), schema, piece.rows)
+        batches = records_batches(piece.decoded, RowSource(piece.path, topic, partition), schema, piece.rows)
         del piece
         size = 0
         for batch in batches:
@@ -134,8 +136,8 @@ def record_batches(
             release_memory()
 
 
-def columns_of(batch: pa.RecordBatch) -> Columns:
-    """What is written of Arrow records, adopted as it is where it can be; the way back from :func:`records_batches`.
+def columns_of(batch: pa.RecordBatch) -> RecordColumns:
+    """What is written of Arrow records, without a copy where possible; the way back from :func:`records_batches`.
 
     ``batch`` has the types of :data:`schemas.RECORDS` in the columns ``offset``, ``timestamp`` and, where there are
     any, ``key``, ``value``, ``headers`` and ``timestampType``; missing ones are null, empty, and CreateTime.
@@ -177,7 +179,7 @@ def _contents(column: Column) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDA
 
 def chunk_batches(
     chunk: Chunk,
-    source: Source,
+    source: RowSource,
     schema: pa.Schema,
     is_valid: NDArray[np.bool_] | None,
     report: Report,
@@ -197,7 +199,7 @@ def chunk_batches(
 
 def headers_batches(
     batches: Batches,
-    source: Source,
+    source: RowSource,
     base: int,
     schema: pa.Schema,
     wrappers: WrapperContents | None,
@@ -243,7 +245,7 @@ def headers_batches(
     return _with_source({name: make[name]() for name in schema.names if name in make}, count, source, schema)
 
 
-def transactions_table(transactions: Transactions, source: Source) -> pa.Table:
+def transactions_table(transactions: Transactions, source: RowSource) -> pa.Table:
     """The transactions of one partition (schema :data:`schemas.TRANSACTIONS`)."""
     rows = [
         {
@@ -265,7 +267,7 @@ def transactions_table(transactions: Transactions, source: Source) -> pa.Table:
     return table_of(rows, TRANSACTIONS)
 
 
-def segment_row(segment: SegmentPaths, source: Source, summary: SegmentSummary) -> dict[str, Any]:
+def segment_row(segment: SegmentPaths, source: RowSource, summary: SegmentSummary) -> dict[str, Any]:
     """One row of the segments table (schema :data:`schemas.SEGMENTS`)."""
     return {
         "topic": source.topic,
@@ -301,7 +303,7 @@ def _binary(
     return column_of(type_, count, [valid, ends[: count + 1], data[: ends[count]]])
 
 
-def _headers(columns: Columns, rows: int) -> Column:
+def _headers(columns: RecordColumns, rows: int) -> Column:
     count = int(columns.header_ends[rows])
     keys = _header_keys(columns, count)
     values = _binary(columns.header_value_ends, columns.header_value_data, columns.header_value_null, count)
@@ -309,7 +311,7 @@ def _headers(columns: Columns, rows: int) -> Column:
     return column_of(HEADERS, rows, [None, columns.header_ends[: rows + 1]], [pairs])
 
 
-def _header_keys(columns: Columns, count: int) -> Column:
+def _header_keys(columns: RecordColumns, count: int) -> Column:
     """Header keys are UTF-8; what is not is replaced, as Java's ``String`` does when Kafka's reader makes one."""
     ends, data = columns.header_key_ends, columns.header_key_data
     keys = _binary(ends, data, None, count, pa.string())

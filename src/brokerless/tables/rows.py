@@ -189,9 +189,9 @@ def _headers(column: Column, refuse: _Refuse) -> Column:
         if inner.null_count:
             null = np.flatnonzero(~arrow.is_valid(inner))
             rows = np.searchsorted(starts, null, side="right") - 1
-            asked = rows[(rows >= 0) & (rows < len(column))]
-            if len(asked):
-                refuse.row(int(asked[0]), f"{name} is null")
+            valid_rows = rows[(rows >= 0) & (rows < len(column))]
+            if len(valid_rows):
+                refuse.row(int(valid_rows[0]), f"{name} is null")
     return column
 
 
@@ -215,7 +215,7 @@ def _cast_headers(column: Column, refuse: _Refuse) -> Column:
         keys = keys.cast(pa.string())
     except pa.ArrowInvalid:
         at = ends[0] + _first(keys, lambda part: part.cast(pa.string()))
-        refuse.row(int(np.searchsorted(ends, at, side="right")) - 1, "a header's key is no UTF-8")
+        refuse.row(int(np.searchsorted(ends, at, side="right")) - 1, "a header's key is not UTF-8")
     structs = arrow.column_of(HEADERS.value_type, len(pairs), [_bits(pairs)], [keys, values])
     return arrow.column_of(HEADERS, len(column), [_bits(column), ends - ends[0]], [structs])
 
@@ -245,11 +245,11 @@ def _topic(column: Column, refuse: _Refuse) -> Column:
     try:
         column = column.cast(pa.string()).dictionary_encode()
     except pa.ArrowInvalid:
-        refuse.row(_first(column, lambda part: part.cast(pa.string())), "is no UTF-8")
+        refuse.row(_first(column, lambda part: part.cast(pa.string())), "is not UTF-8")
     for name in column.dictionary.to_pylist():
         if not is_topic(name):
             rows = column.dictionary_decode().to_pylist()
-            refuse.row(rows.index(name), f"{name!r} is no name that Kafka would give a topic")
+            refuse.row(rows.index(name), f"{name!r} is not a valid topic name")
     return column
 
 

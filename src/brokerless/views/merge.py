@@ -12,7 +12,7 @@ from brokerless.views.table import NOTHING, format_bytes, format_number, table
 _PARTITIONS = (
     "partition", "offsets", "records", "size", "copies", "uncommitted offsets", "divergent", "lost offsets",
 )  # fmt: skip
-_COPIES = ("partition", "copy", "epoch", "offsets", "same until", "gave records", "gave size", "damaged")
+_REPLICAS = ("partition", "copy", "epoch", "offsets", "same until", "gave records", "gave size", "damaged")
 _DIVERGENCES = ("partition", "left out of", "offsets", "epochs", "records", "size", "was committed")
 
 
@@ -46,7 +46,7 @@ def row(result: MergeResult) -> dict[str, Any]:
                 "records": each.records,
                 "bytes": each.bytes,
             }
-            for each in result.pieces
+            for each in result.contributions
         ],
         "divergences": [
             {
@@ -88,7 +88,7 @@ def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
     cells: list[list[str]] = []
     for result in results:
         for number, (path, replica) in enumerate(zip(result.task.paths, result.replicas, strict=True)):
-            gave = [each for each in result.pieces if each.replica == number]
+            gave = [each for each in result.contributions if each.replica == number]
             cells.append(
                 [
                     result.task.name,
@@ -101,7 +101,7 @@ def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
                     format_bytes(result.damaged[number]),
                 ]
             )
-    return table(_COPIES, cells, right=(_COPIES[2], *_COPIES[4:]))
+    return table(_REPLICAS, cells, right=(_REPLICAS[2], *_REPLICAS[4:]))
 
 
 def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
@@ -124,7 +124,7 @@ def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
 
 def _replica_row(result: MergeResult, number: int) -> dict[str, Any]:
     replica, agreement = result.replicas[number], result.agreements[number]
-    gave = [each for each in result.pieces if each.replica == number]
+    gave = [each for each in result.contributions if each.replica == number]
     return {
         "path": result.task.paths[number],
         "startOffset": replica.start,

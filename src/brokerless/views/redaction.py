@@ -1,6 +1,6 @@
 """Redacts records: keys, values and header values become a length and a keyed hash.
 
-Equal bytes get equal hashes as long as the key is the same, so that output which may be shared still tells which
+Equal bytes get equal hashes as long as the key is the same, so that output which may be shared still shows which
 records belong together. The key is what keeps short or guessable contents from being found by hashing guesses; a new
 one for each run makes the hashes of two runs incomparable. Header keys are names, and stay.
 """

@@ -176,14 +176,14 @@ def detail_lines(restart: Restart) -> Iterator[str]:
     for file, size in restart.deleted:
         yield f"  deletes {_name(file)} of {format_number(size)} bytes, and its indexes"
     for text in restart.unclosed:
-        yield f"  accepts the end of the log unchanged, as the stop was clean: {show_name(text)}"
+        yield f"  accepts the end of the log without recovery, as the stop was clean: {show_name(text)}"
     for file in restart.emptied:
         effect = "retention then goes by the time of the log file"
         if file.endswith(".index"):
             effect = "every read of this segment then begins at its start"
         yield f"  makes an empty {_name(file)}: {effect}"
     for name in restart.removed:
-        yield f"  deletes {show_name(name)}, which was left over"
+        yield f"  deletes {show_name(name)}, left by an earlier stop"
     for source, target in restart.renamed:
         yield f"  renames {show_name(source)} to {show_name(target)}"
     if restart.retention is not None:

@@ -72,18 +72,18 @@ def _large_line(head: str, content: Sequence[Any], control: Any) -> Iterator[byt
     key, value, headers = content
     yield f"{head}\t".encode()
     if control is None:
-        yield from _pieces(key)
+        yield from _line_parts(key)
         yield b"\t"
-        yield from _pieces(value)
+        yield from _line_parts(value)
     else:
         yield dumps(control).encode()
     for index, header in enumerate(headers):
         yield ("\t" if index == 0 else ",").encode() + show(header["key"].as_py()).encode() + b"="
-        yield from _pieces(header["value"])
+        yield from _line_parts(header["value"])
     yield b"\n"
 
 
-def _pieces(scalar: Any) -> Iterator[bytes]:
+def _line_parts(scalar: Any) -> Iterator[bytes]:
     buffer = scalar.as_buffer() if scalar.is_valid else None
     if buffer is None:
         yield NULL.encode()

@@ -239,12 +239,12 @@ def test_lines_without_a_timestamp_get_the_one_that_is_given(run: Run, tmp_path:
 
 
 REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = [
-    ("no-json.jsonl", GOOD + "\n{", [], "no-json.jsonl, line 2: this is no JSON: "),
+    ("no-json.jsonl", GOOD + "\n{", [], "no-json.jsonl, line 2: this is not JSON: "),
     ("no-value.jsonl", '{"topic":"t"}', [], "no-value.jsonl, line 1: there is no 'value'"),
     ("no-topic.jsonl", '{"value":"a"}', [], "there is no column 'topic'; say which topic it is (--topic)"),
     ("twice.jsonl", f"{GOOD}\n{GOOD}", [], "twice.jsonl, line 2, offset: is 5 and follows 5 in its partition"),
     ("below.jsonl", GOOD, ["--start-offset", "6"], "below.jsonl, line 1, offset: is 5, below the start offset 6"),
-    ("text.parquet", "no parquet", [], "text.parquet: this is no Parquet file: it does not begin with PAR1"),
+    ("text.parquet", "no parquet", [], "text.parquet: this is not a Parquet file: it does not begin with PAR1"),
     ("cut.parquet", b"PAR1 and no more", ["-t", "t"], "cut.parquet: this Parquet file cannot be read: "),
     ("extra.parquet", {"value": ["a"], "user": ["b"]}, [], "extra.parquet: a record has no column 'user'"),
     ("key.parquet", {"key": ["a"]}, [], "key.parquet: there is no column 'value'; there are key"),
@@ -256,7 +256,7 @@ REFUSED_FILES: list[tuple[str, str | bytes | dict[str, Any], list[str], str]] = 
     ("a.jsonl.gz", b"\x1f\x8b\x08", ["-t", "t"], "this is compressed; use gzip -dc"),
     ("far.jsonl", '{"value":"a","offset":9223372036854775807}', ["-t", "t"], "2^63 - 2 is the last"),
     ("empty", "", ["-p", "-1"], "-1"),
-    ("empty", "", ["-t", "a b"], "'a b' is no name that Kafka would give a topic"),
+    ("empty", "", ["-t", "a b"], "'a b' is not a valid topic name"),
     ("empty", "", ["-p", "1", "--partitions", "2"], "exclude each other"),
     ("empty", "", ["--level", "3"], "without a codec there are no levels"),
     ("empty", "", ["--codec", "gzip", "--level", "11"], "gzip has no level 11; it has 1 to 9"),

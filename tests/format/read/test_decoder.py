@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.golden import cases, of_type
 
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder
@@ -28,7 +28,7 @@ def decode(path: Path, decoder: Decoder) -> list[DecodedRecords]:
     return found if rest is None else [*found, rest]
 
 
-def rows(columns: Columns) -> list[dict[str, Any]]:
+def rows(columns: RecordColumns) -> list[dict[str, Any]]:
     def text(name: str, data: bytes | None) -> dict[str, Any]:
         if data is None or len(data) <= 1024:
             return {name: None if data is None else base64.b64encode(data).decode()}

@@ -23,7 +23,7 @@ from tests.require import require
 from brokerless import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflater
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.write.builder import BatchAttributes, BatchBuilder, encode_varint
@@ -144,7 +144,7 @@ def fields(facts: BatchAttributes) -> tuple[Any, ...]:
     return tuple(getattr(facts, name) for name in BatchAttributes.__dataclass_fields__)
 
 
-def as_columns(case: Case) -> Columns:
+def as_columns(case: Case) -> RecordColumns:
     names = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
     schema = pa.schema([RECORDS.field(name) for name in names])
     rows = [

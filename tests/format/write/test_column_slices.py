@@ -7,19 +7,19 @@ import pytest
 from tests.format.read.test_decoder import decode, rows
 from tests.golden import case
 
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.write.column_slices import concat_columns, data_size, filter_rows, slice_rows
 
 
 @pytest.fixture(scope="module")
-def columns() -> Columns:
+def columns() -> RecordColumns:
     """Records with headers, nulls and a large value."""
     (decoded,) = decode(case("formats/v2-none-create").log, Decoder())
     return decoded.columns
 
 
-def test_a_part_has_its_rows_and_copies_nothing(columns: Columns) -> None:
+def test_a_part_has_its_rows_and_copies_nothing(columns: RecordColumns) -> None:
     third = columns.rows // 3
     some = slice_rows(columns, third, 2 * third)
     assert rows(some) == rows(columns)[third : 2 * third]
@@ -28,7 +28,7 @@ def test_a_part_has_its_rows_and_copies_nothing(columns: Columns) -> None:
     assert rows(slice_rows(columns, 2, 2)) == []
 
 
-def test_parts_joined_are_what_they_are_of(columns: Columns) -> None:
+def test_parts_joined_are_what_they_are_of(columns: RecordColumns) -> None:
     count = columns.rows
     borders = [0, 1, 1, count // 2, count - 1, count]
     parts = [slice_rows(columns, start, stop) for start, stop in pairwise(borders)]
@@ -39,7 +39,7 @@ def test_parts_joined_are_what_they_are_of(columns: Columns) -> None:
     assert sum(data_size(each) for each in parts) >= data_size(columns)
 
 
-def test_rows_are_taken_by_flags(columns: Columns) -> None:
+def test_rows_are_taken_by_flags(columns: RecordColumns) -> None:
     every = rows(columns)
     for step in (2, 3):
         flags = np.arange(columns.rows) % step == 0

@@ -15,7 +15,7 @@ from tests.golden import Case, cases
 from brokerless import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflater
-from brokerless.format.columns import Columns, allocate
+from brokerless.format.columns import RecordColumns, allocate
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Decoder
@@ -31,7 +31,7 @@ def batches_in(buffer: np.ndarray) -> Batches:
     return read_headers(buffer, scan_batches(buffer).positions)
 
 
-def decoded(buffer: np.ndarray, batch: Batches) -> Columns | None:
+def decoded(buffer: np.ndarray, batch: Batches) -> RecordColumns | None:
     """The records of one batch; None if it is broken inside, or too large for one chunk."""
     decoder = Decoder()
     parts = [*decoder.decode(buffer, batch), decoder.flush()]
@@ -53,7 +53,7 @@ def payload(buffer: np.ndarray, batch: Batches, row: int = 0) -> bytes:
     return inflater.buffer[begin:end].tobytes()
 
 
-def a_header(batch: Batches, columns: Columns) -> np.ndarray:
+def a_header(batch: Batches, columns: RecordColumns) -> np.ndarray:
     """What is to be said of a batch as it is, in any format."""
     if batch.magic[0] == 2:
         return batch.v2.copy()
@@ -152,7 +152,7 @@ def test_another_client_reads_what_was_written(
         assert [list(each.headers) for each in found] == headers
 
 
-def some_columns(*offsets: int) -> Columns:
+def some_columns(*offsets: int) -> RecordColumns:
     records = [{"key": None, "value": b"v", "timestamp": 5, "headers": [], "offset": offset} for offset in offsets]
     names = ["key", "value", "offset", "timestamp", "headers"]
     return columns_of(pa.RecordBatch.from_pylist(records, pa.schema([RECORDS.field(name) for name in names])))

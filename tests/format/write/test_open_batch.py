@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from brokerless import UsageError
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.write import open_batch
 from brokerless.format.write.encoder import Encoder, build_headers, cut_batches
 from brokerless.format.write.open_batch import OpenBatch
@@ -39,7 +39,7 @@ def table(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(full, pa.schema([RECORDS.field(name) for name in NAMES]))
 
 
-def encoded(columns: Columns, batch_size: int) -> bytes:
+def encoded(columns: RecordColumns, batch_size: int) -> bytes:
     """All at once."""
     is_append_time = columns.timestamp_type == 1
     breaks = np.append(False, is_append_time[1:] != is_append_time[:-1])

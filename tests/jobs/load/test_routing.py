@@ -91,10 +91,10 @@ def test_a_topic_has_to_be_known() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ({"topic": "a/b"}, "'a/b' is no name"),
-        ({"topic": ".."}, "'..' is no name"),
-        ({"topic": ""}, "'' is no name"),
-        ({"topic": "a" * 250}, "is no name"),
+        ({"topic": "a/b"}, "'a/b' is not a valid topic name"),
+        ({"topic": ".."}, "'..' is not a valid topic name"),
+        ({"topic": ""}, "'' is not a valid topic name"),
+        ({"topic": "a" * 250}, "is not a valid topic name"),
         ({"partition": -1}, "partition: -1 is not from 0"),
         ({"partition": 2**31}, "partition: 2147483648 is not"),
         ({"partitions": 0}, "partitions: 0 is not from 1"),
@@ -102,9 +102,9 @@ def test_a_topic_has_to_be_known() -> None:
         ({"start_offset": -1}, "start_offset: -1 is not from 0"),
         ({"timestamp": -2}, "timestamp: -2 is not from -1"),
         ({"topic_id": "P4KqAlm-RcmdL3bLO8vOmg"}, "an ID is that of one topic"),
-        ({"topic": "t", "topic_id": "P4KqAlm-RcmdL3bLO8vOm"}, "is no ID of a topic"),
-        ({"topic": "t", "topic_id": "P4KqAlm-RcmdL3bLO8vOmh"}, "is no ID of a topic"),
-        ({"topic": "t", "topic_id": "A" * 22}, "is no ID of a topic"),
+        ({"topic": "t", "topic_id": "P4KqAlm-RcmdL3bLO8vOm"}, "is not a topic ID"),
+        ({"topic": "t", "topic_id": "P4KqAlm-RcmdL3bLO8vOmh"}, "is not a topic ID"),
+        ({"topic": "t", "topic_id": "A" * 22}, "is not a topic ID"),
     ],
 )
 def test_what_cannot_be_asked_for_is_refused(arguments: Any, reason: str) -> None:

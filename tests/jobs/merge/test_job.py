@@ -151,7 +151,7 @@ def test_what_is_sound_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: d
             assert missing <= told, directory
         assert case.result.records >= len(found)
         lost += bool(missing)
-        filled += len({piece.replica for piece in case.result.pieces}) > 1
+        filled += len({piece.replica for piece in case.result.contributions}) > 1
         diverged += bool(case.result.divergences)
     counts = lost, filled, diverged
     assert min(counts) > SEEDS // 3, counts
@@ -285,7 +285,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(disks: list[Path], tmp_path:
     (wet,), _ = run(disks, tmp_path / "wet")
     (dry,), _ = run(disks, tmp_path / "dry", Merge(dry_run=True))
     assert not (tmp_path / "dry").exists()
-    assert (dry.pieces, dry.divergences, dry.losses) == (wet.pieces, wet.divergences, wet.losses)
+    assert (dry.contributions, dry.divergences, dry.losses) == (wet.contributions, wet.divergences, wet.losses)
 
 
 def test_each_partition_is_merged_of_the_disks_that_have_it(disks: list[Path], tmp_path: Path) -> None:

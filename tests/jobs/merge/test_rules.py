@@ -11,7 +11,7 @@ from tests.jobs.replicas import Batch, Cluster, ModelReplica, shared
 
 from brokerless.jobs.merge.agreement import Replica, agree, rank
 from brokerless.jobs.merge.leader_epochs import EpochStart, joined, starts_of, with_right_epochs, with_right_last_epoch
-from brokerless.jobs.merge.outcome import committed_until, divergences, losses, pieces
+from brokerless.jobs.merge.outcome import committed_until, contributions, divergences, losses
 from brokerless.jobs.merge.replica_merge import MergedBatches, fill
 from brokerless.jobs.recovered.intact_batches import INTACT_BATCH
 from brokerless.jobs.recovered.losses import Loss
@@ -124,7 +124,7 @@ def test_every_batch_of_the_history_that_any_copy_has_is_there_and_no_other(
         if row not in lost
     }
     assert as_batches(filled) == keys(sorted(there, key=lambda each: each.offset))
-    assert sum(each.batches for each in pieces(filled)) == len(there)
+    assert sum(each.batches for each in contributions(filled)) == len(there)
     found = losses(filled, replicas, agreements, order[0], 0, cluster.last.end)
     missing = {offset for each in found for offset in range(each.first_offset, (each.last_offset or 0) + 1)}
     had = {offset for each in there for offset in range(each.offset, each.end)}
@@ -146,7 +146,7 @@ def test_what_epochs_hide_is_not_taken_for_the_same() -> None:
     replicas = [copy_of(leader, 0, {6, 7, 8, 9}, ()), copy_of(follower, 1), copy_of(third, 2, {6}, ())]
     _, filled, untils = merged(replicas)
     assert untils == [14, 8, 9]
-    assert pieces(filled)[2].replica == 2 or pieces(filled)[1].replica == 1
+    assert contributions(filled)[2].replica == 2 or contributions(filled)[1].replica == 1
     assert [batch[0] for batch in as_batches(filled)] == [*range(9), 10, 11, 12, 13]
 
 

@@ -81,7 +81,7 @@ def test_damage_in_very_many_places_is_told_in_sum(tmp_path: Path, monkeypatch: 
 
 
 def test_of_very_many_findings_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damaged_regions, "MOST_TOLD", 3)
+    monkeypatch.setattr(damaged_regions, "MOST_LISTED", 3)
     told = FindingCollector()
     for number in range(10):
         told(Finding("warning", "odd", "f", number, None, "odd"))

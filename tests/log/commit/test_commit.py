@@ -25,7 +25,7 @@ from brokerless.log.checkpoint.commit_journal import (
     write_journal,
 )
 from brokerless.log.commit.commit import commit, commit_locked, discard, settle
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput, unfinished_name
 from brokerless.log.storage.directory_lock import lock_directory
 

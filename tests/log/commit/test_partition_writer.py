@@ -15,7 +15,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, load_offset_checkpoint, read_checkpoints
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit.commit import commit, discard
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory, unfinished_name
 from brokerless.log.config import LogConfig
 from brokerless.log.names import parse_partition_directory

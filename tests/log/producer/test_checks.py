@@ -15,7 +15,7 @@ from tests.log.producer_batches import ABORT, COMMIT, batch, marker, parse
 
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.producer.checks import Duplicate, check_append
-from brokerless.log.producer.state import EXPIRATION_MS, ProducerState, Refusal, load_state
+from brokerless.log.producer.state import EXPIRATION_MS, ProducerRefusal, ProducerState, load_state
 
 Step = dict[str, Any]
 
@@ -125,7 +125,7 @@ def append(state: ProducerState, step: Step) -> Step:
     result: Step = {}
     if step["origin"] != "REPLICATION":
         checked = check_append(state, batches, buffer, "client" if step["origin"] == "CLIENT" else "coordinator")
-        if isinstance(checked, Refusal):
+        if isinstance(checked, ProducerRefusal):
             return {"exception": checked.exception}
         if isinstance(checked, Duplicate):
             return {"duplicate": [checked.first_offset, checked.last_offset, checked.timestamp]}
@@ -171,10 +171,10 @@ def test_a_refusal_names_kafkas_exception_and_the_place() -> None:
     state = known(batch(0, 7, epoch=2, sequence=0, count=10))
     before = state.snapshot()
     refused = check_append(state, *parse(batch(10) + batch(11, 7, epoch=2, sequence=12)))
-    assert refused == Refusal(
+    assert refused == ProducerRefusal(
         "OutOfOrderSequenceException", 1, 11, "the sequence does not follow the producer's last one", "10", "12"
     )
-    assert check_append(state, *parse(batch(10, 7, epoch=1, sequence=10))) == Refusal(
+    assert check_append(state, *parse(batch(10, 7, epoch=1, sequence=10))) == ProducerRefusal(
         "InvalidProducerEpochException", 0, 10, "a batch of an epoch before the last one of its producer",
         "epoch 2 or more", "epoch 1",
     )  # fmt: skip
@@ -186,7 +186,7 @@ def test_one_of_the_last_five_batches_again_is_a_duplicate_and_one_before_them_i
     state = known(*(batch(at, 7, sequence=at, timestamp=100 + at) for at in range(6)))
     assert check_append(state, *parse(batch(6, 7, sequence=1))) == Duplicate(0, 1, 1, 101)
     refused = check_append(state, *parse(batch(6, 7, sequence=0)))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, ProducerRefusal)
     assert refused.exception == "OutOfOrderSequenceException"
 
 

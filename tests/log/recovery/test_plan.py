@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError
 from brokerless.format import layouts
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.config import LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 

@@ -11,7 +11,7 @@ import pytest
 
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.commit.loader import open_log
+from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.storage.directory_lock import NO_BROKER, lock_directory
 

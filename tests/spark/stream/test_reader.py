@@ -76,7 +76,7 @@ def retention(kafka: KafkaBroker) -> Callable[[], None]:
 
     def check() -> None:
         wait(lambda: int(kafka.logs(topic)[0].stem) >= third, "the broker removes segments")
-        with pytest.raises(UnreadableError, match=f"offset 1 comes next, but the log begins at {begin} by now"):
+        with pytest.raises(UnreadableError, match=f"offset 1 comes next, but the log now begins at {begin}"):
             strict.trigger()
         consumed = [each.offset for each in consume(kafka, topic)]
         assert consumed[0] == begin

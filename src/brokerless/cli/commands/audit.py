@@ -66,7 +66,7 @@ def run(options: Namespace) -> int:
 def _audit(
     log: Log,
     chosen: Sequence[Partition],
-    notes: DirectoryState,
+    state: DirectoryState,
     options: Namespace,
     output: Output,
     counts: Counter[str],
@@ -93,7 +93,7 @@ def _audit(
     with (
         progress("reading", total) as done,
         closing(
-            audit_partitions(partitions, notes, max_batch_bytes, spark=options.spark, done=done, say=output.say)
+            audit_partitions(partitions, state, max_batch_bytes, spark=options.spark, done=done, say=output.say)
         ) as results,
     ):
         for audit in results:
@@ -103,7 +103,7 @@ def _audit(
             audits.append(audit)
             if options.json:
                 report(audit.findings, audit)
-    of_directory = list(audit_directory(log.directory, notes, audits))
+    of_directory = list(audit_directory(log.directory, state, audits))
     found = Counter(finding.severity for finding in of_directory)
     for audit in audits:
         found.update(finding.severity for finding in audit.findings)

@@ -137,7 +137,7 @@ def _reader(options: Namespace, columns: list[str], output: Output) -> Reader:
         findings: list[Finding] = []
 
         def read(start: int | None) -> Iterator[pa.RecordBatch]:
-            findings.clear()  # reading begins anew, further in front
+            findings.clear()  # read again, from an earlier place
             start = max((each for each in (start, first) if each is not None), default=None)
             return partition.records(columns, start_offset=start, on_damage=findings.append, **filters)
 

@@ -74,8 +74,8 @@ def run(options: Namespace) -> int:
     from brokerless.format.convert import ConversionTarget
     from brokerless.jobs.convert.job import Conversion, convert, plan
 
-    asked = (options.format, options.codec, options.batch_size, options.segment_bytes)
-    if all(each is None for each in asked):
+    requested = (options.format, options.codec, options.batch_size, options.segment_bytes)
+    if all(each is None for each in requested):
         raise UsageError("nothing to convert; use --format, --codec, --batch-size or --segment-bytes")
     magic = None if options.format is None else FORMATS.index(options.format)
     target = ConversionTarget(magic, options.codec, options.level, options.batch_size)
@@ -95,7 +95,9 @@ def run(options: Namespace) -> int:
         if manifest is not None and finished:
             output.say(f"{len(finished):,} of {len(partitions):,} partitions are done, as {manifest.path} says")
             if options.json:
-                output.objects({**manifest.note(_directory(each)).result, "isFinished": True} for each in finished)
+                output.objects(
+                    {**manifest.recorded_task(_directory(each)).result, "isFinished": True} for each in finished
+                )
         with progress("reading", sum(task.size for task in tasks)) as done:
             spark = options.spark
             for result in convert(tasks, output.damage, done, spark=spark, say=output.say, manifest=manifest):

@@ -58,7 +58,7 @@ def run(options: Namespace) -> int:
     from brokerless.interchange.parquet_files import FILE_BYTES
     from brokerless.jobs.export.job import Export, export, plan
 
-    asked = Export(
+    requested = Export(
         options.by_date,
         options.isolation,
         options.compression,
@@ -77,7 +77,7 @@ def run(options: Namespace) -> int:
     if internal:
         output.say(f"left out Kafka's own topics; name them with --topic to export them: {', '.join(internal)}")
         partitions = [each for each in partitions if each.topic not in internal]
-    planned = plan(partitions, options.paths, options.to, asked)
+    planned = plan(partitions, options.paths, options.to, requested)
     exported: list[ExportedPartition] = []
     with progress("reading", sum(task.size for task in planned.tasks)) as done:
         for each in export(planned, output.damage, spark=options.spark, done=done, say=output.say):

@@ -223,7 +223,7 @@ def _recorded(
             manifest.add(ManifestTask(_TASK, tuple(map(describe_file, entries)), tuple(written), result))
 
         if manifest.is_done(_TASK, entries):
-            partitions = manifest.note(_TASK).result.get("partitions")  # anything may be in a manifest
+            partitions = manifest.recorded_task(_TASK).result.get("partitions")  # anything may be in a manifest
             yield [each for each in partitions if isinstance(each, dict)] if isinstance(partitions, list) else []
             return
         change = manifest.change(_TASK, entries)

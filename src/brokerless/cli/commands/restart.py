@@ -91,7 +91,7 @@ def _show_directories(logs: list[Log], options: Namespace, output: Output) -> bo
 def _show_partitions(
     chosen: Sequence[Partition],
     directory: DirectoryRestart | None,
-    notes: DirectoryState,
+    state: DirectoryState,
     options: Namespace,
     output: Output,
 ) -> tuple[int, int]:
@@ -100,7 +100,7 @@ def _show_partitions(
     from brokerless.jobs.restart.job import Restart, plan_restart
     from brokerless.views.restart import detail_lines, partition_lines, row
 
-    running = running_broker(notes)
+    running = running_broker(state)
     if running is not None:
         text = "a broker is running on this directory; this is what a start would do if it were killed now"
         output.say(f"{running}: {text} (after a clean stop it cuts nothing; run this again then)")
@@ -111,8 +111,8 @@ def _show_partitions(
             try:
                 restart = plan_restart(
                     paths,
-                    notes.of(paths),
-                    clean=notes.was_clean,
+                    state.of(paths),
+                    clean=state.was_clean,
                     directory=directory,
                     max_batch_bytes=options.max_batch_bytes,
                 )

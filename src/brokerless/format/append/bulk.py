@@ -61,16 +61,16 @@ def append_bulk(
     """
     batches, broken = find_batches(buffer)
     context = AppendContext(config, first_offset, partition_leader_epoch, now_ms, origin, max_batch_bytes)
-    pieces = _Pieces(buffer, len(batches))
+    output = _BulkOutput(buffer, len(batches))
     if config.to_magic == layouts.MAGIC_V2:
-        _append_well_formed(buffer, batches, context, pieces)
-    refusals = _append_others(buffer, batches, context, pieces)
+        _append_well_formed(buffer, batches, context, output)
+    refusals = _append_others(buffer, batches, context, output)
     if broken is not None:
         refusals[len(batches)] = broken
-    return _finished(pieces, context, refusals)
+    return _finished(output, context, refusals)
 
 
-class _Pieces:
+class _BulkOutput:
     """Where the bytes that go into the log of each request are, as far as they are known: ``buffers[which[i]]`` from
     ``starts[i]`` to ``ends[i]``. ``which`` is 0 for the buffer that was given, -1 for none."""
 
@@ -88,7 +88,9 @@ class _Pieces:
             self.buffers.append(buffer)
 
 
-def _append_well_formed(buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, pieces: _Pieces) -> None:
+def _append_well_formed(
+    buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, output: _BulkOutput
+) -> None:
     """Fast path: accepts well-formed v2 batches."""
     header, config = batches.v2, context.config
     targets = batches.codec if config.codec == "producer" else np.full(len(batches), layouts.CODECS.index(config.codec))
@@ -105,7 +107,7 @@ def _append_well_formed(buffer: NDArray[np.uint8], batches: Batches, context: Ap
         for target in np.unique(targets[is_well_formed & (batches.codec == codec)]).tolist():
             rows = np.flatnonzero(is_well_formed & (batches.codec == codec) & (targets == target))
             for part in np.split(rows, np.flatnonzero(np.diff(np.cumsum(batches.sizes[rows]) // _GROUP)) + 1):
-                _append_group(buffer, batches.take(part), part, codec, target, context, pieces)
+                _append_group(buffer, batches.take(part), part, codec, target, context, output)
 
 
 def _append_group(
@@ -115,12 +117,12 @@ def _append_group(
     codec: int,
     target: int,
     context: AppendContext,
-    pieces: _Pieces,
+    output: _BulkOutput,
 ) -> None:
     """Accepts valid batches of one codec, many at once; leaves the others."""
     payloads = run.positions + layouts.BATCH_V2_SIZE
     if codec == 0:
-        _append_decoded(buffer, payloads, run.ends, set(), run, rows, target, context, pieces)
+        _append_decoded(buffer, payloads, run.ends, set(), run, rows, target, context, output)
         return
     inflater = Inflater(context.max_batch_bytes)
     found = find_payloads(buffer, payloads, run.ends, run.codec, run.magic)
@@ -129,7 +131,7 @@ def _append_group(
         inflater.clear()
         starts, ends, errors = inflater.inflate_many(found, first, _GROUP)
         some = slice(first, first + len(starts))
-        _append_decoded(inflater.buffer, starts, ends, set(errors), run.take(some), rows[some], target, context, pieces)
+        _append_decoded(inflater.buffer, starts, ends, set(errors), run.take(some), rows[some], target, context, output)
         first += len(starts)
 
 
@@ -142,7 +144,7 @@ def _append_decoded(
     rows: Int64s,
     target: int,
     context: AppendContext,
-    pieces: _Pieces,
+    output: _BulkOutput,
 ) -> None:
     """Accepts the batches whose records, at ``source[starts[i]:ends[i]]``, are valid."""
     codec = int(run.codec[0])
@@ -174,15 +176,15 @@ def _append_decoded(
             largest = np.maximum.reduceat(records.timestamp, read.row_ends[:-1][filled])
             max_timestamps[filled] = np.maximum(largest, layouts.NO_TIMESTAMP)
     if codec == target:
-        pieces.put(rows[is_valid], None, run.positions[is_valid], run.ends[is_valid])
+        output.put(rows[is_valid], None, run.positions[is_valid], run.ends[is_valid])
     else:
         written = _rewrite_group(read, run, max_timestamps, target, context)
         positions = np.append(scan_batches(written).positions, len(written))
         is_valid &= np.diff(positions) <= context.config.max_message_bytes
-        pieces.put(rows[is_valid], written, positions[:-1][is_valid], positions[1:][is_valid])
-        pieces.converted += int(given[is_valid].sum())
-    pieces.counts[rows[is_valid]] = given[is_valid]
-    pieces.max_timestamps[rows[is_valid]] = max_timestamps[is_valid]
+        output.put(rows[is_valid], written, positions[:-1][is_valid], positions[1:][is_valid])
+        output.converted += int(given[is_valid].sum())
+    output.counts[rows[is_valid]] = given[is_valid]
+    output.max_timestamps[rows[is_valid]] = max_timestamps[is_valid]
 
 
 def _rewrite_group(
@@ -207,13 +209,13 @@ def _rewrite_group(
 
 
 def _append_others(
-    buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, pieces: _Pieces
+    buffer: NDArray[np.uint8], batches: Batches, context: AppendContext, output: _BulkOutput
 ) -> dict[int, Refusal]:
     """Appends the remaining batches one by one, and returns what was refused."""
     refusals: dict[int, Refusal] = {}
     is_v2 = context.to_magic == layouts.MAGIC_V2
     offset = context.first_offset
-    for row in np.flatnonzero(pieces.which < 0).tolist():
+    for row in np.flatnonzero(output.which < 0).tolist():
         start, end = int(batches.positions[row]), int(batches.ends[row])
         # Base offsets of v2 are set at the end.
         found = append(
@@ -227,33 +229,33 @@ def _append_others(
         if not len(found.buffer):  # no records, and so no batch
             continue
         one = np.array([row])
-        pieces.put(one, found.buffer, np.zeros(1, np.int64), np.array([len(found.buffer)]))
-        pieces.counts[row], pieces.max_timestamps[row] = found.next_offset - found.first_offset, found.max_timestamp
-        pieces.converted += found.records_converted
+        output.put(one, found.buffer, np.zeros(1, np.int64), np.array([len(found.buffer)]))
+        output.counts[row], output.max_timestamps[row] = found.next_offset - found.first_offset, found.max_timestamp
+        output.converted += found.records_converted
         offset += found.next_offset - found.first_offset
     return refusals
 
 
-def _finished(pieces: _Pieces, context: AppendContext, refusals: dict[int, Refusal]) -> BulkAppendResult:
-    """All pieces, one after the other, with their headers."""
-    rows = np.flatnonzero(pieces.which >= 0)
-    counts = pieces.counts[rows]
+def _finished(output: _BulkOutput, context: AppendContext, refusals: dict[int, Refusal]) -> BulkAppendResult:
+    """All batches, one after the other, with their headers."""
+    rows = np.flatnonzero(output.which >= 0)
+    counts = output.counts[rows]
     offsets = context.first_offset + np.cumsum(counts) - counts
-    first_offsets = np.full(len(pieces.which), -1, np.int64)
+    first_offsets = np.full(len(output.which), -1, np.int64)
     first_offsets[rows] = offsets
-    which, starts, ends = pieces.which[rows], pieces.starts[rows], pieces.ends[rows]
+    which, starts, ends = output.which[rows], output.starts[rows], output.ends[rows]
     breaks = np.flatnonzero((np.diff(which) != 0) | (starts[1:] != ends[:-1])) + 1
     firsts, lasts = np.append(0, breaks)[: len(rows)], np.append(breaks, len(rows))[: len(rows)] - 1
     parts = [
-        pieces.buffers[which[first]][starts[first] : ends[last]]
+        output.buffers[which[first]][starts[first] : ends[last]]
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True)
     ]
     buffer = np.concatenate(parts) if parts else np.empty(0, np.uint8)
     if context.to_magic == layouts.MAGIC_V2 and len(rows):
         sizes = ends - starts
-        assign_batches(buffer, np.cumsum(sizes) - sizes, offsets, pieces.max_timestamps[rows], which == 0, context)
+        assign_batches(buffer, np.cumsum(sizes) - sizes, offsets, output.max_timestamps[rows], which == 0, context)
     next_offset = context.first_offset + int(counts.sum())
-    largest = int(pieces.max_timestamps[rows].max()) if len(rows) else layouts.NO_TIMESTAMP
+    largest = int(output.max_timestamps[rows].max()) if len(rows) else layouts.NO_TIMESTAMP
     return BulkAppendResult(
-        buffer, context.first_offset, next_offset, largest, pieces.converted, first_offsets, refusals
+        buffer, context.first_offset, next_offset, largest, output.converted, first_offsets, refusals
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from brokerless.format import layouts
 from brokerless.format.append.types import AppendContext, AppendResult, refuse
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.write.encoder import Encoder
 from brokerless.text import java_text
@@ -121,7 +121,7 @@ def scatter(buffer: NDArray[np.uint8], positions: Int64s, items: NDArray[Any]) -
     buffer[positions[:, np.newaxis] + np.arange(size)] = items.view(np.uint8).reshape(-1, size)
 
 
-def check_writable(columns: Columns, rows: int, to_magic: int) -> None:
+def check_writable(columns: RecordColumns, rows: int, to_magic: int) -> None:
     """What ``MemoryRecordsBuilder`` refuses to append, in the first ``rows`` records."""
     if (columns.timestamp[:rows] < layouts.NO_TIMESTAMP).any():
         refuse("IllegalArgumentException", "a timestamp below -1")
@@ -129,7 +129,7 @@ def check_writable(columns: Columns, rows: int, to_magic: int) -> None:
         refuse("IllegalArgumentException", f"v{to_magic} has no record headers")
 
 
-def rewrite_records(columns: Columns, first: Batches, codec: int, context: AppendContext) -> AppendResult:
+def rewrite_records(columns: RecordColumns, first: Batches, codec: int, context: AppendContext) -> AppendResult:
     """All records as one batch of the topic's format and a codec, or as messages. ``first``: the first of the batches
     that they come from, whose producer they keep. Changes the columns."""
     count, to_magic, first_offset = columns.rows, context.to_magic, context.first_offset
@@ -175,7 +175,7 @@ def _check_producer(batch: Batches, to_magic: int) -> None:
         refuse("IllegalArgumentException", f"v{to_magic} has no producer ids")
 
 
-def normalize_header_keys(columns: Columns) -> None:
+def normalize_header_keys(columns: RecordColumns) -> None:
     """Replaces invalid UTF-8 in header keys: they become Java's strings where Kafka rewrites records."""
     count = int(columns.used[3])
     ends, data = columns.header_key_ends, columns.header_key_data

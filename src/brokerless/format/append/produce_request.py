@@ -5,7 +5,7 @@ Of compressed batches that are not rewritten, keys and values are skipped. Sourc
 ``ByteBufferLogInputStream``, ``DefaultRecordBatch``, ``AbstractLegacyRecordBatch``, ``LegacyRecord`` (3.9.1, 4.1.1).
 """
 
-# Kernels take a whole Columns as positional arguments, which the checker cannot count.
+# Kernels take all columns as positional arguments, which the checker cannot count.
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from brokerless.format import layouts
 from brokerless.format.append.types import Refusal, refuse
 from brokerless.format.codecs.decompression import Inflater
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
-from brokerless.format.columns import Columns, allocate, allocate_array
+from brokerless.format.columns import RecordColumns, allocate, allocate_array
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
 from brokerless.format.read.decoder import MOST_HEADERS, find_wrapper_values
@@ -51,7 +51,7 @@ class RecordFields:
     offset: Int64s
     timestamp: Int64s
     key_null: NDArray[np.bool_]
-    contents: Columns | None = None
+    contents: RecordColumns | None = None
 
 
 def find_batches(buffer: NDArray[np.uint8]) -> tuple[Batches, Refusal | None]:
@@ -308,7 +308,7 @@ def field_errors(buffer: NDArray[np.uint8], messages: Batches, keys: bool = True
     return found
 
 
-def read_messages(buffer: NDArray[np.uint8], messages: Batches, records: RecordFields) -> Columns:
+def read_messages(buffer: NDArray[np.uint8], messages: Batches, records: RecordFields) -> RecordColumns:
     """The contents of v0 and v1 messages, with the offsets and timestamps of ``records``."""
     count = len(messages)
     errors = field_errors(buffer, messages)

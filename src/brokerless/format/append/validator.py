@@ -44,7 +44,7 @@ from brokerless.format.append.types import (
     refuse,
 )
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.crc.kernels import crc32_ranges
 from brokerless.format.read.batch_headers import Batches
 
@@ -108,7 +108,7 @@ def _convert_plain(
 ) -> AppendResult:
     """Nothing is compressed, nor will it be, but the format is another one."""
     # Kafka first estimates the size, and so reads everything before it checks anything else.
-    contents = [_contents(buffer, piece, context) for piece in _pieces(batches)]
+    contents = [_contents(buffer, part, context) for part in _slices(batches)]
     if broken is not None:
         raise BatchRefusedError(broken)
     if not _is_v2(batches, broken, 0):
@@ -206,17 +206,17 @@ def _is_v2(batches: Batches, broken: Refusal | None, source: int) -> bool:
     return is_v2
 
 
-def _pieces(batches: Batches) -> list[Batches]:
+def _slices(batches: Batches) -> list[Batches]:
     """The batches one by one, but messages that follow each other together."""
     borders = np.flatnonzero(~batches.is_legacy[1:] | ~batches.is_legacy[:-1]) + 1
     edges = [0, *borders.tolist(), len(batches)]
     return [batches.take(slice(start, end)) for start, end in pairwise(edges) if start < end]
 
 
-def _contents(buffer: NDArray[np.uint8], piece: Batches, context: AppendContext) -> Columns:
-    if not piece.all_v2:
-        return read_messages(buffer, piece, message_fields(piece))
-    contents = read_records(buffer, piece, True, context.max_batch_bytes).contents
+def _contents(buffer: NDArray[np.uint8], part: Batches, context: AppendContext) -> RecordColumns:
+    if not part.all_v2:
+        return read_messages(buffer, part, message_fields(part))
+    contents = read_records(buffer, part, True, context.max_batch_bytes).contents
     assert contents is not None
     return contents
 

@@ -97,11 +97,11 @@ def scan_in_python(size_at: Callable[[int], int | None], at: int, limit: int, un
 def _scan_many(buffer: NDArray[np.uint8], at: int, limit: int, until: int) -> BatchScan:
     from brokerless.format.read.batch_scan_kernels import scan_buffer
 
-    pieces: list[NDArray[np.int64]] = []
+    buffers: list[NDArray[np.int64]] = []
     stop = int(ScanStop.LIMIT)
     while limit > 0 and stop == ScanStop.LIMIT and at < until:
         positions = np.empty(min(limit, 1 << 20), dtype=np.int64)
         count, at, stop = scan_buffer(buffer, at, until, positions)
-        pieces.append(positions[:count])
+        buffers.append(positions[:count])
         limit -= count
-    return BatchScan(np.concatenate(pieces), at, ScanStop(stop))
+    return BatchScan(np.concatenate(buffers), at, ScanStop(stop))

@@ -4,7 +4,7 @@
 Runs of batches of one kind are decoded by one call of a kernel.
 """
 
-# Kernels take a whole Columns as positional arguments, which the checker cannot count.
+# Kernels take all columns as positional arguments, which the checker cannot count.
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
-from brokerless.format.columns import Columns, allocate
+from brokerless.format.columns import RecordColumns, allocate
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
 from brokerless.format.read.record_kernels import decode_batches
@@ -59,7 +59,7 @@ class DecodedRecords:
     ``damages``: the damage found in these batches.
     """
 
-    columns: Columns
+    columns: RecordColumns
     positions: NDArray[np.int64]
     given: NDArray[np.int32]
     is_control: NDArray[np.bool_]
@@ -85,7 +85,7 @@ class Decoder:
         self._selected = np.array([keys, values, headers], dtype=np.uint8)
         self._inflater = Inflater(max_batch_bytes)
         self._rows, self._data, self._fit = rows, data, data
-        self._columns: Columns | None = None
+        self._columns: RecordColumns | None = None
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
         self._damages: list[Damage] = []
 
@@ -288,7 +288,7 @@ class Decoder:
                 size = int(ends[after] - starts[after])
                 self._columns = allocate(size // 26 + 1, size + 64, 0)
 
-    def _current(self) -> Columns:
+    def _current(self) -> RecordColumns:
         if self._columns is None:
             headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._selected[2] else 0
             self._columns = allocate(min(self._rows, max(_FEW, self._fit >> 3)), self._fit, headers)

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
-from brokerless.format.columns import Columns, allocate_array
+from brokerless.format.columns import RecordColumns, allocate_array
 
 Bytes = tuple[NDArray[np.int32], NDArray[np.uint8]]
 
 MOST_BYTES = MAX_INT32
-"""Of keys, of values, ... in one ``Columns``, whose ends are int32."""
+"""Of keys, of values, ... in one ``RecordColumns``, whose ends are int32."""
 
 
-def slice_rows(columns: Columns, start: int, stop: int) -> Columns:
+def slice_rows(columns: RecordColumns, start: int, stop: int) -> RecordColumns:
     """Rows ``start`` to ``stop`` as a view: nothing is copied, and ends do not begin at 0."""
     headers = int(columns.header_ends[stop])
     filled = [columns.key_ends[stop], columns.value_ends[stop], headers]
@@ -37,21 +37,21 @@ def slice_rows(columns: Columns, start: int, stop: int) -> Columns:
     )
 
 
-def filter_rows(columns: Columns, rows: NDArray[np.bool_]) -> Columns:
+def filter_rows(columns: RecordColumns, rows: NDArray[np.bool_]) -> RecordColumns:
     """The rows where ``rows`` (bool) is true; a view where they are consecutive."""
     borders = np.flatnonzero(np.diff(rows, prepend=False, append=False)).tolist()
     parts = [slice_rows(columns, start, stop) for start, stop in zip(borders[::2], borders[1::2], strict=True)]
     return concat_columns(parts) if parts else slice_rows(columns, 0, 0)
 
 
-def data_size(columns: Columns) -> int:
+def data_size(columns: RecordColumns) -> int:
     """Bytes of keys or of values, whichever are more."""
     rows = columns.rows
     keys = int(columns.key_ends[rows]) - int(columns.key_ends[0])
     return max(keys, int(columns.value_ends[rows]) - int(columns.value_ends[0]))
 
 
-def concat_columns(parts: Sequence[Columns]) -> Columns:
+def concat_columns(parts: Sequence[RecordColumns]) -> RecordColumns:
     """The rows of all, in order; a copy if there are more than one.
 
     The bytes of keys, and of values, must be at most :data:`MOST_BYTES`.
@@ -70,7 +70,7 @@ def concat_columns(parts: Sequence[Columns]) -> Columns:
     )
     rows = sum(each.rows for each in parts)
     header_ends = _ends([each.header_ends[: each.rows + 1] for each in parts])
-    return Columns(
+    return RecordColumns(
         offset=np.concatenate([each.offset[: each.rows] for each in parts]),
         timestamp=np.concatenate([each.timestamp[: each.rows] for each in parts]),
         sequence=np.concatenate([each.sequence[: each.rows] for each in parts]),
@@ -93,12 +93,14 @@ def concat_columns(parts: Sequence[Columns]) -> Columns:
     )
 
 
-def concat_buffers(pieces: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
+def concat_buffers(buffers: Sequence[NDArray[np.uint8]]) -> NDArray[np.uint8]:
     """Bytes one after the other, in memory of Arrow's pool: fresh pages would cost more than the copy."""
-    if len(pieces) == 1:
-        return pieces[0]
+    if len(buffers) == 1:
+        return buffers[0]
     return (
-        np.concatenate(pieces, out=allocate_array(sum(map(len, pieces)), np.uint8)) if pieces else np.empty(0, np.uint8)
+        np.concatenate(buffers, out=allocate_array(sum(map(len, buffers)), np.uint8))
+        if buffers
+        else np.empty(0, np.uint8)
     )
 
 

@@ -4,7 +4,7 @@ Without a codec, records are written directly to their position after the reserv
 buffer, some batches at a time, and compressed to their position. Then headers are filled in, and checksums last.
 """
 
-# Kernels take a whole Columns as positional arguments, which the checker cannot count.
+# Kernels take all columns as positional arguments, which the checker cannot count.
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from brokerless.bounds import MAX_INT32
 from brokerless.errors import UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.compression import make_compressor
-from brokerless.format.columns import Columns, allocate_array, empty_columns
+from brokerless.format.columns import RecordColumns, allocate_array, empty_columns
 
 Int64s = NDArray[np.int64]
 
@@ -32,12 +32,12 @@ LARGEST = MAX_INT32
 _RECORD_OVERHEAD, _HEADER_OVERHEAD = 36, 10
 """Bytes of varints and attributes that a v2 record, and a header of it, have at most."""
 
-Piece = tuple[NDArray[np.uint8], Int64s]
+ScratchRows = tuple[NDArray[np.uint8], Int64s]
 """A buffer that begins with some batches' records, and where those of each batch end."""
 
 
 def cut_batches(
-    columns: Columns,
+    columns: RecordColumns,
     batch_size: int,
     ratio: float | None = None,
     breaks: NDArray[np.bool_] | None = None,
@@ -66,7 +66,7 @@ def cut_batches(
     return starts[: batches + 1]
 
 
-def build_headers(columns: Columns, starts: Int64s) -> NDArray[np.void]:
+def build_headers(columns: RecordColumns, starts: Int64s) -> NDArray[np.void]:
     """Headers for batches of the rows ``starts[i]`` to ``starts[i + 1]``, each of one row at least: shape ``(n,)``,
     :data:`layouts.BATCH_V2`. Without a producer or leader epoch; the timestamp type is that of the first row."""
     firsts, lasts = starts[:-1], starts[1:] - 1
@@ -123,7 +123,7 @@ class Encoder:
         self.payloads: Int64s = np.empty(0, np.int64)
         """The same after compressing."""
 
-    def encode(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+    def encode(self, columns: RecordColumns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         """The bytes of batches, one after the other; batch ``i`` has the rows ``starts[i]`` to ``starts[i + 1]``.
 
         ``headers``: :data:`layouts.BATCH_V2`, shape ``(n,)``, for every format; fields that a format does not have are
@@ -142,7 +142,7 @@ class Encoder:
             return self._encode_v2(columns, starts, headers)
         return self._encode_messages(columns, starts, headers)
 
-    def _check_offsets(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> None:
+    def _check_offsets(self, columns: RecordColumns, starts: Int64s, headers: NDArray[np.void]) -> None:
         filled = np.flatnonzero(starts[1:] > starts[:-1])
         if not len(filled) or (self.magic < layouts.MAGIC_V2 and self._compress is None):
             return
@@ -153,7 +153,7 @@ class Encoder:
             at = int(np.argmax(wrong))
             raise UsageError(f"offsets {first[at]} to {last[at]} do not fit into a batch from offset {base[at]} on")
 
-    def _encode_v2(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+    def _encode_v2(self, columns: RecordColumns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         from brokerless.format.write.record_kernels import write_records
 
         headers = headers.copy()
@@ -169,7 +169,7 @@ class Encoder:
             payloads = self.payloads = self.uncompressed = ends - positions - layouts.BATCH_V2_SIZE
         else:
 
-            def pieces() -> Iterator[Piece]:
+            def scratches() -> Iterator[ScratchRows]:
                 scratch, ends, batch = allocate_array(_GROUP, np.uint8), np.empty(len(headers), np.int64), 0
                 while batch < len(headers):
                     reached = write_records(batch, 0, *written, scratch, ends)
@@ -181,13 +181,13 @@ class Encoder:
                         scratch = allocate_array(2 * len(scratch), np.uint8)
                     batch = reached
 
-            buffer, positions, payloads, ends = self._compressed(pieces(), layouts.BATCH_V2_SIZE)
+            buffer, positions, payloads, ends = self._compressed(scratches(), layouts.BATCH_V2_SIZE)
         headers["attributes"] = headers["attributes"].astype(np.int16) & ~layouts.CODEC_MASK
         headers["attributes"] |= np.where(payloads > 0, self._codec, 0)
         complete_headers(buffer, headers, positions, ends)
         return buffer[: int(ends[-1]) if len(ends) else 0]
 
-    def _encode_messages(self, columns: Columns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
+    def _encode_messages(self, columns: RecordColumns, starts: Int64s, headers: NDArray[np.void]) -> NDArray[np.uint8]:
         from brokerless.format.write.record_kernels import size_messages, write_messages
 
         filled = starts[1:] > starts[:-1]
@@ -225,7 +225,7 @@ class Encoder:
             write(0, len(headers), buffer)
             return buffer[:end]
 
-        def pieces() -> Iterator[Piece]:
+        def scratches() -> Iterator[ScratchRows]:
             groups = np.flatnonzero(np.diff(np.cumsum(totals) // _GROUP, prepend=-1))
             for begin, end in pairwise([*groups.tolist(), len(totals)]):
                 ends = np.cumsum(totals[begin:end])
@@ -235,7 +235,7 @@ class Encoder:
 
         layout = layouts.MESSAGE_V1 if self.magic else layouts.MESSAGE_V0
         header_size = layout.itemsize + 4
-        buffer, positions, payloads, ends = self._compressed(pieces(), header_size)
+        buffer, positions, payloads, ends = self._compressed(scratches(), header_size)
         _check_sizes(payloads + header_size)
         wrappers = np.zeros(len(headers), [("message", layout), ("value_length", ">i4")])
         message = wrappers["message"]
@@ -252,7 +252,7 @@ class Encoder:
         return buffer[: int(ends[-1])]
 
     def _compressed(
-        self, pieces: Iterator[Piece], header_size: int
+        self, scratches: Iterator[ScratchRows], header_size: int
     ) -> tuple[NDArray[np.uint8], Int64s, Int64s, Int64s]:
         """Batches with compressed payloads after the reserved headers: the buffer, their positions, the
         payloads' sizes, and where each ends."""
@@ -260,12 +260,12 @@ class Encoder:
         compress = self._compress
         compressed: list[bytes | bytearray] = []
         plain: list[Int64s] = []
-        for scratch, piece_ends in pieces:
+        for scratch, row_ends in scratches:
             view, start = scratch.data, 0
-            for end in piece_ends.tolist():
+            for end in row_ends.tolist():
                 compressed.append(compress(view[start:end]) if end > start else b"")
                 start = end
-            plain.append(np.diff(piece_ends, prepend=0))
+            plain.append(np.diff(row_ends, prepend=0))
         self.uncompressed = np.concatenate(plain) if plain else np.empty(0, np.int64)
         payloads = self.payloads = np.array([len(data) for data in compressed], np.int64)
         ends = np.cumsum(payloads + header_size)
@@ -296,7 +296,7 @@ def complete_headers(buffer: NDArray[np.uint8], headers: NDArray[np.void], posit
     _put(buffer, positions + layouts.position_of(layouts.BATCH_V2, "crc"), checksums.astype(">u4"))
 
 
-def max_encoded_size(columns: Columns, first: int, last: int, batches: int) -> int:
+def max_encoded_size(columns: RecordColumns, first: int, last: int, batches: int) -> int:
     """Bytes that the rows ``first`` to ``last`` take at most in so many v2 batches without a codec."""
     headers = columns.header_ends[first], columns.header_ends[last]
     rows = (columns.key_ends, first, last), (columns.value_ends, first, last)

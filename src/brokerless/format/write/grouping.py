@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
 from brokerless.format.read.decoder import Damage, DecodedRecords
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
@@ -32,7 +32,7 @@ class BatchGroup:
     ``given``: how many rows each has; ``before``: how many rows of the first one came before.
     """
 
-    columns: Columns
+    columns: RecordColumns
     batches: Batches
     magic: NDArray[np.int8]
     codec: NDArray[np.int8]
@@ -40,7 +40,9 @@ class BatchGroup:
     given: Int64s
     before: int = 0
 
-    def _of(self, columns: Columns, some: slice | NDArray[np.bool_], given: Int64s, before: int = 0) -> BatchGroup:
+    def _of(
+        self, columns: RecordColumns, some: slice | NDArray[np.bool_], given: Int64s, before: int = 0
+    ) -> BatchGroup:
         """Other rows of some of the batches."""
         batches = self.batches.take(some)
         return BatchGroup(columns, batches, self.magic[some], self.codec[some], self.ordinals[some], given, before)

@@ -4,7 +4,7 @@ With a codec, how full a batch is depends on how well others were compressed, so
 (:mod:`brokerless.format.write.encoder`). Both cut at the same rows.
 """
 
-# Kernels take a whole Columns as positional arguments, which the checker cannot count.
+# Kernels take all columns as positional arguments, which the checker cannot count.
 # pyright: reportCallIssue=false
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format import layouts
-from brokerless.format.columns import Columns, allocate_array
+from brokerless.format.columns import RecordColumns, allocate_array
 from brokerless.format.write.encoder import (
     LARGEST,
     SLACK,
@@ -46,7 +46,7 @@ class OpenBatch:
         """Bytes of the open batch."""
         return int(self._open[_END])
 
-    def add(self, columns: Columns) -> Iterator[NDArray[np.uint8]]:
+    def add(self, columns: RecordColumns) -> Iterator[NDArray[np.uint8]]:
         """The bytes of batches that are full now, one after another; some at a time. Offsets of the rows increase.
 
         A batch has one timestamp type, and with LogAppendTime one timestamp, so one ends where these change.

@@ -36,8 +36,8 @@ ADVICE = {
     "unreadable-directory": "check permissions and the disk",
     "offset-order": _REPLACE + "read it into a new partition (brokerless convert)",
     "offset-gap": "look for these offsets on another replica; in a compacted topic they may be gone rightly",
-    "missing-segment": _REPLACE + "go on with what is there",
-    "missing-log-end": _REPLACE + "go on with what is there",
+    "missing-segment": _REPLACE + "continue with what is left",
+    "missing-log-end": _REPLACE + "continue with what is left",
     "segment-overlap": _REPLACE + "read it into a new partition (brokerless convert)",
     "leader-epoch-order": _REPLACE + "compare it with what was produced",
     "sequence-gap": _PRODUCER,
@@ -94,7 +94,7 @@ ADVICE = {
     "deleted-directory": "copy it now if it was deleted by mistake (--include delete reads it)",
     "unfinished-directory": "delete it, unless the job still runs; a broker does so at its next start",
     "partition-missing": _FILES + "; a broker takes the partition for new, and empty",
-    # The log directory's notes
+    # The log directory's metadata files
     "recovery-point-beyond-end": _SAVE,
     "high-watermark-beyond-end": _SAVE,
     "log-start-beyond-end": "do not start a broker on this; copy it, and " + _SAVE,

@@ -25,7 +25,7 @@ TABLES = ("offsets", "transactionalIds", "topics", "partitions")
 @dataclass(frozen=True, slots=True)
 class LivePartition:
     """A live partition: where it is, the offsets ``start_offset <= offset < end_offset`` of its log, the topic ID that
-    it notes, and its open transactions."""
+    it records, and its open transactions."""
 
     path: str
     start_offset: int
@@ -60,8 +60,8 @@ def _transactions(tables: Mapping[str, Rows], replicas: Mapping[Place, LiveParti
     states = [place for place in replicas if place[0] == TRANSACTION_STATE]
     if not states:
         return
-    wanted = {row["topic"]: row["partitions"] for row in tables["topics"]}.get(TRANSACTION_STATE)
-    is_whole = wanted == len(states)
+    expected_partitions = {row["topic"]: row["partitions"] for row in tables["topics"]}.get(TRANSACTION_STATE)
+    is_whole = expected_partitions == len(states)
     by_producer = {row["producerId"]: row for row in tables["transactionalIds"]}
     for place, replica in replicas.items():
         for each in replica.open_transactions:
@@ -145,7 +145,7 @@ def _is_here(row: dict[str, Any] | None, node: DirectoryOwner) -> bool:
 
 
 def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition]) -> Iterator[Finding]:
-    behind: dict[tuple[str, str], dict[int, int]] = {}
+    partition_lags: dict[tuple[str, str], dict[int, int]] = {}
     for row in tables["offsets"]:
         replica = replicas.get((row["topic"], row["partition"]))
         if replica is None:
@@ -155,7 +155,7 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
         if offset > replica.end_offset:
             text = f"group {group!r} has read beyond the end of the log: what it has read is not there"
             expected = f"at most {replica.end_offset}, where the log ends"
-            # A tool may commit any offset; a consumer notes the leader epoch of what it has read.
+            # A tool may commit any offset; a consumer records the leader epoch of what it has read.
             severity = "warning" if row["leaderEpoch"] >= 0 else "info"
             yield Finding(severity, "group-offset-beyond-end", *where, text, expected, f"offset {offset}")
         elif offset < replica.start_offset:
@@ -165,8 +165,8 @@ def _groups(tables: Mapping[str, Rows], replicas: Mapping[Place, LivePartition])
             yield Finding("info", "group-offset-before-start", *where, text, expected, f"offset {offset}")
         if replica.end_offset > offset:
             lag = replica.end_offset - max(offset, replica.start_offset)
-            behind.setdefault((group, row["topic"]), {})[row["partition"]] = lag
-    for (group, topic), lags in behind.items():
+            partition_lags.setdefault((group, row["topic"]), {})[row["partition"]] = lag
+    for (group, topic), lags in partition_lags.items():
         paths = [replicas[topic, number].path for number in lags]
         each = ", ".join(f"{topic}-{number}: {lag}" for number, lag in sorted(lags.items()))
         text = f"group {group!r} is {sum(lags.values())} offsets behind in {topic} ({each})"

@@ -1,7 +1,7 @@
 """Audits logs in one pass over their files, and reports findings by severity.
 
 :func:`audit_partition` is a task of its own: paths in, values out. What verify finds is part of it; what is added is
-about the log as a whole: offsets, epochs, producers, transactions, timestamps, and what the log directory notes.
+about the log as a whole: offsets, epochs, producers, transactions, timestamps, and the log directory's checkpoints.
 """
 
 from __future__ import annotations
@@ -301,8 +301,8 @@ def _findings(
         yield missing
     last_offset: int | None = None
     unreadable: list[Finding] = []
-    told = replace(partition, findings=())
-    for each in open_segments(told, unreadable.append, storage_options=storage_options):
+    without_findings = replace(partition, findings=())
+    for each in open_segments(without_findings, unreadable.append, storage_options=storage_options):
         segment = each.segment
         if names.parse_segment_file(segment.log.name) is not None and not each.start:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)

@@ -55,16 +55,16 @@ class SequenceCheck:
         is_old = known & (epochs < epochs_before)
         expected = np.where(epochs == epochs_before, (lasts_before + 1) % _SEQUENCES, 0)
         missing = (firsts - expected) % _SEQUENCES
-        is_odd = known & ~is_old & (missing > 0)
-        is_repeated = is_odd & (missing >= _SEQUENCES // 2)
-        is_gap = is_odd & ~is_repeated & (missing > holes - holes_before)
+        is_unexpected = known & ~is_old & (missing > 0)
+        is_repeated = is_unexpected & (missing >= _SEQUENCES // 2)
+        is_gap = is_unexpected & ~is_repeated & (missing > holes - holes_before)
         for row in np.sort(order.argsort()[np.sort(order[is_old | is_repeated | is_gap])]).tolist():
             kind, text = _SAID[0 if is_old[row] else 1 if is_repeated[row] else 2]
             position, offset = int(chunk.positions[rows[row]]), int(batches.entry_offset[rows[row]])
-            wanted = f"epoch {epochs_before[row]} or more" if is_old[row] else f"sequence {expected[row]}"
+            required = f"epoch {epochs_before[row]} or more" if is_old[row] else f"sequence {expected[row]}"
             found = f"epoch {epochs[row]}" if is_old[row] else f"sequence {firsts[row]}"
             producer = f"{text} (producer {ids[row]})"
-            yield Finding("warning", kind, path, position, offset, producer, wanted, found)
+            yield Finding("warning", kind, path, position, offset, producer, required, found)
 
 
 _SAID = (

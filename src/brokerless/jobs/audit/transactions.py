@@ -22,7 +22,7 @@ from brokerless.log.index.readers import load_transaction_index
 from brokerless.log.producer.markers import Marker
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
 from brokerless.log.segment import Chunk
-from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
 HANGING_MS = 15 * 60 * 1000
 """The default of ``transaction.max.timeout.ms``: by then, its coordinator has ended every transaction."""
@@ -42,7 +42,7 @@ class OpenTransaction:
 class TransactionCheck:
     """Follows a partition's intact batches. ``snapshots``: its producer snapshots, which are compared on the way."""
 
-    snapshots: Sequence[Entry] = ()
+    snapshots: Sequence[DirectoryEntry] = ()
     storage_options: StorageOptions | None = None
     committed: int = 0
     aborted: int = 0
@@ -76,26 +76,26 @@ class TransactionCheck:
             start = end
         yield from self._take(batches.take(slice(start, len(batches))), chunk, path)
 
-    def _snapshot(self) -> tuple[int, Entry] | None:
+    def _snapshot(self) -> tuple[int, DirectoryEntry] | None:
         if self._next_snapshot == len(self.snapshots):
             return None
         entry = self.snapshots[self._next_snapshot]
         return _offset(entry), entry
 
     def _take(self, batches: Batches, chunk: Chunk, path: str) -> Iterator[Finding]:
-        told = batches.take(_telling(batches))
-        while len(told):
-            update = self.state.update(told, chunk.buffer)
+        followed = batches.take(_affecting_producers(batches))
+        while len(followed):
+            update = self.state.update(followed, chunk.buffer)
             refused = update.refused
-            done = told if refused is None else told.take(slice(0, refused.row))
+            done = followed if refused is None else followed.take(slice(0, refused.row))
             self._count(done, update.completed, chunk.buffer)
             if refused is None:
                 return
-            position = chunk.base + int(told.positions[refused.row])
+            position = chunk.base + int(followed.positions[refused.row])
             kind = "outside-of-transaction" if refused.exception == "InvalidTxnStateException" else "marker-broken"
             facts = refused.message, refused.expected, refused.found
             yield Finding("error", kind, path, position, refused.offset, *facts)
-            told = told.take(slice(refused.row + 1, len(told)))
+            followed = followed.take(slice(refused.row + 1, len(followed)))
 
     def _count(self, batches: Batches, completed: list[CompletedTransaction], buffer: NDArray[np.uint8]) -> None:
         aborted = [each for each in completed if each.is_aborted]
@@ -112,41 +112,51 @@ class TransactionCheck:
                     aborted.append(CompletedTransaction(producer_id, -1, offset, True, -1))
         self._aborted_here += sorted(aborted, key=lambda each: each.last_offset)
 
-    def _compare(self, snapshot: Entry, is_whole: bool) -> Iterator[Finding]:
+    def _compare(self, snapshot: DirectoryEntry, is_whole: bool) -> Iterator[Finding]:
         """What a broker recorded at a snapshot's offset, against what the batches before it say."""
         self._next_snapshot += 1
-        noted = load_producer_snapshot(snapshot.path, self.storage_options)
-        if not is_whole or noted.findings or self._first_offset is None:
+        stored = load_producer_snapshot(snapshot.path, self.storage_options)
+        if not is_whole or stored.findings or self._first_offset is None:
             return
-        wrong = [row for row in range(len(noted.producer_ids)) if not self._fits(noted, row)]
+        wrong = [row for row in range(len(stored.producer_ids)) if not self._fits(stored, row)]
         if wrong:
             row, offset = wrong[0], _offset(snapshot)
-            producer_id = int(noted.producer_ids[row])
+            producer_id = int(stored.producer_ids[row])
             producer = self.state.producers.get(producer_id)
-            text = f"{len(wrong)} of {len(noted.producer_ids)} producers are not as the log before this snapshot says"
+            text = f"{len(wrong)} of {len(stored.producer_ids)} producers are not as the log before this snapshot says"
             expected = f"for producer {producer_id} "
             if producer is None:
                 expected += "nothing"
             else:
                 last = producer.batches[-1].last_offset if producer.batches else -1
                 expected += _said(producer.epoch, producer.last_sequence, last, producer.txn_first_offset)
-            columns = noted.producer_epochs, noted.last_sequences, noted.last_offsets, noted.current_txn_first_offsets
+            columns = (
+                stored.producer_epochs,
+                stored.last_sequences,
+                stored.last_offsets,
+                stored.current_txn_first_offsets,
+            )
             found = _said(*(int(column[row]) for column in columns))
             kind = "producer-snapshot-mismatch"
             yield Finding("warning", kind, snapshot.path, None, offset, text, expected, found)
 
-    def _fits(self, noted: ProducerSnapshot, row: int) -> bool:
+    def _fits(self, stored: ProducerSnapshot, row: int) -> bool:
         """Whether an entry says what the log does, as far as it goes back."""
-        transaction, last = int(noted.current_txn_first_offsets[row]), int(noted.last_offsets[row])
+        transaction, last = int(stored.current_txn_first_offsets[row]), int(stored.last_offsets[row])
         assert self._first_offset is not None
         if last < self._first_offset or 0 <= transaction < self._first_offset:
             return True
-        producer = self.state.producers.get(int(noted.producer_ids[row]))
+        producer = self.state.producers.get(int(stored.producer_ids[row]))
         if producer is None or not producer.batches:
             return False
         batch = producer.batches[-1]
         known = (producer.epoch, batch.last_sequence, batch.last_offset, producer.txn_first_offset)
-        return known == (int(noted.producer_epochs[row]), int(noted.last_sequences[row]), last, max(transaction, -1))
+        return known == (
+            int(stored.producer_epochs[row]),
+            int(stored.last_sequences[row]),
+            last,
+            max(transaction, -1),
+        )
 
     def at_segment_end(self, segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
         """The transaction index of a segment whose batches were followed."""
@@ -198,11 +208,11 @@ class TransactionCheck:
         if not self._clock:
             return 0
         offsets, times = (np.concatenate(columns) for columns in zip(*self._clock, strict=True))
-        behind = times[offsets > offset]
-        return int(behind.max() - behind[0]) if len(behind) else 0
+        later = times[offsets > offset]
+        return int(later.max() - later[0]) if len(later) else 0
 
 
-def _telling(batches: Batches) -> NDArray[np.int64]:
+def _affecting_producers(batches: Batches) -> NDArray[np.int64]:
     """The rows that decide what is known of producers at the end: not those between two of the same kind."""
     rows = np.flatnonzero(batches.producer_id > layouts.NO_PRODUCER_ID)
     if len(rows) < 3:
@@ -216,7 +226,7 @@ def _telling(batches: Batches) -> NDArray[np.int64]:
     return np.sort(rows[~between])
 
 
-def _offset(snapshot: Entry) -> int:
+def _offset(snapshot: DirectoryEntry) -> int:
     file = names.parse_segment_file(snapshot.name)
     assert file is not None
     return file.offset

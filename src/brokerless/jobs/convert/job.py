@@ -1,6 +1,6 @@
 """Converts partitions to another message format, codec or batch size, in a new log directory.
 
-A plan looks at all that can be wrong beforehand; a task for each partition reads it and writes it beside, wherever it
+A plan checks beforehand all that can be wrong; a task for each partition reads it and writes it beside, wherever it
 runs (:mod:`brokerless.jobs.run.job`); a commit on the driver gives it its name. Topic IDs, leader epochs, log start and
 end offsets stay. A partition with damage is not committed.
 """
@@ -29,7 +29,7 @@ from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recor
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, whole_directories
+from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_copy import copy_partition, files_of
 from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
 from brokerless.log.commit.types import StagedPartition
@@ -39,7 +39,7 @@ from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import was_clean_shutdown
-from brokerless.log.storage.paths import Entry, StorageOptions, full_path
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, full_path
 from brokerless.log.write.follower_append import check_sizes, whole_batches
 
 LEFT_OUT = LOST | {
@@ -80,11 +80,11 @@ class ConvertTask:
     storage_options: StorageOptions | None = None
     owner: str = ""
     """In the names of directories that this job has not finished."""
-    notes: bool = False
+    manifest_files: bool = False
     """Whether files are hashed, for a manifest."""
     is_copied: bool = False
     """Whether its files are copied unchanged: of Kafka's own topics that were not selected by name."""
-    whole: tuple[LogDirectory, ...] = ()
+    directories: tuple[LogDirectory, ...] = ()
     """The log directories of which all is converted by these tasks."""
 
     @property
@@ -195,17 +195,17 @@ def plan(
     refuse_existing(to, by_name(partitions, "convert them one by one"), completed)
     own = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in partitions]
     logs = [resolve(each, (), storage_options) for each in sources]
-    whole = whole_directories(logs, {each.path for each in partitions}, to)
+    directories = complete_directories(logs, {each.path for each in partitions}, to)
     return [
         ConvertTask(
             each, each.topic or "", each.partition or 0, to, topic_id, conversion, storage_options,
-            is_copied=names.is_internal(each.topic) and each.topic not in named, whole=whole,
+            is_copied=names.is_internal(each.topic) and each.topic not in named, directories=directories,
         )
         for each, topic_id in zip(partitions, choose_topic_ids(to, own), strict=True)
     ]  # fmt: skip
 
 
-def inputs_of(source: PartitionPath, *, is_copied: bool = False) -> list[Entry]:
+def inputs_of(source: PartitionPath, *, is_copied: bool = False) -> list[DirectoryEntry]:
     """The files of a partition that are read."""
     return files_of(source) if is_copied else files_that_are_read(source)
 
@@ -249,8 +249,8 @@ def convert(
     with ExitStack() as stack:
         job = None if manifest is None else full_path(manifest.path)
         owner = "" if dry_run else stack.enter_context(outputs_of_job(tasks[0].directory, job))
-        notes = manifest is not None and not dry_run
-        owned = [replace(task, owner=owner, notes=notes) for task in tasks]
+        manifest_files = manifest is not None and not dry_run
+        owned = [replace(task, owner=owner, manifest_files=manifest_files) for task in tasks]
         name = "brokerless convert"
         results = run_longest_first(
             run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
@@ -262,13 +262,13 @@ def convert(
                     is_whole = is_whole and not result.damages
                     yield result
                 if is_whole and not dry_run:
-                    complete(tasks[0].whole, tasks[0].directory, say, tasks[0].storage_options)
+                    complete(tasks[0].directories, tasks[0].directory, say, tasks[0].storage_options)
                 return
             taken = list(results)
         if waiting:
             commit(tasks[0].directory, waiting)
         if not dry_run and not any(result.damages for result in taken):
-            complete(tasks[0].whole, tasks[0].directory, say, tasks[0].storage_options)
+            complete(tasks[0].directories, tasks[0].directory, say, tasks[0].storage_options)
         yield from taken
 
 
@@ -285,7 +285,7 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
             how.isolation,
             findings.append,
             options,
-            is_hashed=task.notes,
+            is_hashed=task.manifest_files,
             keeps_segments=how.config is None,
         )
         converter = Converter(task.conversion.target, task.conversion.max_batch_bytes)
@@ -308,9 +308,9 @@ def run_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
             magic = layouts.MAGIC_V2 if magic is None else magic
             output.set_limits(*limits, magic, reading.compacted_until)
             unfinished = output.finish()
-            if task.notes:
+            if task.manifest_files:
                 outputs = describe_directory(task.directory, unfinished.directory, task.name)
-        inputs = tuple(reading.notes())
+        inputs = tuple(reading.manifest_files())
         damages = tuple(reading.damages)
         return ConvertTaskResult(
             converter.totals, start, reading.end_offset, damages, tuple(findings), unfinished, inputs, outputs
@@ -334,8 +334,8 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
         source, task.directory, task.topic_id, checkpoints, end,
         clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,
     )  # fmt: skip
-    inputs = tuple(_described_now(source, options)) if task.notes else ()
-    outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.notes else ()
+    inputs = tuple(_described_now(source, options)) if task.manifest_files else ()
+    outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.manifest_files else ()
     return ConvertTaskResult(totals, start, end, (), tuple(findings), unfinished, inputs, outputs)
 
 
@@ -378,7 +378,7 @@ def _first_offset(source: PartitionPath) -> int:
 
 
 def _epochs(task: ConvertTask) -> Epochs:
-    """Leader epochs as the source notes them; the older formats have none."""
+    """Leader epochs as the source records them; the older formats have none."""
     checkpoint = task.source.leader_epoch_checkpoint
     magic = task.conversion.target.magic
     if checkpoint is None or (magic is not None and magic < layouts.MAGIC_V2):

@@ -24,15 +24,15 @@ from brokerless.log.producer.transactions import Transactions
 from brokerless.log.ranges import EVERYTHING, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import Report, check_checksums, scan
-from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
 
-def files_that_are_read(source: PartitionPath) -> list[Entry]:
+def files_that_are_read(source: PartitionPath) -> list[DirectoryEntry]:
     """Those of a partition that is converted."""
     return [segment.log for segment in source.segments] + _companions(source)
 
 
-def _companions(source: PartitionPath) -> list[Entry]:
+def _companions(source: PartitionPath) -> list[DirectoryEntry]:
     return [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
 
 
@@ -60,7 +60,7 @@ class ConvertReader:
             self.compacted_until = recorded_offset(*place, names.CLEANER_CHECKPOINT, storage_options)
         self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
         self._keeps_segments = keeps_segments
-        self._notes: dict[str, ManifestFile] = {}
+        self._manifest_files: dict[str, ManifestFile] = {}
         self._first = EVERYTHING
         self._read_until: int | None = None
         self._transactions: Transactions | None = None
@@ -72,11 +72,11 @@ class ConvertReader:
             self.damages.append(finding)
         self._report(finding)
 
-    def notes(self) -> Iterator[ManifestFile]:
+    def manifest_files(self) -> Iterator[ManifestFile]:
         """Of all files that were read, if they are to be hashed and are not damaged."""
         if not self._is_hashed or self.damages:
             return
-        yield from self._notes.values()
+        yield from self._manifest_files.values()
         for entry in _companions(self._source):
             yield describe_file(entry, self._options)
 
@@ -94,10 +94,10 @@ class ConvertReader:
             if self.damages:
                 return
             if hashing is not None:
-                self._notes[each.file.path] = hashing.finish(each.segment.log)
+                self._manifest_files[each.file.path] = hashing.finish(each.segment.log)
             if self._keeps_segments:
-                yield from (piece.buffer for piece in converter.flush())
-        yield from (piece.buffer for piece in converter.flush())
+                yield from (converted.buffer for converted in converter.flush())
+        yield from (converted.buffer for converted in converter.flush())
 
     def _explain_gap(self, opened: OpenSegment) -> None:
         """A hole before this segment that was not reported: in batches that are built again, nobody could see any more
@@ -131,13 +131,13 @@ class ConvertReader:
             self._read_until = int(chunk.batches.last_offset.max()) + 1
             self.end_offset = max(self.end_offset, self._read_until)
             chosen = self._chosen(chunk.batches, converter.totals)
-            for piece in converter.convert(chunk.buffer, chosen, chunk.base) if len(chosen) else ():
-                for damage in piece.damages:
+            for converted in converter.convert(chunk.buffer, chosen, chunk.base) if len(chosen) else ():
+                for damage in converted.damages:
                     self.report_finding(damage_finding(file.path, damage))
                 if self.damages:
                     return
-                yield piece.buffer
-                del piece
+                yield converted.buffer
+                del converted
             done(int(chunk.batches.sizes.sum()))
 
     def _chosen(self, batches: Batches, totals: ConversionTotals) -> Batches:
@@ -163,7 +163,7 @@ class ConvertReader:
         return batches.take(~(aborted | undecided))
 
     def look(self, totals: ConversionTotals, done: Done) -> None:
-        """Reads all of it, without giving anything, and counts what is there."""
+        """Reads all of it, yields nothing, and counts batches and records."""
         if not self._begins():
             return
         for opened in open_segments(self._source, self.report_finding, storage_options=self._options):

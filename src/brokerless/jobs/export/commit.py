@@ -19,14 +19,14 @@ from brokerless.offset_spans import Span, union, without
 
 @dataclass(frozen=True, slots=True)
 class ExportTaskResult:
-    """What a task made. ``missing``: what the log does not have. ``is_whole``: False where something could not be read
-    that may be there another time, and so nothing was kept."""
+    """What a task made. ``missing``: what the log does not have. ``is_complete``: False where something
+    could not be read that may be readable another time; nothing was kept then."""
 
     files: tuple[ParquetFile, ...]
     next_offset: int
     findings: tuple[Finding, ...]
     left_out: tuple[Offsets, ...]
-    is_whole: bool = True
+    is_complete: bool = True
     missing: tuple[Span, ...] = ()
 
 
@@ -72,7 +72,7 @@ class ExportCommit:
         self._so_far: dict[tuple[str, int], ExportedPartition] = {}
 
     def begin(self) -> None:
-        """Takes away what an interrupted run left, and notes what this one is about to write."""
+        """Takes away what an interrupted run left, and records what this one is about to write."""
         plan = self._plan
         for topic in dict.fromkeys(task.topic for task in plan.tasks):
             now = export_state.load(plan.directory, topic, plan.storage_options)
@@ -141,7 +141,7 @@ class ExportCommit:
         if not self._plan.export.dry_run:
             self._publish(task, result)
         is_fill = task.mark is not None
-        if not result.is_whole and not is_fill:
+        if not result.is_complete and not is_fill:
             self._stopped.add(name)
         filled = ((task.start, result.next_offset),) if is_fill and task.start < result.next_offset else ()
         self._so_far[name] = replace(
@@ -165,7 +165,7 @@ class ExportCommit:
         exported = replace(exported, left_out=left_out, files=count)
         if task.mark is None:
             next_offset = max(exported.next_offset, result.next_offset)
-            until = None if task.is_last and result.is_whole else exported.until
+            until = None if task.is_last and result.is_complete else exported.until
             passed = ((first, min(after, next_offset)) for first, after in result.missing)
             missing = tuple(union((*exported.missing, *passed)))
             exported = replace(exported, next_offset=next_offset, until=until, missing=missing)

@@ -1,7 +1,7 @@
 """Exports new records of partitions as Parquet files, each exactly once.
 
 The plan fixes which offsets are read: from where the last run ended to where the log ends now. A task writes files of
-its own under names that no reader sees; the commit names them, then notes in the topic's manifest how far they go
+its own under names that no reader sees; the commit names them, then records in the topic's manifest how far they go
 (:mod:`brokerless.interchange.export_state`). A damaged batch is left out, and passed when an intact one follows.
 """
 
@@ -98,7 +98,7 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
             records.findings.append(Finding("error", "unreadable-file", task.source.path, None, None, str(error)))
-        return ExportTaskResult((), task.start, tuple(records.findings), ((task.start, None),), is_whole=False)
+        return ExportTaskResult((), task.start, tuple(records.findings), ((task.start, None),), is_complete=False)
     except BaseException:
         output.abandon()
         raise

@@ -111,7 +111,7 @@ def _check(export: Export) -> None:
         text = f"isolation: {export.isolation!r} is neither 'read_uncommitted' nor 'read_committed'"
         raise UsageError(text)
     if export.file_bytes < 1:
-        raise UsageError(f"file_bytes: {export.file_bytes} is no number of bytes")
+        raise UsageError(f"file_bytes: {export.file_bytes} is not a number of bytes")
 
 
 def _check_same(

@@ -51,7 +51,7 @@ class ExportReader:
     ``is_last``: whether what lies after ``end`` is for another run; else no batch of these segments may be there.
 
     ``next_offset``: after the last intact batch, where the next run goes on. ``left_out``: the offsets of what was
-    damaged, as far as the batches around it tell them (in a compacted log, some of them were not there before).
+    damaged, as far as the batches around it show them (in a compacted log, some of them were not there before).
     ``missing``: what is between segments and not there. ``whole``: all of the partition, where the range lies before
     the end of another run, and so all of its transactions decide.
     """
@@ -100,13 +100,13 @@ class ExportReader:
             transactions=transactions, max_batch_bytes=self.max_batch_bytes, watch=self._watch,
         )  # fmt: skip
 
-        def tell(finding: Finding) -> None:
+        def record(finding: Finding) -> None:
             if finding.position is None or not self._is_elsewhere(finding.file, finding.position):
                 pending.pop((finding.file, finding.position), None)
                 self._take_finding(finding)
 
-        pieces = self._recorded(read_partition(self.source, reading, tell, self.storage_options))
-        yield from record_batches(pieces, self.source.topic, self.source.partition, SCHEMA)
+        decoded_rows = self._recorded(read_partition(self.source, reading, record, self.storage_options))
+        yield from record_batches(decoded_rows, self.source.topic, self.source.partition, SCHEMA)
         # What made a transaction look open lies where a committed reader does not come.
         for finding in pending.values():
             self.findings.append(finding)
@@ -132,17 +132,17 @@ class ExportReader:
                     Finding("error", "offset-misplaced", file.path, 0, first, text, expected, str(first))
                 )
 
-    def _recorded(self, pieces: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
+    def _recorded(self, decoded_rows: Iterator[DecodedRows]) -> Iterator[DecodedRows]:
         """The same; of batches that are broken inside, how far they gave records."""
-        for piece in pieces:
-            for damage in piece.decoded.damages:
-                self._note(piece, damage)
-            one = [piece]
-            del piece
+        for rows_read in decoded_rows:
+            for damage in rows_read.decoded.damages:
+                self._record_damage(rows_read, damage)
+            one = [rows_read]
+            del rows_read
             yield one.pop()
 
-    def _note(self, piece: DecodedRows, damage: Damage) -> None:
-        decoded = piece.decoded
+    def _record_damage(self, rows_read: DecodedRows, damage: Damage) -> None:
+        decoded = rows_read.decoded
         rows = np.flatnonzero(decoded.positions == damage.position)
         if len(rows) and decoded.given[rows[-1]]:
             self._given[damage.position] = int(decoded.columns.offset[int(decoded.given[: rows[-1] + 1].sum()) - 1])
@@ -151,7 +151,7 @@ class ExportReader:
         is_cut = finding.kind == "truncated-batch"
         if is_cut and self.is_live and finding.severity != "error":
             return  # where the log ends, a broker may be about to write the rest
-        if finding.kind == OFFSET_ORDER:  # of what was passed over, but for its place it is known by now
+        if finding.kind == OFFSET_ORDER:  # skipped batches, but for their place, are known already
             known = {(each.file, each.position) for each in self.findings}
             if finding.severity == "error" or (finding.file, finding.position) not in known:
                 self.findings.append(finding)
@@ -272,11 +272,11 @@ class ExportReader:
         limits = Range(self.start, self.end) if self.whole is None else EVERYTHING
         source, transactions = self.whole or self.source, Transactions()
 
-        def note(finding: Finding) -> None:
+        def record_last(finding: Finding) -> None:
             pending[finding.file, finding.position] = finding
 
         for each in open_segments(source, ignore, limits, self.storage_options):
-            follow(transactions, self._chunks(each, limits), note)
+            follow(transactions, self._chunks(each, limits), record_last)
             missing = missing_segment(each.partition, each.segment, each.file, self.storage_options)
             if missing is not None and (undecided := transactions.last_stable_offset) is not None:
                 self._stable = self._decided = min(self.end, undecided)

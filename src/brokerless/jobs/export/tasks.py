@@ -153,7 +153,7 @@ def _findings_of_batchless_end(source: PartitionPath, storage_options: StorageOp
     findings: list[Finding] = []
     last = source.segments[-1]
     if last.size:
-        # Where a broker has replaced the file since it was listed, the end of the log was found in what is there now.
+        # Where a broker has replaced the file since it was listed, the end of the log was found in the new file.
         with suppress(UnreadableError), open_file(last.log.path, storage_options) as file:
             if next(scan_headers(file, findings.append), None) is not None:
                 return []

@@ -1,7 +1,7 @@
 """Loads files of records as new partitions: in one pass, or as tasks on Spark.
 
 Both give the same records with the same offsets in the same partitions, or refuse them in the same words. A task on
-Spark reads some of the files and writes what is in them as pieces of partitions; the driver puts the pieces of each
+Spark reads some of the files and writes what is in them as staged partitions; the driver puts those of each
 partition after each other, in the order of the files, and commits all of them at once. Where records without a key go
 depends on all that come before, so then the tasks first count those.
 """
@@ -32,7 +32,7 @@ from brokerless.tables.batcher import BatchSettings, check_room, does_not_rise
 from brokerless.tables.rows import RowError, bounded
 
 _MOST_TASKS = 1000
-"""Each writes a piece of nearly every partition."""
+"""Each writes a part of nearly every partition."""
 _NAME = "brokerless load"
 
 
@@ -55,11 +55,11 @@ class LoadTask:
 
 @dataclass(frozen=True, slots=True)
 class LoadTaskResult:
-    """What a task made: pieces of partitions, and the place of the first row of each partition of ``loaded``.
+    """What a task made: staged partitions, and the place of the first row of each partition of ``loaded``.
     ``columns``: those of all rows, if there are any; ``begins``: the place of the first one."""
 
     loaded: Loaded
-    pieces: tuple[StagedPartition, ...]
+    staged: tuple[StagedPartition, ...]
     places: tuple[str, ...]
     columns: tuple[str, ...] | None
     begins: str
@@ -119,11 +119,11 @@ def run_task(task: LoadTask, done: Done) -> LoadTaskResult | BrokerlessError:
             for batch in inputs:
                 for part in bounded(batch):
                     loader.add(part)
-            pieces = tuple(loader.finish())
+            staged = tuple(loader.finish())
         columns = None if loader.columns is None else tuple(loader.columns)
         places = tuple(map(inputs.place, loader.first_rows()))
         return LoadTaskResult(
-            loader.loaded(), pieces, places, columns, "" if columns is None else inputs.place(loader.first_row)
+            loader.loaded(), staged, places, columns, "" if columns is None else inputs.place(loader.first_row)
         )
     except RowError as error:
         return inputs.refusal(error)
@@ -184,11 +184,11 @@ def _load_on(place: Place, tasks: Sequence[LoadTask], done: Done, say: Say, befo
         stack.enter_context(closing(results))
         parts: list[LoadTaskResult] = []
         loaded = _together(_successful(in_order(results), parts))
-        pieces = [piece for part in parts for piece in part.pieces]
-        if pieces:
+        staged = [each_staged for part in parts for each_staged in part.staged]
+        if staged:
             commit_staged(
                 first.directory,
-                pieces,
+                staged,
                 first.config,
                 only_new=True,
                 before_commit=lambda new: before_commit(loaded, new),

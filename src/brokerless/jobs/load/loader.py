@@ -155,7 +155,7 @@ class Loader:
         without_key: int = 0,
         owner: str | None = None,
     ) -> None:
-        """``job``: of which job this is a task; then what it writes of a partition is a piece, as others may write of
+        """``job``: of which job this is a task; then what it writes of a partition is staged, as others may write of
         it as well. ``check``: which partitions it may write. ``now`` (ms): of records without a timestamp, where none
         is given for them. ``threads``: how many encode, as many as there are processors by default. ``without_key``:
         of :class:`Router`. ``owner``: of :func:`bulk.unfinished_name`, for what is no run of a command."""
@@ -307,12 +307,12 @@ class Loader:
         )
         return _OpenPartition(batcher, self._stack.enter_context(output), first, first_row)
 
-    def _append(self, each: _OpenPartition, pieces: Iterator[Cut | Encoded]) -> None:
-        for piece in pieces:
-            if isinstance(piece, Encoded):
-                self._write_encoded(each, piece)
+    def _append(self, each: _OpenPartition, encoded: Iterator[Cut | Encoded]) -> None:
+        for one in encoded:
+            if isinstance(one, Encoded):
+                self._write_encoded(each, one)
                 continue
-            self._waiting.append((each, self._encoders.submit(piece)))
+            self._waiting.append((each, self._encoders.submit(one)))
             if len(self._waiting) > AT_ONCE:
                 self._write_oldest()
 

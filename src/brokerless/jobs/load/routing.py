@@ -30,7 +30,7 @@ class Routing:
 
     ``topic_id``: by which a cluster knows ``topic`` (as ``kafka-topics --describe`` shows it), None for that of the
     topic's partitions that are in the directory, of the cluster's metadata there, of ``exported_ids`` (by topic, as an
-    export notes them), or a random one.
+    export records them), or a random one.
 
     Raises :class:`UsageError` for what cannot be.
     """
@@ -47,7 +47,7 @@ class Routing:
         if self.topic == CLUSTER_METADATA:
             raise UsageError(f"{self.topic} is KRaft's own log, and no broker starts with other records in it")
         if self.topic is not None and not is_topic(self.topic):
-            raise UsageError(f"{self.topic!r} is no name that Kafka would give a topic")
+            raise UsageError(f"{self.topic!r} is not a valid topic name")
         for name, value, least, most in (
             ("partition", self.partition, 0, MAX_INT32),
             ("partitions", self.partitions, 1, MAX_INT32),
@@ -61,7 +61,7 @@ class Routing:
         if self.topic_id is not None and self.topic is None:
             raise UsageError("an ID is that of one topic; say which one it is (--topic)")
         if self.topic_id is not None and not is_topic_id(self.topic_id):
-            raise UsageError(f"{self.topic_id!r} is no ID of a topic: 16 bytes in base64 for URLs, 22 characters")
+            raise UsageError(f"{self.topic_id!r} is not a topic ID: 16 bytes in base64 for URLs, 22 characters")
 
 
 class Router:

@@ -48,11 +48,11 @@ class TargetTopics:
         return known_topics(self._directory.path, self._directory.storage_options)
 
     def _check_partitions(self, topic: str) -> None:
-        there, asked = max(partitions_of(self._directory, topic), default=0), self._routing.partitions
-        if asked is not None and there >= asked:
+        there, requested = max(partitions_of(self._directory, topic), default=0), self._routing.partitions
+        if requested is not None and there >= requested:
             raise UsageError(
                 f"{self._directory}: there is a partition {names.partition_directory(topic, there)}, so {topic} has "
-                f"more than {asked} partitions; say how many (partitions), so that keys stay where they are"
+                f"more than {requested} partitions; say how many (partitions), so that keys stay where they are"
             )
 
     def _check_internal(self, topic: str) -> None:
@@ -64,9 +64,9 @@ class TargetTopics:
             )
 
     def _choose_id(self, topic: str) -> str:
-        there, asked = topic_ids_there(self._directory, {topic}).get(topic), self._routing.topic_id
-        if asked is not None and there not in (None, asked):
+        there, requested = topic_ids_there(self._directory, {topic}).get(topic), self._routing.topic_id
+        if requested is not None and there not in (None, requested):
             raise UsageError(f"{self._directory}: the partitions of {topic} that are there have the ID {there}")
         known = None if self._known is None else self._known.ids.get(topic)
-        found = asked or there or known or self._routing.exported_ids.get(topic)
+        found = requested or there or known or self._routing.exported_ids.get(topic)
         return found or (random_id() if self._job is None else id_of(self._job, topic))

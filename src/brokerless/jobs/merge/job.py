@@ -22,10 +22,10 @@ from brokerless.jobs.merge.outcome import (
     Contribution,
     Divergence,
     committed_until,
+    contributions,
     cut_off,
     divergences,
     losses,
-    pieces,
 )
 from brokerless.jobs.merge.replica_merge import MergedBatches, differing, fill
 from brokerless.jobs.merge.replicas import begin_of, end_of, read_replicas, report_batches
@@ -43,7 +43,7 @@ from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, whole_directories
+from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
@@ -77,7 +77,7 @@ class MergeTask:
     storage_options: StorageOptions | None = None
     owner: str = ""
     """In the names of directories that this job has not finished."""
-    whole: tuple[LogDirectory, ...] = ()
+    directories: tuple[LogDirectory, ...] = ()
     """The log directories of which all is merged by these tasks."""
 
     @property
@@ -103,7 +103,7 @@ class MergeTask:
 @dataclass(frozen=True, slots=True)
 class MergeResult:
     """What was merged of one partition. The log has ``start_offset <= offset < end_offset``. All tuples but
-    ``pieces``, ``divergences`` and ``losses`` are by replica; ``replicas`` without their batches and losses.
+    ``contributions``, ``divergences`` and ``losses`` are by replica; ``replicas`` without their batches and losses.
     ``agreements``: how far each has the history that counts, which is that of ``leading``; ``damaged``: its bytes
     in no intact batch; ``differing``: its batches whose contents are others, though offsets and epochs are the
     same. ``committed``: the offset before which all is known to be committed, None if nothing is known; the
@@ -121,7 +121,7 @@ class MergeResult:
     agreements: tuple[Agreement, ...]
     damaged: tuple[int, ...]
     differing: tuple[int, ...]
-    pieces: tuple[Contribution, ...]
+    contributions: tuple[Contribution, ...]
     divergences: tuple[Divergence, ...]
     losses: tuple[Loss, ...]
     committed: int | None
@@ -163,12 +163,12 @@ def plan(
     known = _topic_ids([each for replicas in found.values() for each in replicas], storage_options)
     places = sorted(found)
     refuse_existing(to, [names.partition_directory(*place) for place in places], completed)
-    whole = whole_directories(logs, {each.path for replicas in found.values() for each, _ in replicas}, to)
+    directories = complete_directories(logs, {each.path for replicas in found.values() for each, _ in replicas}, to)
     topic_ids = choose_topic_ids(to, [(topic, *known[topic]) for topic, _ in places])
     return [
         MergeTask(
             tuple(describe_files([each], state, (), storage_options) for each, state in found[place]),
-            *place, to, topic_id, merge, storage_options, whole=whole,
+            *place, to, topic_id, merge, storage_options, directories=directories,
         )
         for place, topic_id in zip(places, topic_ids, strict=True)
     ]  # fmt: skip
@@ -218,7 +218,7 @@ def merge(
         if unfinished:
             commit(tasks[0].directory, unfinished)
         if not tasks[0].merge.dry_run:
-            complete(tasks[0].whole, tasks[0].directory, ignore, tasks[0].storage_options)
+            complete(tasks[0].directories, tasks[0].directory, ignore, tasks[0].storage_options)
         yield from (value.result for value in values)
 
 
@@ -289,7 +289,7 @@ def _merge(task: MergeTask, opened: OpenFiles, done: Done) -> MergeTaskResult:
         tuple(agreements),
         tuple(sum(region.size for region, _ in found.regions if not region.is_empty) for found in founds),
         tuple(map(len, differ)),
-        pieces(filled),
+        contributions(filled),
         divergences(replicas, agreements),
         summed(losses(filled, replicas, agreements, order[0], start, end)),
         committed,

@@ -46,8 +46,8 @@ def with_right_epochs(batches: NDArray[np.void], recorded: Epochs) -> NDArray[np
     is_wrong[1:-1] = (before <= after) & ((this < before) | (this > after))
     right = np.flatnonzero(~is_wrong)
     if len(right) >= 2 and stamped[right[0]] > stamped[right[1]]:
-        first_is_noted = len(right) == 2 and _epochs_at(recorded, offsets[right[:1]])[0] == stamped[right[0]]
-        is_wrong[right[1 if first_is_noted else 0]] = True
+        first_is_recorded = len(right) == 2 and _epochs_at(recorded, offsets[right[:1]])[0] == stamped[right[0]]
+        is_wrong[right[1 if first_is_recorded else 0]] = True
     highest = np.maximum.accumulate(np.where(is_wrong, -1, stamped))
     is_wrong |= stamped < highest
     if recorded and not is_wrong.any():
@@ -59,10 +59,10 @@ def with_right_epochs(batches: NDArray[np.void], recorded: Epochs) -> NDArray[np
 def with_right_last_epoch(
     batches: NDArray[np.void], recorded: Epochs, others: Sequence[NDArray[np.void]]
 ) -> NDArray[np.void]:
-    """The same for the last batch, after which there is nothing that would tell. A broker notes an epoch before it
+    """The same for the last batch, after which there is no evidence. A broker records an epoch before it
     writes the first batch of it; so an epoch is wrong that only the last batch has and that is not recorded, if
     another replica has the same batch with the epoch that is recorded, if none has one nearly as large, or if a
-    later one is recorded. Else the note may be older than the log, as in a replica that was taken while the
+    later one is recorded. Else the checkpoint may be older than the log, as in a replica that was taken while the
     broker ran."""
     rows = np.flatnonzero(has_epoch(batches))
     if not len(rows) or not recorded:

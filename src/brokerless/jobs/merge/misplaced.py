@@ -77,7 +77,7 @@ def _without(found: RecoveredLog, moved: NDArray[np.bool_]) -> RecoveredLog:
         return found
     saved = found.saved[~moved]
     live = max((each.base_offset for each in found.files.paths[0].segments), default=0)
-    end = max(live, found.files.noted_end or 0, *(saved["last"][-1:] + 1).tolist(), found.begin)
+    end = max(live, found.files.checkpointed_end or 0, *(saved["last"][-1:] + 1).tolist(), found.begin)
     regions = [_as_region(found, saved, each) for each in found.saved[moved]]
     return replace(found, saved=saved, regions=[*found.regions, *regions], end=end)
 
@@ -87,10 +87,10 @@ def _as_region(found: RecoveredLog, saved: NDArray[np.void], batch: np.void) -> 
     file = found.files.files[int(batch["file"])]
     position = int(batch["position"])
     before = saved[(saved["file"] == batch["file"]) & (saved["position"] < position)]
-    behind = saved[(saved["file"] == batch["file"]) & (saved["position"] > position)]
+    later = saved[(saved["file"] == batch["file"]) & (saved["position"] > position)]
     after = max([file.base_offset, *(before["last"] + 1).tolist()])
     bases = (each.base_offset for each in found.files.files if each.base_offset > file.base_offset)
-    following = min([*behind["first"].tolist(), min(bases, default=TO_THE_END)])
+    following = min([*later["first"].tolist(), min(bases, default=TO_THE_END)])
     text = "a batch whose offset cannot be right"
     end = position + int(batch["size"])
     return Region(file.path, position, end, "offset-misplaced", text, after, int(batch["first"])), following

@@ -45,7 +45,7 @@ class Divergence:
     committed: int
 
 
-def pieces(filled: MergedBatches) -> tuple[Contribution, ...]:
+def contributions(filled: MergedBatches) -> tuple[Contribution, ...]:
     """Which replica gave what, by offset."""
     batches, givers = filled.batches, filled.givers
     if not len(batches):
@@ -89,7 +89,7 @@ def divergences(replicas: Sequence[Replica], agreements: Sequence[Agreement]) ->
 
 
 def committed_until(replicas: Sequence[Replica], agreements: Sequence[Agreement]) -> int | None:
-    """The offset before which all is known to be committed: by the high watermark that any replica notes, or because
+    """The offset before which all is known to be committed: by the high watermark that any replica records, or because
     more than half of the replicas have got it, if there are several. None if nothing is known."""
     both = list(zip(replicas, agreements, strict=True))
     known = [min(replica.high_watermark, each.until) for replica, each in both if replica.high_watermark is not None]
@@ -122,8 +122,8 @@ def losses(
         ]
         regions: tuple[Region, ...] = tuple(dict.fromkeys(each for loss in overlapping for each in loss.regions))
         after = int(batches["max_timestamp"][before - 1]) if before else None
-        behind = int(batches["base_timestamp"][before]) if before < len(batches) else None
-        found.append(Loss(first, last, after, behind, regions, any(loss.upper_bound for loss in overlapping)))
+        timestamp_after = int(batches["base_timestamp"][before]) if before < len(batches) else None
+        found.append(Loss(first, last, after, timestamp_after, regions, any(loss.upper_bound for loss in overlapping)))
     return found
 
 

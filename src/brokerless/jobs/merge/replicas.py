@@ -65,7 +65,7 @@ def begin_of(
     found: RecoveredLog, recorded: Epochs, replicas: Sequence[Replica], agreements: Sequence[Agreement]
 ) -> tuple[int, int]:
     """Where the first segment and the log of the leading replica begin, also where files of it are missing at the
-    start: a broker notes the first epoch again when it deletes old records, and leaves no index without its log."""
+    start: a broker records the first epoch again when it deletes old records, and leaves no index without its log."""
     offsets = [offset for _, offset in recorded[:1]]
     for entry in found.files.paths[0].orphaned_files:
         named = names.parse_segment_file(entry.name)
@@ -79,7 +79,7 @@ def begin_of(
     start = max(found.start, begin)
     if begin < found.begin:
         if start == found.begin:
-            starts = [*(offset for _, offset in recorded[:1]), found.files.noted_start or 0]
+            starts = [*(offset for _, offset in recorded[:1]), found.files.checkpointed_start or 0]
             start = max([begin, *(offset for offset in starts if offset <= start)])
         for replica, agreement in zip(replicas, agreements, strict=True):  # another replica's batch may begin before
             inside = (

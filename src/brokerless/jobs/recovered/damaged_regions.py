@@ -11,7 +11,7 @@ from brokerless.errors import Finding, Severity
 
 MOST = 5_000
 """What is reported one by one; neighbours become one where there is more than twice as much."""
-MOST_TOLD = 1_000
+MOST_LISTED = 1_000
 """Findings of a kind that are reported one by one."""
 
 T = TypeVar("T")
@@ -109,12 +109,12 @@ class FindingCollector:
     def __call__(self, finding: Finding) -> None:
         kind = finding.severity, finding.kind
         self._counts[kind] += 1
-        if self._counts[kind] <= MOST_TOLD:
+        if self._counts[kind] <= MOST_LISTED:
             self._findings.append(finding)
 
     def findings(self, path: str) -> tuple[Finding, ...]:
         """``path``: of what they are about."""
-        more = [(*kind, count - MOST_TOLD) for kind, count in self._counts.items() if count > MOST_TOLD]
+        more = [(*kind, count - MOST_LISTED) for kind, count in self._counts.items() if count > MOST_LISTED]
         text = "{:,} more findings of this kind, which are not listed"
         rest = (Finding(severity, kind, path, None, None, text.format(count)) for severity, kind, count in more)
         return (*self._findings, *rest)

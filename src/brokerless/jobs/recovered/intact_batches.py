@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import Columns, release_memory
+from brokerless.format.columns import RecordColumns, release_memory
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
 from brokerless.format.read.decoder import Damage, Decoder, inspect_wrappers
 from brokerless.format.read.resync import find_next_batch
@@ -96,7 +96,7 @@ class _Finder:
         if ends and ends[-1].kind in ("zero-tail", "trailing-zeros"):
             yield self._region(self._file.size, "zero-tail", "nothing but zero bytes up to the end")
             return
-        kind, text = "truncated-batch", "no batch begins here that is whole"
+        kind, text = "truncated-batch", "no complete batch begins here"
         if ends:
             kind, text = ends[-1].kind, ends[-1].message
         last = read_headers(self._file.read(self.at, layouts.BATCH_V2_SIZE), np.zeros(1, np.int64))
@@ -244,7 +244,7 @@ class _Finder:
             position = found + 1
 
 
-def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> Columns | None:
+def decode_batch(buffer: NDArray[np.uint8], batch: Batches, max_batch_bytes: int) -> RecordColumns | None:
     """The records of one batch, as far as they decode; None if there are none."""
     decoder = Decoder(max_batch_bytes=max_batch_bytes)
     parts = [decoded.columns for decoded in decoder.decode(buffer, batch)]

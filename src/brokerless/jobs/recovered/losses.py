@@ -20,7 +20,7 @@ TO_THE_END = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Offsets that were not saved: ``first_offset`` to ``last_offset``, which is None where nothing tells how far
+    """Offsets that were not saved: ``first_offset`` to ``last_offset``, which is None where nothing shows how far
     the log went. ``after`` and ``before``: the timestamps (ms) of what was saved around it, if any. ``regions``:
     the damaged bytes that were there; none if whole files are missing. ``upper_bound``: compaction may have taken
     some of these offsets. ``missing``: how many of them were not saved, where that is not all, as several
@@ -69,17 +69,17 @@ def find_losses(
     spans = _Spans(regions, start_offset)
     begins, stops = spans.candidates(end[rows], first[rows])
     is_normal = np.append(are_side_by_side(saved) | is_compacted, False)[rows]
-    is_told = ~is_normal | (begins < stops)
-    told: set[Region] = set()
-    for at in np.flatnonzero(is_told).tolist():
+    is_listed = ~is_normal | (begins < stops)
+    listed: set[Region] = set()
+    for at in np.flatnonzero(is_listed).tolist():
         row = int(rows[at])
         inside = spans.inside(int(begins[at]), int(stops[at]), int(end[row]))
         if not inside and is_normal[at]:
             continue
-        told.update(inside)
+        listed.update(inside)
         begin, last, is_last = max(int(end[row]), start_offset), int(first[row]) - 1, row == len(saved)
         yield Loss(begin, last, *_around(saved, row), inside, is_compacted and not is_last)
-    tail = tuple(region for region in spans.tail if region not in told)
+    tail = tuple(region for region in spans.tail if region not in listed)
     if any(not region.is_empty for region in tail):
         yield Loss(int(first[-1]), None, *_around(saved, len(saved)), tail)
 
@@ -93,7 +93,7 @@ def are_side_by_side(saved: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 class _Spans:
-    """Where regions were, as offsets ``[low, high)``, as far as their neighbours tell."""
+    """Where regions were, as offsets ``[low, high)``, as far as their neighbours show them."""
 
     def __init__(self, regions: Sequence[Placed], start_offset: int) -> None:
         spans = [(start_offset if region.after is None else region.after, before) for region, before in regions]

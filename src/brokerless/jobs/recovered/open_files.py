@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import PAUSE_S, TRIES, ReplacedError, open_listed
 from brokerless.log.storage.files import LocalFile
-from brokerless.log.storage.paths import Entry, File, StorageOptions, is_remote, open_file
+from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, is_remote, open_file
 
 _LASTING = 128
 """Files that stay open, the first ones; those of a partition with more are opened when it is their turn."""
@@ -38,7 +38,7 @@ class LogFile:
     base_offset: int
     size: int
     index: str | None = None
-    entry: Entry | None = None
+    entry: DirectoryEntry | None = None
     is_last: bool = False
 
 
@@ -104,7 +104,7 @@ class OpenFiles:
 
 
 def open_lone(path: str, storage_options: StorageOptions | None = None) -> File:
-    """A file by its name, also where it waits for its deletion by now. Raises :class:`UnreadableError`."""
+    """A file by its name, also if it has been renamed to be deleted. Raises :class:`UnreadableError`."""
     try:
         return open_file(path, storage_options)
     except UnreadableError as error:
@@ -125,7 +125,7 @@ def with_open_files(
     storage_options: StorageOptions | None = None,
 ) -> ResultT:
     """What ``work`` makes of files that were listed and are open now; of files that were listed again, where they are
-    others by now. While nothing but that happens, the last try takes what has their names."""
+    others meanwhile. While nothing but that happens, the last try takes what has their names."""
     for number in range(TRIES + 1):
         is_last = number == TRIES
         try:

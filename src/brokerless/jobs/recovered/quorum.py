@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from brokerless.errors import UnreadableError
-from brokerless.internals.cluster import is_whole_snapshot
+from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 from brokerless.tables.partition_reader import open_partitions
 
 
 def newest_quorum_files(
     copies: Sequence[PartitionPath], storage_options: StorageOptions | None = None
-) -> tuple[Entry, ...]:
+) -> tuple[DirectoryEntry, ...]:
     """Those of the replica with the newest snapshot; none of other topics."""
     own = [quorum_files(each, storage_options) for each in copies]
     return max(
@@ -23,21 +23,21 @@ def newest_quorum_files(
     )
 
 
-def quorum_files(partition: PartitionPath, storage_options: StorageOptions | None = None) -> tuple[Entry, ...]:
+def quorum_files(partition: PartitionPath, storage_options: StorageOptions | None = None) -> tuple[DirectoryEntry, ...]:
     """The snapshots of the cluster's metadata that are whole, and the vote (``quorum-state``), if that can be read; of
     other topics, nothing."""
     if partition.topic != names.CLUSTER_METADATA:
         return ()
-    found = [each for each in partition.snapshots if _is_whole(each, storage_options)]
+    found = [each for each in partition.snapshots if _is_complete(each, storage_options)]
     vote = partition.quorum_state
     if vote is not None and not load_quorum_state(vote.path, storage_options).findings:
         found.append(vote)
     return tuple(found)
 
 
-def _is_whole(snapshot: Entry, storage_options: StorageOptions | None) -> bool:
+def _is_complete(snapshot: DirectoryEntry, storage_options: StorageOptions | None) -> bool:
     try:
         (partition,) = open_partitions(snapshot.path, storage_options=storage_options)
-        return is_whole_snapshot(partition)
+        return is_complete_snapshot(partition)
     except UnreadableError:
         return False

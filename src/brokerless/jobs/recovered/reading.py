@@ -30,14 +30,14 @@ Regions = list[Placed]
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
     """A partition's files. ``paths``: its directories, the live one first. ``files``: in the order of preference.
-    ``noted_start`` and ``noted_end``: its first offset and its end by the log directory's checkpoints, if they say so;
-    ``high_watermark``: the same; ``cleaned_until``: up to which offset it was compacted. ``include``: with
-    ``delete``, log files that wait for their deletion are among the files."""
+    ``checkpointed_start``, ``checkpointed_end``, ``high_watermark``: its first offset, its end and its high watermark
+    by the log directory's checkpoints, if recorded there; ``cleaned_until``: up to which offset it was compacted.
+    ``include``: with ``delete``, log files that wait for their deletion are among the files."""
 
     paths: tuple[PartitionPath, ...]
     files: tuple[LogFile, ...]
-    noted_start: int | None = None
-    noted_end: int | None = None
+    checkpointed_start: int | None = None
+    checkpointed_end: int | None = None
     high_watermark: int | None = None
     cleaned_until: int | None = None
     storage_options: StorageOptions | None = None
@@ -146,22 +146,23 @@ def find_log(
         report(finding)
     intact, regions = _read(files, opened, first, max_batch_bytes, partial, report, done)
     bases = np.array([file.base_offset for file in files.files], np.int64)
-    choice = choose(intact, bases, files.noted_end)
+    choice = choose(intact, bases, files.checkpointed_end)
     _report(files, intact, choice, report)
     saved = intact[choice.taken]
     regions.add((_as_region(files, intact, row), _following(intact, row)) for row in choice.misplaced.tolist())
     first_base = int(bases.min()) if len(bases) else 0
     begin = min(first_base, int(saved["first"][0])) if len(saved) else first_base
     live = [each.base_offset for each in files.paths[0].segments]
-    end = max(max(live, default=0), files.noted_end or 0, int(saved["last"][-1]) + 1 if len(saved) else 0)
-    start = max(begin, files.noted_start or 0)
+    end = max(max(live, default=0), files.checkpointed_end or 0, int(saved["last"][-1]) + 1 if len(saved) else 0)
+    start = max(begin, files.checkpointed_start or 0)
     # What was deleted is to be seen if it was asked for.
     start = start if begin == min(live, default=begin) and start <= end else begin
     return RecoveredLog(files, intact, choice, saved, regions.items, begin, start, end)
 
 
 def recorded_epochs(files: PartitionFiles, end: int) -> Epochs:
-    """Leader epochs as the source notes them, if the note is intact; otherwise they are those of the batches."""
+    """Leader epochs as the source records them, if its checkpoint is intact; otherwise they are those of the
+    batches."""
     for each in files.paths:
         if each.leader_epoch_checkpoint is not None:
             loaded = load_leader_epochs(each.leader_epoch_checkpoint.path, files.storage_options)

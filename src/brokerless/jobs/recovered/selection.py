@@ -31,13 +31,15 @@ class BatchSelection:
     overlapping: Rows
 
 
-def choose(intact: NDArray[np.void], base_offsets: NDArray[np.int64], noted_end: int | None = None) -> BatchSelection:
+def choose(
+    intact: NDArray[np.void], base_offsets: NDArray[np.int64], checkpointed_end: int | None = None
+) -> BatchSelection:
     """Chooses among all intact batches of a partition, which are in the order of preference: by file, then position.
 
-    ``base_offsets``: that of each file by its name. ``noted_end``: where the log ends by its log directory's
+    ``base_offsets``: that of each file by its name. ``checkpointed_end``: where the log ends by its log directory's
     checkpoints, if they say so.
     """
-    wrong = _misplaced(intact, base_offsets, noted_end)
+    wrong = _misplaced(intact, base_offsets, checkpointed_end)
     good = np.flatnonzero(~wrong)
     good = good[np.argsort(intact["first"][good], kind="stable")]
     first, last = intact["first"][good], intact["last"][good]
@@ -67,7 +69,9 @@ def _neighbours(intact: NDArray[np.void]) -> tuple[NDArray[np.bool_], NDArray[np
     return before, has_next, end, following
 
 
-def _misplaced(intact: NDArray[np.void], base_offsets: NDArray[np.int64], noted_end: int | None) -> NDArray[np.bool_]:
+def _misplaced(
+    intact: NDArray[np.void], base_offsets: NDArray[np.int64], checkpointed_end: int | None
+) -> NDArray[np.bool_]:
     if not len(intact):
         return np.zeros(0, np.bool_)
     before, has_next, end, following = _neighbours(intact)
@@ -79,9 +83,9 @@ def _misplaced(intact: NDArray[np.void], base_offsets: NDArray[np.int64], noted_
     outside = (first < end) | (last >= following)
     wrong = judged & outside & (last - first < following - end)
     wrong |= last - base > MAX_INT32  # indexes have no more bits for an offset in its segment
-    if noted_end is not None:
+    if checkpointed_end is not None:
         # With no batch after it, nothing speaks for a leap to where the log has never been.
-        wrong |= before & ~has_next & (first > end) & (first >= noted_end)
+        wrong |= before & ~has_next & (first > end) & (first >= checkpointed_end)
     return wrong
 
 

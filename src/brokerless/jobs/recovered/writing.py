@@ -21,9 +21,9 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.segment import SHRUNK, Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
-_PIECE = 8 << 20
+_GROUP_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def write_unfinished(
     done: Callable[[int], object],
     max_batch_bytes: int,
     storage_options: StorageOptions | None = None,
-    beside: Iterable[Entry] = (),
+    beside: Iterable[DirectoryEntry] = (),
 ) -> tuple[NDArray[np.bool_], StagedPartition]:
     """Writes a partition, and says which of the batches the log took; to give it its name is left to whoever has the
     result. ``epochs``: the first offset of each leader epoch; those of the batches if there are none. ``beside``: files
@@ -102,16 +102,16 @@ def write_batches(
     """Appends batches, by offset, and says which of them the log took (bool); why not is reported. ``max_batch_bytes``:
     bytes that a batch may inflate to, as it was found."""
     taken = np.ones(len(saved), np.bool_)
-    for start, end in _pieces(saved):
-        piece = saved[start:end]
+    for start, end in _groups(saved):
+        group = saved[start:end]
         try:
-            buffers = list(_copies(piece, files, max_batch_bytes))
+            buffers = list(_intact_bytes(group, files, max_batch_bytes))
             output.append(buffers[0] if len(buffers) == 1 else np.concatenate(buffers))
         except (RefusedError, _ShrunkError):
             for row in range(start, end):
                 place = files.path(int(saved["file"][row])), int(saved["position"][row]), int(saved["first"][row])
                 try:
-                    output.append(np.concatenate(list(_copies(saved[row : row + 1], files, max_batch_bytes))))
+                    output.append(np.concatenate(list(_intact_bytes(saved[row : row + 1], files, max_batch_bytes))))
                 except RefusedError as error:
                     taken[row] = False
                     report(Finding("error", "batch-refused", *place, f"a log does not take this batch: {error}"))
@@ -120,7 +120,7 @@ def write_batches(
                     text = "the file became shorter after this batch was found; it was not read"
                     report(Finding("error", SHRUNK, *place, text))
         buffers = []
-        done(int(piece["size"].sum()))
+        done(int(group["size"].sum()))
     return taken
 
 
@@ -128,39 +128,39 @@ class _ShrunkError(Exception):
     """A file has not the bytes any more that were found in it."""
 
 
-def _pieces(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
+def _groups(saved: NDArray[np.void]) -> Iterator[tuple[int, int]]:
     start = 0
     ends = np.cumsum(saved["size"])
     while start < len(saved):
         before = int(ends[start - 1]) if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, before + _PIECE, side="right")))
+        end = max(start + 1, int(np.searchsorted(ends, before + _GROUP_BYTES, side="right")))
         yield start, end
         start = end
 
 
-def _copies(piece: NDArray[np.void], files: OpenFiles, max_batch_bytes: int) -> Iterator[NDArray[np.uint8]]:
+def _intact_bytes(group: NDArray[np.void], files: OpenFiles, max_batch_bytes: int) -> Iterator[NDArray[np.uint8]]:
     """The bytes of batches, those that are side by side at once."""
-    apart = (piece["file"][1:] != piece["file"][:-1]) | (
-        piece["position"][1:] != piece["position"][:-1] + piece["size"][:-1]
+    apart = (group["file"][1:] != group["file"][:-1]) | (
+        group["position"][1:] != group["position"][:-1] + group["size"][:-1]
     )
-    apart |= piece["partial"][1:] | piece["partial"][:-1]
+    apart |= group["partial"][1:] | group["partial"][:-1]
     starts = [0, *(np.flatnonzero(apart) + 1).tolist()]
-    for start, end in zip(starts, [*starts[1:], len(piece)], strict=True):
-        position = int(piece["position"][start])
-        size = int(piece["position"][end - 1] + piece["size"][end - 1]) - position
-        file = files.get(int(piece["file"][start]))
+    for start, end in zip(starts, [*starts[1:], len(group)], strict=True):
+        position = int(group["position"][start])
+        size = int(group["position"][end - 1] + group["size"][end - 1]) - position
+        file = files.get(int(group["file"][start]))
         buffer = file.read(position, size)
         if len(buffer) < size:
             raise _ShrunkError
-        changed = np.flatnonzero((piece["magic"][start:end] > layouts.MAGIC_V2) | piece["restamped"][start:end])
+        changed = np.flatnonzero((group["magic"][start:end] > layouts.MAGIC_V2) | group["restamped"][start:end])
         if len(changed):
             # Kafka's reader takes every larger magic for 2, and so was the checksum right; a log has to say 2.
             buffer = buffer.copy()
             for row in (start + changed).tolist():
-                at = int(piece["position"][row]) - position
+                at = int(group["position"][row]) - position
                 header = buffer[at : at + layouts.BATCH_V2_SIZE].view(layouts.BATCH_V2)
-                header["magic"], header["partition_leader_epoch"] = layouts.MAGIC_V2, piece["epoch"][row]
-        yield _part(buffer, int(piece["last"][start]), max_batch_bytes) if piece["partial"][start] else buffer
+                header["magic"], header["partition_leader_epoch"] = layouts.MAGIC_V2, group["epoch"][row]
+        yield _part(buffer, int(group["last"][start]), max_batch_bytes) if group["partial"][start] else buffer
 
 
 def _part(buffer: NDArray[np.uint8], last: int, max_batch_bytes: int) -> NDArray[np.uint8]:

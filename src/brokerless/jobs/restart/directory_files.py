@@ -22,7 +22,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import MetaProperties, load_meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
 from brokerless.log.directory import LogDirectory
-from brokerless.log.storage.paths import Entry, list_directory
+from brokerless.log.storage.paths import DirectoryEntry, list_directory
 from brokerless.tables.partition_reader import open_partitions
 
 _REMOTE_INDEXES = "remote-log-index-cache"
@@ -87,7 +87,7 @@ def is_reserved(directory_id: str) -> bool:
     return int.from_bytes(number, "big") < 100
 
 
-def _check_bootstrap(entry: Entry, max_batch_bytes: int | None) -> Iterator[Finding]:
+def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iterator[Finding]:
     """The records of a new cluster; a broker reads them at each start."""
     with suppress(UnreadableError):
         (snapshot,) = open_partitions(entry.path)
@@ -102,9 +102,9 @@ def _check_bootstrap(entry: Entry, max_batch_bytes: int | None) -> Iterator[Find
 
 def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
     """The log directories of one broker against each other."""
-    sound = [each for each in properties if not each.findings]
-    for each in sound[1:]:
-        first = sound[0]
+    usable = [each for each in properties if not each.findings]
+    for each in usable[1:]:
+        first = usable[0]
         for name, one, other in (
             ("cluster.id", first.cluster_id, each.cluster_id),
             ("node.id", first.node_id, each.node_id),
@@ -113,7 +113,7 @@ def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
                 text = f"the {name} is not that of {first.file}: no broker starts on both directories"
                 yield Finding("error", "meta-properties-differ", each.file, None, None, text, str(one), str(other))
     seen: dict[str, str] = {}
-    for each in sound:
+    for each in usable:
         if each.directory_id is not None and seen.setdefault(each.directory_id, each.file) != each.file:
             text = f"the directory.id is that of {seen[each.directory_id]}, too: no broker starts on both"
             yield Finding("error", "directory-id-repeated", each.file, None, None, text, None, each.directory_id)

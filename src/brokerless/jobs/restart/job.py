@@ -246,11 +246,11 @@ def plan_restart(
             raise
         return Restart(*place, refused=str(error))
     files = _PlannedFiles(plan)
-    end, odd, trusted = plan.log_end_offset, list[Finding](), list[tuple[str, int]]()
+    end, unclosed, trusted = plan.log_end_offset, list[Finding](), list[tuple[str, int]]()
     if clean and plan.segments and plan.segments[-1] not in [each.base_offset for each in plan.recovered]:
         broken: list[Finding] = []
-        end = files.trusted_end(broken.append, odd.append)
-        odd = broken + odd
+        end = files.trusted_end(broken.append, unclosed.append)
+        unclosed = broken + unclosed
         if any(finding.severity == "error" and finding.kind != NO_BATCHES for finding in broken):
             return Restart(*place, refused=f"{broken[0]}; Kafka throws CorruptRecordException as it looks for the end")
         if end == plan.segments[-1]:
@@ -268,7 +268,7 @@ def plan_restart(
         renamed=plan.orphaned_files.rename,
         log_start_offset=plan.log_start_offset,
         log_end_offset=end,
-        unclosed=tuple(map(str, odd)),
+        unclosed=tuple(map(str, unclosed)),
         lost=_lost([*((each.file, each.kept) for each in cut), *((path, 0) for path, _ in deleted), *trusted], end),
         stray=_without_id(partition) if directory is None else directory.stray.get(partition.path),
         unserved=None if directory is None else directory.unserved.get(partition.path),
@@ -311,7 +311,7 @@ class _PlannedFiles:
                 yield Truncation(self.log(each.base_offset), result.size, result.state.size, reason)
 
     def rebuilt(self) -> Iterator[str]:
-        """The indexes that are rebuilt, in place of what is there or not."""
+        """The indexes that are rebuilt, whether they exist or not."""
         for each in self._plan.recovered:
             if each.base_offset not in self._plan.deleted:
                 yield self._path(each.base_offset, "offset-index")
@@ -358,12 +358,12 @@ def _offset(lines: Lines, name: str) -> int | None:
     return lines[name][1] if name in lines else None
 
 
-def _lost(pieces: list[tuple[str, int]], end_offset: int) -> LostRecords:
+def _lost(lost_from: list[tuple[str, int]], end_offset: int) -> LostRecords:
     """What is intact in files from some position on, and not before ``end_offset``."""
     batches = records = 0
     first: int | None = None
     last: int | None = None
-    for path, start in pieces:
+    for path, start in lost_from:
         with open_file(path) as file:
             for chunk in _intact(file, start):
                 found = chunk.batches.take(chunk.batches.last_offset >= end_offset)
@@ -379,7 +379,7 @@ def _lost(pieces: list[tuple[str, int]], end_offset: int) -> LostRecords:
 
 
 def _intact(file: File, start: int) -> Iterator[Chunk]:
-    """The batches whose checksums are right, also those after a place where the chain of batches breaks."""
+    """The batches whose checksums are right, also those after a place where the batches end here."""
     while start < file.size:
         end = start
         for chunk in scan(file, ignore, start):

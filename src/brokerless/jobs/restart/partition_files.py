@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from brokerless.arrow import ends, is_valid, numbers
 from brokerless.errors import Finding, UnreadableError
-from brokerless.internals.cluster import is_whole_snapshot
+from brokerless.internals.cluster import is_complete_snapshot
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.quorum_state import load_quorum_state
 from brokerless.log.directory import PartitionPath
-from brokerless.log.storage.paths import Entry
+from brokerless.log.storage.paths import DirectoryEntry
 from brokerless.tables.partition_reader import PartitionReader, open_partitions
 
 _NUMBERED = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".cleaned", ".swap")
@@ -48,7 +48,7 @@ def unloadable(partition: PartitionPath, max_batch_bytes: int | None = None) -> 
         yield from _unloadable_quorum(partition, max_batch_bytes)
 
 
-def check_file_names(entries: tuple[Entry, ...]) -> Iterator[Finding]:
+def check_file_names(entries: tuple[DirectoryEntry, ...]) -> Iterator[Finding]:
     """Files whose names end as a segment's do, but begin with no offset."""
     for each in entries:
         if not each.is_directory and each.name.endswith(_NUMBERED) and not _OFFSET.fullmatch(each.name.split(".")[0]):
@@ -63,7 +63,7 @@ def _unloadable_quorum(partition: PartitionPath, max_batch_bytes: int | None) ->
         newest = partition.snapshots[-1]
         try:
             (snapshot,) = open_partitions(newest.path)
-            is_whole = is_whole_snapshot(snapshot, max_batch_bytes)
+            is_whole = is_complete_snapshot(snapshot, max_batch_bytes)
         except UnreadableError:
             is_whole = False
         if not is_whole:

@@ -19,7 +19,7 @@ from brokerless.log import names
 from brokerless.log.config import DEFAULTS, CleanupPolicy, LogConfig
 from brokerless.log.recovery.plan import RecoveryPlan
 from brokerless.log.write.retention import ClosedSegment, expired
-from brokerless.log.write.segment_files import describe_for_retention
+from brokerless.log.write.segment_state import describe_for_retention
 
 _TOPIC, _BROKER = 2, 4
 """``ConfigResource.Type``."""

@@ -39,7 +39,7 @@ LOCAL = f"local[*,{_TRIES}]"
 """All processors of this machine."""
 _LOOK_UP = 0.1
 _PATIENCE = 20.0
-"""Seconds without any executor, after which people are told."""
+"""Seconds without any executor, after which this is reported."""
 _STOPPING = 30.0
 """Seconds that are waited for tasks which were cancelled; Spark kills what has not ended by itself after two."""
 
@@ -109,12 +109,12 @@ def _interrupted_later() -> Generator[None]:
     came = list[int]()
     before = signal.getsignal(signal.SIGINT)
 
-    def note(number: int, _: object) -> None:
+    def record_signal(number: int, _: object) -> None:
         if came:
             raise KeyboardInterrupt
         came.append(number)
 
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, record_signal)
     try:
         yield
     finally:
@@ -214,7 +214,7 @@ def run_on(
     driver = Thread(target=drive, name="brokerless-spark", daemon=True)
     driver.start()
     open_tasks = set(range(len(tasks)))
-    teller = _Teller(context, group, say)
+    reporter = _ProgressReporter(context, group, say)
     try:
         while True:
             is_over = not driver.is_alive()
@@ -228,7 +228,7 @@ def run_on(
                 yield index, value
             if is_over:
                 break
-            teller.look()
+            reporter.look()
             driver.join(_LOOK_UP)
         if open_tasks or raised:
             raise JobError(f"Spark gave up: {_reason(raised)}") from (raised[0] if raised else None)
@@ -252,7 +252,7 @@ def _taken(values: deque[Any]) -> Iterator[Any]:
         yield values.popleft()
 
 
-class _Teller:
+class _ProgressReporter:
     """Says it once if no executor comes, as Spark would wait for one without end."""
 
     def __init__(self, context: SparkContext, group: str, say: Say) -> None:

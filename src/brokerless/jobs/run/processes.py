@@ -21,7 +21,7 @@ from brokerless.errors import JobError
 from brokerless.jobs.run.types import Done, TaskT, ValueT, Work
 
 _LOOK_UP = 0.25
-"""Seconds between two looks at how much was read."""
+"""Seconds between two polls of the bytes read."""
 
 
 class _GivenUpError(Exception):
@@ -45,7 +45,7 @@ def run_in_processes(
     """As :func:`jobs.job.run`, in so many processes. Raises :class:`JobError` if one of them is killed."""
     context = get_context("spawn")
     shared = _Shared(context.RawArray("q", len(tasks)), context.RawValue("b", 0))
-    told = 0
+    reported = 0
     following = 0
     running: dict[Future[ValueT], int] = {}
     with ProcessPoolExecutor(number, context, _begin, (shared,)) as pool:
@@ -53,13 +53,13 @@ def run_in_processes(
             while following < len(tasks) or running:
                 # No more than what keeps them busy: values must not add up while an early one is awaited.
                 while following < len(tasks) and len(running) < number + 1:
-                    with _interrupts_blocked():  # processes inherit that, and end when they are told to
+                    with _interrupts_blocked():  # processes inherit that, and end when they are asked to
                         running[pool.submit(_do, work, following, tasks[following])] = following
                     following += 1
                 finished, _ = wait(running, _LOOK_UP, FIRST_COMPLETED)
                 read = sum(shared.read)
-                done(read - told)
-                told = read
+                done(read - reported)
+                reported = read
                 for future in sorted(finished, key=lambda each: running[each]):
                     yield running.pop(future), future.result()
         except BrokenProcessPool as error:

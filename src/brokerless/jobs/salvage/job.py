@@ -37,7 +37,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, new_topic_id, topic_id_of
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
-from brokerless.log.commit.node_files import complete, whole_directories
+from brokerless.log.commit.node_files import complete, complete_directories
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED, LogConfig
@@ -77,7 +77,7 @@ class SalvageTask:
     salvage: Salvage
     owner: str = ""
     """In the names of directories that this job has not finished."""
-    whole: tuple[LogDirectory, ...] = ()
+    directories: tuple[LogDirectory, ...] = ()
     """The log directories of which all is saved by these tasks."""
 
     @property
@@ -179,9 +179,9 @@ def plan(
         for topic, partitions in _partitions(tasks).items():
             check_tables(to, topic, partitions, topic_ids.get(topic))
         return [replace(task, topic_id=topic_ids.get(task.topic)) for task in tasks]
-    whole = whole_directories(logs, {each.path for task in tasks for each in task.paths}, to)
+    directories = complete_directories(logs, {each.path for task in tasks for each in task.paths}, to)
     topic_ids = choose_topic_ids(to, own)
-    return [replace(task, topic_id=each, whole=whole) for task, each in zip(tasks, topic_ids, strict=True)]
+    return [replace(task, topic_id=each, directories=directories) for task, each in zip(tasks, topic_ids, strict=True)]
 
 
 def salvage(
@@ -228,7 +228,7 @@ def salvage(
         if unfinished:
             commit(tasks[0].directory, unfinished)
         if not how.dry_run:
-            complete(tasks[0].whole, tasks[0].directory, say, tasks[0].source.storage_options)
+            complete(tasks[0].directories, tasks[0].directory, say, tasks[0].source.storage_options)
         yield from (value.result for value in values)
 
 

@@ -139,8 +139,8 @@ class _TableOutput:
             text = f"left out of the table of partition {self._table.partition}: {each.message}"
             self._report(Finding("error", each.kind, path, None, each.base_offset, text, None, each.found))
         rows = decoded.columns.offset[: decoded.columns.rows] >= self._start
-        piece = DecodedRows(self._table.topic, decoded, None if rows.all() else rows)
-        for batch in record_batches(iter((piece,)), self._table.topic, self._table.partition, SCHEMA):
+        decoded_rows = DecodedRows(self._table.topic, decoded, None if rows.all() else rows)
+        for batch in record_batches(iter((decoded_rows,)), self._table.topic, self._table.partition, SCHEMA):
             self._files.add(batch)
 
 

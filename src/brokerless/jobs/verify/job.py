@@ -114,7 +114,7 @@ def verify(
 
 
 def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
-    """Reads a segment as if all before it were below it; the first one is as it is."""
+    """Reads a segment as if all before it were below it; the first one is read without that."""
     segment = task.segment
     seen = SegmentScan(segment.base_offset, None if task.is_first else _BELOW_ALL)
     kept: list[Finding] = []
@@ -132,7 +132,7 @@ def verify_segment_task(task: VerifyTask, done: Done) -> VerifyTaskResult:
 
 
 def verify_rest_task(task: VerifyRestTask, done: Done) -> list[Finding]:
-    """What the markers and notes of a partition say."""
+    """Findings of a partition's transaction markers and metadata files."""
     return list(verify_rest(task.partition, True, task.storage_options))
 
 

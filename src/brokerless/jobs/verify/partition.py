@@ -34,7 +34,7 @@ def verify_partition(
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
 ) -> Iterator[Finding]:
     """What is wrong or unexpected in a partition's directory: its names, then each segment's log and indexes, in order,
-    then what Kafka notes beside them.
+    then the metadata files beside them.
 
     A log that cannot be opened is a finding, unless it is the very path that was asked for: then it raises
     :class:`UnreadableError`.
@@ -50,7 +50,8 @@ def verify_partition(
 
 
 def check_directory(partition: PartitionPath, storage_options: StorageOptions | None = None) -> Iterator[Finding]:
-    """What names tell of a partition's directory, and whether it has its first segments and its log start offset."""
+    """Findings by the names in a partition's directory, and whether it has its first segments and its log start
+    offset."""
     yield from check_names(partition)
     for finding in (missing_head(partition, storage_options), log_start_after_end(partition, storage_options)):
         if finding is not None:
@@ -91,9 +92,9 @@ def verify_rest(
 
 def _check_transaction_indexes(partition: PartitionPath, storage_options: StorageOptions | None) -> Iterator[Finding]:
     """Every aborted transaction is in the index of the segment that has its marker."""
-    odd: list[Finding] = []
-    transactions = transactions_of(partition, storage_options, odd.append)
-    is_whole = all(each.kind != SHRUNK for each in odd)
+    findings: list[Finding] = []
+    transactions = transactions_of(partition, storage_options, findings.append)
+    is_whole = all(each.kind != SHRUNK for each in findings)
     aborted = [each for each in transactions.ended if each.state == "aborted"]
     for segment, following in zip_longest(partition.segments, partition.segments[1:]):
         end = 1 << 63 if following is None else following.base_offset

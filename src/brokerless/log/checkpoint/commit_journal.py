@@ -149,7 +149,7 @@ def _growing(value: Any, name: str) -> GrowingPartition:
     partition = as_integer(member(found, "partition"), name, 0, MAX_INT32)
     parsed = names.parse_partition_directory(names.partition_directory(topic, partition))
     if parsed is None or parsed.topic != topic or topic == names.CLUSTER_METADATA:
-        raise WrongJsonError(f"{name} is no partition that can be appended to")
+        raise WrongJsonError(f"{name} is not a partition that can be appended to")
     base, end = (as_integer(member(found, key), f"{name}.{key}") for key in ("base_offset", "end_offset"))
     return GrowingPartition(topic, partition, base, end, as_integer(member(found, "leader_epoch"), name, -1, MAX_INT32))
 
@@ -167,7 +167,7 @@ def _new(value: Any, name: str) -> tuple[str, str]:
 
 def _query(value: Any, name: str) -> tuple[str, int]:
     if not isinstance(value, list) or len(value) != 2:  # pyright: ignore[reportUnknownArgumentType]
-        raise WrongJsonError(f"{name} is no pair")
+        raise WrongJsonError(f"{name} is not a pair")
     return as_text(value[0], name), as_integer(value[1], name)
 
 

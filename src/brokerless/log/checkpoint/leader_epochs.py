@@ -118,7 +118,7 @@ def truncate_from_end(epochs: Epochs, end_offset: int) -> Epochs:
 def truncate_from_start(epochs: Epochs, start_offset: int) -> Epochs:
     """After the log begins at ``start_offset``: its epoch begins there, and those before are gone.
 
-    A log that begins before its first epoch keeps all as they are.
+    A log that begins before its first epoch keeps all unchanged.
     """
     passed = sum(offset <= start_offset for _, offset in epochs)
     if not passed or epochs[passed - 1][1] == start_offset == epochs[0][1]:
@@ -140,7 +140,7 @@ def end_offset_for(epochs: Epochs, epoch: int, log_end_offset: int) -> tuple[int
 
 def truncation_offset(leader: Epochs, leader_end: int, follower: Epochs, follower_end: int) -> int | None:
     """Where a follower cuts its log off before it fetches from a leader: what is before is in both logs (KIP-101,
-    KIP-279). ``leader_end`` and ``follower_end``: the logs' end offsets. None if epochs do not tell; a follower then
+    KIP-279). ``leader_end`` and ``follower_end``: the logs' end offsets. None if epochs do not show it; a follower then
     goes by its high watermark."""
     while follower:
         answer = end_offset_for(leader, follower[-1][0], leader_end)

@@ -13,7 +13,15 @@ from pathlib import Path
 from brokerless.errors import Finding, UnreadableError
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import OffsetCheckpoint, load_offset_checkpoint
-from brokerless.log.storage.paths import Entry, StorageOptions, exists, is_remote, join, local, parent_directory
+from brokerless.log.storage.paths import (
+    DirectoryEntry,
+    StorageOptions,
+    exists,
+    is_remote,
+    join,
+    local,
+    parent_directory,
+)
 
 UNKNOWN = "log-start-unknown"
 
@@ -22,7 +30,9 @@ class LogStartOffsets:
     """The log start offsets of partitions; each checkpoint is read once. ``files`` are a log directory's own.
     ``is_ignored``: deleted records are included, so that partitions begin with their first segments."""
 
-    def __init__(self, is_ignored: bool, files: Mapping[str, Entry], storage_options: StorageOptions | None) -> None:
+    def __init__(
+        self, is_ignored: bool, files: Mapping[str, DirectoryEntry], storage_options: StorageOptions | None
+    ) -> None:
         self._is_ignored, self._storage_options = is_ignored, storage_options
         self._loaded: dict[str, OffsetCheckpoint | None] = {}
         if (entry := files.get(names.LOG_START_OFFSET_CHECKPOINT)) is not None and not is_ignored:

@@ -56,7 +56,7 @@ def _parse(lines: list[str]) -> dict[str, str]:
         raise MalformedFileError("meta.properties of an unknown version", "version 0 or 1", str(version))
     for name in ("node.id", "cluster.id") if version else ():
         if name not in properties:
-            raise MalformedFileError("meta.properties is not whole", name, None)
+            raise MalformedFileError("meta.properties is incomplete", name, None)
     for name in ("broker.id", "node.id"):
         if name in properties:
             parse_integer(properties[name], f"{name}={properties[name]}")
@@ -68,7 +68,7 @@ def _parse(lines: list[str]) -> dict[str, str]:
 def meta_properties(
     cluster_id: str, node_id: int, directory_id: str | None = None, written_ms: int | None = None
 ) -> bytes:
-    """``meta.properties`` of a KRaft node's log directory, version 1. A comment tells ``written_ms`` (ms since epoch),
+    """``meta.properties`` of a KRaft node's log directory, version 1. A comment holds ``written_ms`` (ms since epoch),
     which is now if it is not given.
 
     Raises :class:`UsageError` for a cluster ID that is not printable ASCII.

@@ -87,7 +87,7 @@ def parse_entries(lines: list[str], width: int) -> list[list[str]]:
         if len(words) != width:
             raise MalformedFileError("a malformed line", f"{width} words", shorten(line))
     if len(entries) != count:
-        raise MalformedFileError("the checkpoint is not whole", f"{count} entries", str(len(entries)))
+        raise MalformedFileError("the checkpoint is incomplete", f"{count} entries", str(len(entries)))
     return entries
 
 

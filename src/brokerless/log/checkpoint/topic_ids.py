@@ -17,7 +17,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.log import names
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
 _ID = re.compile(r"(?!A{22})[A-Za-z0-9_-]{21}[AQgw]")
 """``org.apache.kafka.common.Uuid``, but for the one that is none (4.1.1)."""
@@ -28,7 +28,7 @@ def is_topic_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def topic_id_of(metadata: Entry | None, storage_options: StorageOptions | None) -> str | None:
+def topic_id_of(metadata: DirectoryEntry | None, storage_options: StorageOptions | None) -> str | None:
     """The topic ID in a ``partition.metadata``; None if there is no such file, or it cannot be read."""
     return None if metadata is None else load_partition_metadata(metadata.path, storage_options).topic_id
 
@@ -72,7 +72,7 @@ def new_topic_id(topic: str) -> str:
 
 
 def check_topic_ids(directory: Destination, unnamed: Iterable[tuple[str, str]]) -> None:
-    """Raises :class:`UsageError` if new partitions have another ID than those of their topic that are there by now.
+    """Raises :class:`UsageError` if new partitions have another ID than the existing ones of their topic.
     ``unnamed``: the topic of each, and its directory, which has no name yet; those of one topic have one ID."""
     new = dict(unnamed)
     for topic, there in topic_ids_there(directory, new).items():

@@ -28,7 +28,7 @@ from brokerless.log.commit.staged_append import append_staged, check_after_end
 from brokerless.log.commit.types import Place, StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.directory import resolve
-from brokerless.log.recovery.loader import load_log
+from brokerless.log.recovery.log_loader import load_log
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER, DirectoryLock, clean_mark_removed
 from brokerless.log.storage.own_files import is_own_directory, refuse_links
@@ -40,7 +40,7 @@ def commit(log_directory: str | Path | Destination, partitions: Sequence[StagedP
     """Gives new partitions their names, all of them or none: from then on they are as after a broker's clean stop, and
     one that starts on the log directory has nothing to recover.
 
-    Raises :class:`UsageError` if there is such a partition by now, if one is not as it was left any more, or if a
+    Raises :class:`UsageError` if such a partition exists by then, if one was changed meanwhile, or if a
     broker runs on the directory; UnwritableError where the disk fails. Then none of them is there, but all that was
     written still is: see :func:`discard`.
     """
@@ -63,14 +63,14 @@ def commit_locked(
 ) -> None:
     """The same for who holds the log directory and its commits (unless it is one new partition and nothing else).
 
-    ``growing``: what comes behind the end of partitions that are there, in this order, with ``config``. ``query``: of
-    which streaming query this is which batch, noted with the rest. Raises OSError as well.
+    ``growing``: what is appended to existing partitions, in this order, with ``config``. ``query``: of
+    which streaming query this is which batch, recorded with the rest. Raises OSError as well.
     """
     at = Destination.of(directory)
     growing = growing or {}
     for each in new:
         _check_new(at, each)
-    for each in (piece for pieces in growing.values() for piece in pieces):
+    for each in (each_staged for staged in growing.values() for each_staged in staged):
         _check_files(at, each)
     # Before a partition is there, nobody minds these lines; without them, a broker would follow all of it. Nor does
     # anybody mind the mark: after a kill it is not known that these were the first, and a broker takes it away itself.
@@ -86,12 +86,12 @@ def commit_locked(
     with ExitStack() as stack:
         journal = Journal(query=query)
         if growing:
-            for (topic, partition), pieces in growing.items():
+            for (topic, partition), staged in growing.items():
                 check_continued(at, topic, partition)
                 path, options = at.join(names.partition_directory(topic, partition)), at.storage_options
                 (there,) = resolve(path, storage_options=options).partitions
-                if there.segments and pieces[0].has_offsets:  # refused before anything is changed
-                    check_after_end(look(there, storage_options=options).end_offset, pieces[0])
+                if there.segments and staged[0].has_offsets:  # refused before anything is changed
+                    check_after_end(look(there, storage_options=options).end_offset, staged[0])
             if at.is_remote:
                 journal = grow_remote(at, journal, growing, config)
             else:
@@ -100,7 +100,7 @@ def commit_locked(
         journal = journal.decide(names_of_new)
         write_journal(at, journal)
         _complete(at, journal)
-    discard(at, (piece for pieces in growing.values() for piece in pieces))
+    discard(at, (each_staged for staged in growing.values() for each_staged in staged))
 
 
 def settle(log_directory: Path | Destination) -> Set[str]:
@@ -171,14 +171,14 @@ def _grow_all(
     was_clean: bool,
 ) -> Journal:
     try:
-        for (topic, partition), pieces in growing.items():
+        for (topic, partition), staged in growing.items():
             with load_log(directory, topic, partition, config, was_clean=was_clean) as log:
                 epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
                 log.roll()
                 journal = journal.grow(GrowingPartition(topic, partition, log.segments[-1], log.log_end_offset, epoch))
                 write_journal(directory, journal)
-                for piece in pieces:
-                    append_staged(log, Destination.of(directory), piece, epoch)
+                for each_staged in staged:
+                    append_staged(log, Destination.of(directory), each_staged, epoch)
     except BaseException:
         with suppress(Exception):  # then the next writer does it
             _undo(directory, journal, was_clean=False)

@@ -30,7 +30,7 @@ _OWNER = 16
 
 def commit_staged(
     log_directory: str | Path | Destination,
-    pieces: Sequence[StagedPartition],
+    staged: Sequence[StagedPartition],
     config: LogConfig = DEFAULTS,
     query: tuple[str, int] | None = None,
     hint: str = "",
@@ -62,7 +62,7 @@ def commit_staged(
         new: list[StagedPartition] = []
         growing: dict[tuple[str, int], list[StagedPartition]] = {}
         try:
-            for parts in _by_partition(pieces, hint):
+            for parts in _by_partition(staged, hint):
                 if not only_new and directory.exists(parts[0].name):
                     growing[parts[0].topic, parts[0].partition] = parts
                 elif len(parts) == 1:
@@ -75,7 +75,7 @@ def commit_staged(
         except BaseException:
             discard(directory, made)
             raise
-    discard(directory, pieces)
+    discard(directory, staged)
     return True
 
 
@@ -163,7 +163,7 @@ def remove_unused(log_directory: Destination) -> None:
 
 
 def remove_staged_of(log_directory: Path | Destination, owner: str) -> None:
-    """Removes all that tasks of a job left behind; none of it that is written to still can be committed then."""
+    """Removes all that tasks of a job left; none of it that is written to still can be committed then."""
     at = Destination.of(log_directory)
     with suppress(UnreadableError):
         remove_unfinished(at, [name for name, id in _unfinished(at) if id.startswith(owner)])
@@ -183,10 +183,10 @@ def partitions_of(directory: Destination, topic: str | None) -> set[int]:
     return {each.partition for each in found if each and each.state == "live" and topic in (None, each.topic)}
 
 
-def _by_partition(pieces: Collection[StagedPartition], hint: str) -> Iterator[list[StagedPartition]]:
+def _by_partition(staged: Collection[StagedPartition], hint: str) -> Iterator[list[StagedPartition]]:
     by_place: dict[tuple[str, int], list[StagedPartition]] = {}
-    for piece in pieces:
-        by_place.setdefault((piece.topic, piece.partition), []).append(piece)
+    for each_staged in staged:
+        by_place.setdefault((each_staged.topic, each_staged.partition), []).append(each_staged)
     for _, parts in sorted(by_place.items()):
         if parts[0].has_offsets:
             parts.sort(key=lambda each: each.log_start_offset)

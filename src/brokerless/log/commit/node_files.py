@@ -20,7 +20,7 @@ _FILES = (names.BOOTSTRAP_CHECKPOINT, names.META_PROPERTIES)
 _LIMIT = 64 << 20
 
 
-def whole_directories(
+def complete_directories(
     directories: Sequence[LogDirectory], written: Collection[str], to: Destination
 ) -> tuple[LogDirectory, ...]:
     """Those with a ``meta.properties`` of which all partitions are ``written`` (paths of their directories), or are in
@@ -52,14 +52,14 @@ def copy_node_files(
 
 
 def complete(
-    whole: Sequence[LogDirectory],
+    directories: Sequence[LogDirectory],
     to: Destination,
     say: Callable[[str], object],
     storage_options: StorageOptions | None = None,
 ) -> None:
-    """The same at the end of a job; ``say`` is told if there are no files that are the target's."""
+    """The same at the end of a job; ``say`` is called if there are no files that are the target's."""
     with unwritable(to):
-        reason = copy_node_files(whole, to, storage_options)
+        reason = copy_node_files(directories, to, storage_options)
     if reason is not None:
         say(reason)
 

@@ -28,13 +28,13 @@ from brokerless.log.recovery.plan import apply_recovery, plan_recovery
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
-from brokerless.log.storage.paths import Entry, StorageOptions, list_directory, open_file
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, list_directory, open_file
 from brokerless.log.storage.write_errors import unwritable
 
-_PIECE = 8 << 20
+_BLOCK = 8 << 20
 
 
-def files_of(source: PartitionPath, storage_options: StorageOptions | None = None) -> list[Entry]:
+def files_of(source: PartitionPath, storage_options: StorageOptions | None = None) -> list[DirectoryEntry]:
     """The files of a partition that are Kafka's."""
     return [
         each
@@ -54,7 +54,7 @@ def copy_partition(
     owner: str = "",
     storage_options: StorageOptions | None = None,
 ) -> StagedPartition:
-    """Copies a partition whose log is sound, under a name that readers pass over; ``end_offset`` is where that ends.
+    """Copies a partition whose log is intact, under a name that readers pass over; ``end_offset`` is where that ends.
     ``topic_id``: of one that has no ``partition.metadata``. ``checkpoints`` are its lines in its log directory's, and
     ``clean`` whether that has the mark of a clean stop.
 
@@ -118,7 +118,7 @@ _PASSING = (".deleted", ".tmp")
 """Files that may go without anything being lost."""
 
 
-def _are_unchanged(before: Sequence[Entry], after: Sequence[Entry]) -> bool:
+def _are_unchanged(before: Sequence[DirectoryEntry], after: Sequence[DirectoryEntry]) -> bool:
     """Whether the segments are the same files, but for the last one, which may have grown."""
     was, now = (
         {
@@ -133,13 +133,13 @@ def _are_unchanged(before: Sequence[Entry], after: Sequence[Entry]) -> bool:
     return all(name in was and name in now and name.startswith(f"{active}.") for name in differing)
 
 
-def _copy(entry: Entry, target: Path, storage_options: StorageOptions | None) -> None:
+def _copy(entry: DirectoryEntry, target: Path, storage_options: StorageOptions | None) -> None:
     with open_file(entry.path, storage_options) as file, target.open("xb") as copy:
-        for position in range(0, file.size, _PIECE):
-            piece = file.read(position, min(_PIECE, file.size - position))
-            if len(piece) < min(_PIECE, file.size - position):
+        for position in range(0, file.size, _BLOCK):
+            block = file.read(position, min(_BLOCK, file.size - position))
+            if len(block) < min(_BLOCK, file.size - position):
                 raise UnreadableError(f"{entry.path}: the file was cut while it was copied; run this again")
-            copy.write(piece.data)
+            copy.write(block.data)
         copy.flush()
         os.fsync(copy.fileno())
     if entry.modified is not None:  # by which retention goes where there are no timestamps

@@ -32,7 +32,7 @@ from brokerless.log.config import DEFAULTS, LogConfig
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
-from brokerless.log.storage.paths import Entry, StorageOptions, is_remote, local, read_bytes
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_remote, local, read_bytes
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.log_writer import Appended, LogWriter
@@ -163,11 +163,11 @@ class PartitionOutput:
         self._cleaned_until = None if cleaned_until is None else min(cleaned_until, self._writer.log_end_offset)
 
     def explain_gaps(self) -> None:
-        """Offsets that are missing by now never were in the log: the cleaner's checkpoint covers them, as it does those
+        """Offsets that are still missing never were in the log: the cleaner's checkpoint covers them, as it does those
         that compaction removed. Else a gap between two segments reads as a missing segment."""
         self._cleaned_until = self._writer.log_end_offset
 
-    def copy_file(self, entry: Entry, storage_options: StorageOptions | None = None) -> None:
+    def copy_file(self, entry: DirectoryEntry, storage_options: StorageOptions | None = None) -> None:
         """Puts a small file of another partition beside the segments. Raises UnreadableError, UnwritableError."""
         with unwritable(self._path):
             write_file(self._path / entry.name, read_bytes(entry.path, _LARGEST_FILE, storage_options))
@@ -195,7 +195,7 @@ class PartitionOutput:
         """Syncs everything and gives the partition its name: from then on it is as after a broker's clean stop, and one
         that starts on the log directory has nothing to recover.
 
-        Raises :class:`UsageError` if there is such a partition by now, and UnwritableError; then it is not there.
+        Raises :class:`UsageError` if such a partition exists by then, and UnwritableError; then it is not there.
         """
         if self._to.is_remote:
             unfinished = self.finish()

@@ -19,7 +19,7 @@ from brokerless.log.checkpoint.commit_journal import GrowingPartition, Journal, 
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
 from brokerless.log.commit.staged_append import append_staged
 from brokerless.log.config import LogConfig
-from brokerless.log.recovery.loader import load_log
+from brokerless.log.recovery.log_loader import load_log
 from brokerless.log.storage.destination import Destination
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ _EMPTIED = ("log", "offset-index", "time-index")
 def grow_remote(
     at: Destination, journal: Journal, growing: Mapping[tuple[str, int], Sequence[StagedPartition]], config: LogConfig
 ) -> Journal:
-    """Appends pieces to partitions of an object store, and gives the journal that hides what was sent, undecided.
+    """Appends staged partitions to those of an object store; returns the journal that hides what was sent, undecided.
 
-    Raises :class:`UsageError` for what does not fit behind a log, UnreadableError for a log that Kafka would refuse to
-    load, and UnwritableError. Then all is undone, or the next writer does it.
+    Raises :class:`UsageError` for what cannot follow the log's end, UnreadableError for a log that Kafka would refuse
+    to load, and UnwritableError. Then all is undone, or the next writer does it.
     """
     try:
-        for (topic, partition), pieces in growing.items():
+        for (topic, partition), staged in growing.items():
             with tempfile.TemporaryDirectory(prefix="brokerless-", ignore_cleanup_errors=True) as scratch:
-                journal = _grow(at, Path(scratch), journal, (topic, partition), pieces, config)
+                journal = _grow(at, Path(scratch), journal, (topic, partition), staged, config)
     except BaseException:
         with suppress(Exception):
             if journal.growing:
@@ -76,7 +76,7 @@ def _grow(
     scratch: Path,
     journal: Journal,
     place: tuple[str, int],
-    pieces: Sequence[StagedPartition],
+    staged: Sequence[StagedPartition],
     config: LogConfig,
 ) -> Journal:
     directory = names.partition_directory(*place)
@@ -87,8 +87,8 @@ def _grow(
         epoch = log.leader_epochs[-1][0] if log.leader_epochs else -1
         log.roll()
         begun = GrowingPartition(*place, log.segments[-1], log.log_end_offset, epoch)
-        for piece in pieces:
-            append_staged(log, at, piece, epoch)
+        for each_staged in staged:
+            append_staged(log, at, each_staged, epoch)
         end = log.log_end_offset
     after = _contents(local, last)
     changed = [name for name, content in after.items() if before.get(name) != content]
@@ -127,7 +127,7 @@ def _fetch(at: Destination, scratch: Path, place: tuple[str, int]) -> int:
 
 
 def _is_of(name: str, base_offset: int) -> bool:
-    """Whether a file is of the segment that begins there, or of one behind it."""
+    """Whether a file is of the segment that begins there, or of a later one."""
     file = names.parse_segment_file(name)
     return file is not None and file.state == "live" and file.offset >= base_offset
 

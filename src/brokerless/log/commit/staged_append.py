@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _EPOCH = layouts.position_of(layouts.BATCH_V2, "partition_leader_epoch")
 
 
-class Log(Protocol):
+class WritableLog(Protocol):
     """What grows: a log that is there, or one that is new."""
 
     @property
@@ -33,17 +33,19 @@ class Log(Protocol):
     def append(self, buffer: NDArray[np.uint8]) -> object: ...
 
 
-def append_staged(log: Log, log_directory: Destination, piece: StagedPartition, leader_epoch: int = -1) -> None:
-    """Appends all batches of ``piece``, which is in ``log_directory``. ``leader_epoch``: what v2 batches are stamped
+def append_staged(
+    log: WritableLog, log_directory: Destination, staged: StagedPartition, leader_epoch: int = -1
+) -> None:
+    """Appends all batches of ``staged``, which is in ``log_directory``. ``leader_epoch``: what v2 batches are stamped
     with, unless it is negative.
 
     Raises :class:`UsageError` if the piece was given offsets that the log has already, or cannot give way;
     UnreadableError and RefusedError where it is damaged.
     """
-    check_after_end(log.log_end_offset, piece)
-    shift = 0 if piece.has_offsets else log.log_end_offset - piece.log_start_offset
-    for name in sorted(name for name, _ in piece.files if name.endswith(".log")):
-        path = log_directory.join(piece.directory, name)
+    check_after_end(log.log_end_offset, staged)
+    shift = 0 if staged.has_offsets else log.log_end_offset - staged.log_start_offset
+    for name in sorted(name for name, _ in staged.files if name.endswith(".log")):
+        path = log_directory.join(staged.directory, name)
         with open_file(path, log_directory.storage_options) as file:
             whole = 0
             for chunk in scan(file, ignore):
@@ -56,12 +58,12 @@ def append_staged(log: Log, log_directory: Destination, piece: StagedPartition, 
                 raise UnreadableError(f"{path}: this was damaged since it was written; write it again")
 
 
-def check_after_end(end_offset: int, piece: StagedPartition) -> None:
+def check_after_end(end_offset: int, staged: StagedPartition) -> None:
     """Raises :class:`UsageError` if the piece was given offsets that a log has, which ends at ``end_offset``."""
-    if piece.has_offsets and piece.log_start_offset < end_offset:
+    if staged.has_offsets and staged.log_start_offset < end_offset:
         raise UsageError(
-            f"{piece.name}: the first new record has offset {piece.log_start_offset}, and the partition ends at "
-            f"{end_offset}: what is appended has to come behind that; give later offsets, or none"
+            f"{staged.name}: the first new record has offset {staged.log_start_offset}, and the partition ends at "
+            f"{end_offset}: appended offsets must come after that; give later offsets, or none"
         )
 
 
@@ -69,7 +71,7 @@ def _restamp(buffer: NDArray[np.uint8], batches: Batches, start: int, shift: int
     if shift:
         if (batches.is_wrapper & (batches.magic == layouts.MAGIC_V0)).any():
             raise UsageError(
-                "compressed messages of format v0 say their offsets inside, so they cannot be put behind others; "
+                "compressed messages of format v0 say their offsets inside, so they cannot follow others; "
                 "give offsets, write new partitions from one task each, or another message format"
             )
         scatter(buffer, batches.positions - start, (batches.entry_offset + shift).astype(">i8"))

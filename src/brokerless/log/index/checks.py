@@ -1,6 +1,6 @@
 """Checks the indexes of a segment against its log. Pure: columns in, findings out.
 
-An error is what makes a lookup go wrong: records behind the place that the index gives would be missed, or records of
+An error is what makes a lookup go wrong: records after the position in the index would be missed, or records of
 an aborted transaction be shown. A warning is what Kafka would not have written but what leads no reader astray. There
 is at most one finding for each way of being wrong in an index: at its first such entry, with their number.
 
@@ -108,11 +108,11 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
     timestamps, offsets = index.timestamps, index.offsets
     last_offsets = batches.last_offsets_so_far
     at = np.searchsorted(last_offsets, offsets)  # the batch with the entry's offset, or the next one
-    is_behind = at == len(last_offsets)
-    unknown = is_behind & (not batches.is_whole)
+    is_past_end = at == len(last_offsets)
+    unknown = is_past_end & (not batches.is_whole)
     yield from check.first(
         "error",
-        is_behind & ~unknown,
+        is_past_end & ~unknown,
         "the log ends before the entry's offset",
         lambda row: f"an offset up to {batches.last_offset}" if len(last_offsets) else "no entries for an empty log",
         lambda row: f"offset {offsets[row]}",
@@ -120,7 +120,7 @@ def check_time_index(index: TimeIndex, batches: SegmentBatches, is_last: bool = 
     # Batches that end at the entry's offset or before must not have larger timestamps.
     ended = np.searchsorted(last_offsets, offsets, side="right")
     largest = np.append(layouts.NO_TIMESTAMP, batches.max_timestamps_so_far)[ended]
-    misses = ~is_behind & (largest > timestamps)
+    misses = ~is_past_end & (largest > timestamps)
     yield from check.first(
         "error",
         misses,
@@ -226,7 +226,7 @@ class _Check:
 def _not_trimmed(index: OffsetIndex | TimeIndex, check: _Check, is_last: bool) -> Iterator[Finding]:
     used = len(index.offsets)
     if index.slots > used:
-        text = "zeros behind the last entry: the index was in use when the broker stopped, and was not closed"
+        text = "zeros after the last entry: the index was in use when the broker stopped, and was not closed"
         severity: Severity = "info" if is_last else "warning"
         expected, found = f"{used} entries", f"room for {index.slots}"
         yield Finding(severity, "index-not-trimmed", index.file, used * check.entry_size, None, text, expected, found)

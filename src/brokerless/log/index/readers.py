@@ -34,7 +34,7 @@ _LONGEST_ENTRY = max(layouts.OFFSET_INDEX_ENTRY.itemsize, layouts.TIME_INDEX_ENT
 class OffsetIndex:
     """``offsets`` and ``positions`` (bytes) are int64 of one length: its entries, absolute, in file order.
 
-    ``slots`` are the entries that the file has room for: those behind the entries are zero, as Kafka preallocates them.
+    ``slots`` are the file's capacity in entries: those after the last entry are zero, as Kafka preallocates them.
     """
 
     file: str
@@ -50,7 +50,7 @@ class OffsetIndex:
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """The last entry whose offset is at most ``offset``, as (offset, position): a batch with this offset is at that
-        position or behind it. Without such an entry, and for an index that is not sound: (base offset, 0)."""
+        position or after it. Without such an entry, and for an invalid index: (base offset, 0)."""
         slot = int(np.searchsorted(self.offsets, offset, side="right")) - 1
         if slot < 0 or not self.is_valid:
             return self.base_offset, 0
@@ -75,8 +75,8 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
         """The last entry whose timestamp is at most ``timestamp``, as (timestamp, offset): records with larger
-        timestamps come at that offset or behind it, but one with this very timestamp may be before. So the first record
-        from a time on is found with ``lookup(time - 1)``. Without such an entry, and for an index that is not sound:
+        timestamps come at that offset or after it, but one with this very timestamp may be before. So the first record
+        from a time on is found with ``lookup(time - 1)``. Without such an entry, and for an invalid index:
         (-1, base offset)."""
         slot = int(np.searchsorted(self.timestamps, timestamp, side="right")) - 1
         if slot < 0 or not self.is_valid:
@@ -157,7 +157,7 @@ def parse_time_index(data: NDArray[np.uint8], file: str, base_offset: int, size:
 def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int) -> TransactionIndex:
     """Reads the bytes of a ``.txnindex`` file; ``base_offset`` is that of its segment. Never raises.
 
-    Entries behind one with an unknown version are not read, as Kafka stops there.
+    Entries after one with an unknown version are not read, as Kafka stops there.
     """
     entry = layouts.TRANSACTION_INDEX_ENTRY
     entries, _, findings = _entries(data, entry, file, None, is_preallocated=False)
@@ -191,7 +191,7 @@ def parse_transaction_index(data: NDArray[np.uint8], file: str, base_offset: int
 
 def has_unknown_version(entries: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries have a version that Kafka refuses to read (``TransactionIndex.iterable``, 4.4.0). Up to 4.1, it
-    only looked at the first of the two bytes, and took negative versions for known ones."""
+    only read the first of the two bytes, and took negative versions for known ones."""
     return entries["version"] != 0
 
 
@@ -270,7 +270,7 @@ def _entries(
     size = len(data) if size is None else max(size, len(data))
     slots, rest = divmod(size, entry.itemsize)
     if rest:
-        text = "the size is not a whole number of entries: the file was cut off, or it is no index"
+        text = "the size is not a whole number of entries: the file was cut off, or it is not an index"
         expected, found = f"a multiple of {entry.itemsize} bytes", f"{size} bytes"
         # Kafka rebuilds an offset or time index of such a size; of a transaction index it leaves the rest alone.
         severity = "error" if is_preallocated else "warning"

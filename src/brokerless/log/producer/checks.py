@@ -20,8 +20,8 @@ from brokerless.log.producer.markers import Marker, NoMarker
 from brokerless.log.producer.state import (
     BatchMetadata,
     Producer,
+    ProducerRefusal,
     ProducerState,
-    Refusal,
     batch_metadata,
     control_markers,
     outside_of_transaction,
@@ -34,7 +34,7 @@ sequences and writes markers."""
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A batch that was appended before: nothing is to be appended, and the producer is told these offsets again.
+    """A batch that was appended before: nothing is appended, and the producer gets these offsets again.
 
     ``timestamp``: ms, the largest of the batch.
     """
@@ -55,21 +55,21 @@ class _Append:
 
 def check_append(
     state: ProducerState, batches: Batches, buffer: NDArray[np.uint8], origin: Origin = "client"
-) -> Refusal | Duplicate | None:
+) -> ProducerRefusal | Duplicate | None:
     """Whether a leader would append these batches, which have their final offsets; None if so. Changes nothing: who
     then appends them calls ``state.update``.
 
-    ``Refusal.exception`` is one of OutOfOrderSequenceException, InvalidProducerEpochException,
+    ``ProducerRefusal.exception`` is one of OutOfOrderSequenceException, InvalidProducerEpochException,
     InvalidTxnStateException, TransactionCoordinatorFencedException, or what a broken marker gives.
     """
     rows = np.flatnonzero(batches.producer_id > layouts.NO_PRODUCER_ID)
-    told = batches if len(rows) == len(batches) else batches.take(rows)
-    markers = iter(control_markers(told, buffer))
+    chosen = batches if len(rows) == len(batches) else batches.take(rows)
+    markers = iter(control_markers(chosen, buffer))
     appends: dict[int, _Append] = {}
     columns = zip(
-        rows.tolist(), told.producer_id.tolist(), told.producer_epoch.tolist(), told.entry_offset.tolist(),
-        told.base_sequence.tolist(), told.is_transactional.tolist(), told.is_control.tolist(), batch_metadata(told),
-        strict=True,
+        rows.tolist(), chosen.producer_id.tolist(), chosen.producer_epoch.tolist(), chosen.entry_offset.tolist(),
+        chosen.base_sequence.tolist(), chosen.is_transactional.tolist(), chosen.is_control.tolist(),
+        batch_metadata(chosen), strict=True,
     )  # fmt: skip
     for row, producer_id, epoch, offset, sequence, is_transactional, is_control, batch in columns:
         known = state.producers.get(producer_id)
@@ -85,7 +85,7 @@ def check_append(
             return _fenced(row, offset, epoch, updated.epoch)
         marker = next(markers) if is_control else None
         if isinstance(marker, NoMarker):
-            return Refusal(marker.exception, row, offset, marker.message)
+            return ProducerRefusal(marker.exception, row, offset, marker.message)
         if is_control and marker is None:
             continue
         if marker is not None:
@@ -111,13 +111,13 @@ def _earlier(known: Producer, epoch: int, sequence: int, batch: BatchMetadata) -
     return next((each for each in known.batches if (each.first_sequence, each.last_sequence) == wanted), None)
 
 
-def _check_sequence(append: _Append, epoch: int, sequence: int, row: int, offset: int) -> Refusal | None:
+def _check_sequence(append: _Append, epoch: int, sequence: int, row: int, offset: int) -> ProducerRefusal | None:
     before, updated = append.before, append.updated
     if epoch != updated.epoch:
         if sequence == 0 or updated.epoch == layouts.NO_PRODUCER_EPOCH:
             return None
         message = "the first sequence of a producer's new epoch is not 0"
-        return Refusal("OutOfOrderSequenceException", row, offset, message, "0", str(sequence))
+        return ProducerRefusal("OutOfOrderSequenceException", row, offset, message, "0", str(sequence))
     if updated.batches:
         last = updated.last_sequence
     elif epoch == before.epoch:
@@ -129,15 +129,17 @@ def _check_sequence(append: _Append, epoch: int, sequence: int, row: int, offset
         return None
     message = "the sequence does not follow the producer's last one"
     expected = str(0 if last == MAX_INT32 else last + 1)
-    return Refusal("OutOfOrderSequenceException", row, offset, message, expected, str(sequence))
+    return ProducerRefusal("OutOfOrderSequenceException", row, offset, message, expected, str(sequence))
 
 
-def _fenced(row: int, offset: int, epoch: int, last: int) -> Refusal:
+def _fenced(row: int, offset: int, epoch: int, last: int) -> ProducerRefusal:
     message = "a batch of an epoch before the last one of its producer"
-    return Refusal("InvalidProducerEpochException", row, offset, message, f"epoch {last} or more", f"epoch {epoch}")
+    return ProducerRefusal(
+        "InvalidProducerEpochException", row, offset, message, f"epoch {last} or more", f"epoch {epoch}"
+    )
 
 
-def _coordinator_fenced(row: int, offset: int, marker: Marker, producer: Producer) -> Refusal:
+def _coordinator_fenced(row: int, offset: int, marker: Marker, producer: Producer) -> ProducerRefusal:
     message = "a marker of a transaction coordinator that was replaced"
     expected, found = f"epoch {producer.coordinator_epoch} or more", f"epoch {marker.coordinator_epoch}"
-    return Refusal("TransactionCoordinatorFencedException", row, offset, message, expected, found)
+    return ProducerRefusal("TransactionCoordinatorFencedException", row, offset, message, expected, found)

@@ -35,7 +35,7 @@ class LoadedProducers:
     corrupt: list[int] = field(default_factory=list[int])
 
     def take_snapshot(self) -> None:
-        """As ``ProducerStateManager.takeSnapshot``: nothing to do if there is one at this offset or behind it."""
+        """As ``ProducerStateManager.takeSnapshot``: nothing to do if there is one at this offset or after it."""
         if self.state.end_offset > self.snapshot_offset:
             self.write[self.state.end_offset] = self.state.snapshot()
             self.snapshot_offset = self.state.end_offset
@@ -68,7 +68,7 @@ def advance(
 ) -> None:
     """Follows a log's batches from where ``found`` is to ``end_offset``. Raises :class:`UnreadableError`."""
     starts = [base for base in base_offsets if base < end_offset]
-    # The segment that holds the state's end offset, and all behind it.
+    # The segment that holds the state's end offset, and all later ones.
     first = max(int(np.searchsorted(starts, found.state.end_offset, side="right")) - 1, 0)
     for base_offset in starts[first:] if found.state.end_offset < end_offset else []:
         found.state.end_offset = max(base_offset, found.state.end_offset, log_start_offset)
@@ -102,12 +102,12 @@ def _follow(files: SegmentFiles, base_offset: int, state: ProducerState, end_off
     with open_file(str(files.path(base_offset, "log"))) as file:
         for chunk in scan(file, stops.append, index.lookup(start)[1]):
             batches = chunk.batches
-            wanted = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))
-            refused = state.update(wanted, chunk.buffer).refused
+            required = batches.take((batches.last_offset >= start) & (batches.last_offset < end_offset))
+            refused = state.update(required, chunk.buffer).refused
             if refused is not None:
                 text = f"offset {refused.offset}: {refused.message}; Kafka refuses to load this log"
                 raise UnreadableError(f"{file.path}: {text}")
-            if not len(wanted) and (batches.last_offset >= end_offset).any():
+            if not len(required) and (batches.last_offset >= end_offset).any():
                 return
     broken = [each for each in stops if each.kind == "batch-size-invalid"]
     if broken:

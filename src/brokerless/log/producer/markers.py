@@ -1,6 +1,6 @@
 """Reads end-transaction markers: the control records that commit or abort a transaction.
 
-Sources: ``EndTransactionMarker``, ``ControlRecordType`` and ``ProducerAppendInfo.append`` (4.1.1), which look at the
+Sources: ``EndTransactionMarker``, ``ControlRecordType`` and ``ProducerAppendInfo.append`` (4.1.1), which check the
 first record of a control batch only.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.columns import Columns
+from brokerless.format.columns import RecordColumns
 from brokerless.format.control import ABORT, COMMIT
 from brokerless.format.read.batch_headers import Batches
 
@@ -58,7 +58,7 @@ def read_markers(buffer: NDArray[np.uint8], batches: Batches) -> list[Marker | N
     ]
 
 
-def _marker(columns: Columns, row: int) -> Marker | NoMarker:
+def _marker(columns: RecordColumns, row: int) -> Marker | NoMarker:
     key = b"" if columns.key_null[row] else _bytes(columns.key_ends, columns.key_data, row)
     value = b"" if columns.value_null[row] else _bytes(columns.value_ends, columns.value_data, row)
     if len(key) < 4 or _int16(key, 0) < 0:

@@ -94,7 +94,7 @@ class CompletedTransaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ProducerRefusal:
     """What Kafka would not take: the name of its exception, the place in what was given, and why in our words.
 
     ``row`` is that of the batch, ``offset`` its base offset.
@@ -114,11 +114,11 @@ class Update:
     which, and with those after it, nothing was done."""
 
     completed: list[CompletedTransaction]
-    refused: Refusal | None = None
+    refused: ProducerRefusal | None = None
 
 
 class ProducerState:
-    """The producers of a log up to ``end_offset``, which is that behind the last batch that was followed."""
+    """The producers of a log up to ``end_offset``, the one after the last batch that was followed."""
 
     def __init__(self, end_offset: int = 0, producers: dict[int, Producer] | None = None) -> None:
         self.end_offset = end_offset
@@ -135,7 +135,7 @@ class ProducerState:
     def update(self, batches: Batches, buffer: NDArray[np.uint8]) -> Update:
         """Follows batches that come next in the log (``buffer`` is what their headers were read from).
 
-        Batches without a producer ID, and so those of v0 and v1, cost nothing but a look at all IDs at once. What
+        Batches without a producer ID, and so those of v0 and v1, cost only one check of all IDs. What
         recovery in Kafka stops at, this stops at: a control batch that holds no marker, and data outside of the
         transaction that its producer has open (InvalidTxnStateException).
         """
@@ -146,11 +146,11 @@ class ProducerState:
         if not len(rows):
             self.end_offset = int(batches.last_offset[-1]) + 1
             return Update(completed)
-        told = batches if len(rows) == len(batches) else batches.take(rows)
-        markers = iter(control_markers(told, buffer))
+        chosen = batches if len(rows) == len(batches) else batches.take(rows)
+        markers = iter(control_markers(chosen, buffer))
         columns = zip(
-            rows.tolist(), told.producer_id.tolist(), told.producer_epoch.tolist(), told.entry_offset.tolist(),
-            told.is_transactional.tolist(), told.is_control.tolist(), batch_metadata(told), strict=True,
+            rows.tolist(), chosen.producer_id.tolist(), chosen.producer_epoch.tolist(), chosen.entry_offset.tolist(),
+            chosen.is_transactional.tolist(), chosen.is_control.tolist(), batch_metadata(chosen), strict=True,
         )  # fmt: skip
         producers = self.producers
         for row, producer_id, epoch, offset, is_transactional, is_control, batch in columns:
@@ -160,7 +160,9 @@ class ProducerState:
             if is_control:
                 marker = next(markers)
                 if isinstance(marker, NoMarker):
-                    return self._stop(batches, completed, Refusal(marker.exception, row, offset, marker.message))
+                    return self._stop(
+                        batches, completed, ProducerRefusal(marker.exception, row, offset, marker.message)
+                    )
                 if marker is not None:
                     if (first := producer.txn_first_offset) >= 0:
                         completed.append(self._complete(producer_id, first, offset, marker.is_abort))
@@ -176,13 +178,13 @@ class ProducerState:
         self.end_offset = int(batches.last_offset[-1]) + 1
         return Update(completed)
 
-    def refusal(self, batches: Batches, buffer: NDArray[np.uint8]) -> Refusal | None:
+    def refusal(self, batches: Batches, buffer: NDArray[np.uint8]) -> ProducerRefusal | None:
         """What :meth:`update` would stop at; changes nothing."""
         concerned = set(np.unique(batches.producer_id).tolist()) & self.producers.keys()
-        copies = {each: replace(self.producers[each], batches=self.producers[each].batches[:]) for each in concerned}
-        return ProducerState(self.end_offset, copies).update(batches, buffer).refused
+        copied = {each: replace(self.producers[each], batches=self.producers[each].batches[:]) for each in concerned}
+        return ProducerState(self.end_offset, copied).update(batches, buffer).refused
 
-    def _stop(self, batches: Batches, completed: list[CompletedTransaction], refused: Refusal) -> Update:
+    def _stop(self, batches: Batches, completed: list[CompletedTransaction], refused: ProducerRefusal) -> Update:
         if refused.row:
             self.end_offset = int(batches.last_offset[refused.row - 1]) + 1
         return Update(completed, refused)
@@ -216,7 +218,7 @@ class ProducerState:
 
 
 def load_state(snapshot: ProducerSnapshot, end_offset: int) -> ProducerState:
-    """The state that a snapshot holds (whose findings the caller has looked at); ``end_offset`` is in its name."""
+    """The state that a snapshot holds (whose findings the caller has checked); ``end_offset`` is in its name."""
     columns = (
         snapshot.producer_ids, snapshot.producer_epochs, snapshot.coordinator_epochs, snapshot.timestamps,
         snapshot.current_txn_first_offsets, snapshot.last_sequences, snapshot.last_offsets, snapshot.offset_deltas,
@@ -242,10 +244,10 @@ def batch_metadata(batches: Batches) -> Iterable[BatchMetadata]:
     return map(BatchMetadata, *(column.tolist() for column in columns))
 
 
-def outside_of_transaction(row: int, offset: int, producer: Producer) -> Refusal:
+def outside_of_transaction(row: int, offset: int, producer: Producer) -> ProducerRefusal:
     message = "a batch outside of the transaction that its producer has open"
     expected = f"a transactional batch, as the transaction began at offset {producer.txn_first_offset}"
-    return Refusal("InvalidTxnStateException", row, offset, message, expected, "one that is not transactional")
+    return ProducerRefusal("InvalidTxnStateException", row, offset, message, expected, "one that is not transactional")
 
 
 def aborted_entry(transaction: CompletedTransaction) -> bytes:
@@ -258,13 +260,13 @@ def aborted_entry(transaction: CompletedTransaction) -> bytes:
 
 def snapshots_out_of_range(offsets: Collection[int], log_start: int, log_end: int) -> list[int]:
     """Those snapshots, by the offsets in their names, that go when a log is truncated or loaded
-    (``truncateAndReload``): the ones behind its end, and those up to its start."""
+    (``truncateAndReload``): the ones after its end, and those up to its start."""
     return [offset for offset in offsets if offset > log_end or offset <= log_start]
 
 
 def stray_snapshots(offsets: Collection[int], base_offsets: Collection[int]) -> list[int]:
     """Those snapshots that go when a log with these segments is loaded (``removeStraySnapshots``): the ones without a
-    segment, but for the last if that is behind all segments, which a clean stop has left."""
+    segment, but for the last if that is after all segments, which a clean stop has left."""
     strays = sorted(set(offsets) - set(base_offsets))
     if strays and strays[-1] > max(base_offsets, default=-1):
         strays.pop()

@@ -111,12 +111,12 @@ def follow(transactions: Transactions, chunks: Iterable[tuple[str, Chunk]], repo
 
     decoder = Decoder(headers=False, rows=1 << 10, data=1 << 16)
     for path, chunk in chunks:
-        told = chunk.batches.is_transactional | chunk.batches.is_control
-        if not told.any():
+        selected = chunk.batches.is_transactional | chunk.batches.is_control
+        if not selected.any():
             continue
-        for part in chunk.take(told).load(report):
-            sound = part.batches.take(check_checksums(part, path, report))
-            _follow(transactions, part, sound, decoder)
+        for part in chunk.take(selected).load(report):
+            intact = part.batches.take(check_checksums(part, path, report))
+            _follow(transactions, part, intact, decoder)
 
 
 def _follow(transactions: Transactions, chunk: Chunk, batches: Batches, decoder: Decoder) -> None:

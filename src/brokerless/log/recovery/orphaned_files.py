@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from brokerless.log import names
 from brokerless.log.names import SegmentFile
-from brokerless.log.storage.paths import Entry
+from brokerless.log.storage.paths import DirectoryEntry
 
 _INDEXES = ("offset-index", "time-index", "transaction-index")
 
@@ -21,14 +21,16 @@ _INDEXES = ("offset-index", "time-index", "transaction-index")
 @dataclass(frozen=True, slots=True)
 class OrphanedFiles:
     """``remove``: names of files that go; ``rename``: what each ``.swap`` file is called afterwards, once those are
-    gone. Files that are in neither stay as they are."""
+    gone. Files that are in neither stay unchanged."""
 
     remove: tuple[str, ...] = ()
     rename: tuple[tuple[str, str], ...] = ()
 
 
-def plan_orphaned_files(entries: Sequence[Entry], next_offset: Callable[[Entry], int]) -> OrphanedFiles:
-    """What is done about the files of a partition's directory. ``next_offset`` tells the offset behind the last batch
+def plan_orphaned_files(
+    entries: Sequence[DirectoryEntry], next_offset: Callable[[DirectoryEntry], int]
+) -> OrphanedFiles:
+    """What is done about the files of a partition's directory. ``next_offset`` finds the offset after the last batch
     of a ``.log.swap`` file."""
     files = [
         (entry, file)
@@ -38,10 +40,10 @@ def plan_orphaned_files(entries: Sequence[Entry], next_offset: Callable[[Entry],
     # KRaft's snapshots are the business of whoever reads them, not of the log.
     files = [(entry, file) for entry, file in files if file.kind != "kraft-snapshot"]
     least_cleaned = min((file.offset for _, file in files if file.state == "cleaned"), default=None)
-    swaps: list[tuple[Entry, SegmentFile]] = []
+    swaps: list[tuple[DirectoryEntry, SegmentFile]] = []
     remove: list[str] = []
     for entry, file in files:
-        # A compaction's output is renamed from the last segment to the first: what is behind an unfinished one is not
+        # A compaction's output is renamed from the last segment to the first: what comes after an unfinished one is not
         # whole either.
         is_unfinished = file.state == "swap" and least_cleaned is not None and file.offset >= least_cleaned
         if file.state in ("deleted", "cleaned") or is_unfinished:

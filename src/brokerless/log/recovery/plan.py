@@ -38,10 +38,10 @@ from brokerless.log.recovery.segment import SegmentRecovery, recover_segment
 from brokerless.log.segment import ignore, scan_headers
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.own_files import open_own
-from brokerless.log.storage.paths import Entry, list_directory, open_file
+from brokerless.log.storage.paths import DirectoryEntry, list_directory, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
 from brokerless.log.write.active_segment import SegmentState
-from brokerless.log.write.segment_files import describe_segment, remove_segments
+from brokerless.log.write.segment_state import describe_segment, remove_segments
 
 Reason = Literal["not-flushed", "index-missing", "transaction-index-corrupt", "not-closed"]
 """Why a segment is recovered: it is not before the recovery point; it has no offset index; its transaction index does
@@ -150,7 +150,7 @@ def apply_recovery(plan: RecoveryPlan) -> None:
         (directory / name).unlink(missing_ok=True)
     for source, target in plan.orphaned_files.rename:
         (directory / source).rename(directory / target)
-    # Before the damage is cut off, for that is what tells that they must go: without it, they would stay after a crash.
+    # Before the damage is cut off, for the damage shows that they must go: without it, they would stay after a crash.
     remove_segments(directory, reversed(plan.deleted))
     for segment in plan.recovered:
         if segment.base_offset not in plan.deleted:
@@ -164,8 +164,8 @@ def apply_recovery(plan: RecoveryPlan) -> None:
     sync_directory(directory)
 
 
-def _next_offset(entry: Entry) -> int:
-    """The offset behind the last batch of a log file; that of its name if it has none."""
+def _next_offset(entry: DirectoryEntry) -> int:
+    """The offset after the last batch of a log file; that of its name if it has none."""
     file = names.parse_segment_file(entry.name)
     end = 0 if file is None else file.offset
     with open_file(entry.path) as opened:
@@ -174,7 +174,7 @@ def _next_offset(entry: Entry) -> int:
     return end
 
 
-def _after(directory: Path, entries: list[Entry], orphaned_files: OrphanedFiles) -> SegmentFiles:
+def _after(directory: Path, entries: list[DirectoryEntry], orphaned_files: OrphanedFiles) -> SegmentFiles:
     """The files that are left once orphaned files are cleared."""
     swapped = {source for source, _ in orphaned_files.rename}
     kept = {entry.name for entry in entries if not entry.is_directory} - {*orphaned_files.remove} - swapped
@@ -232,10 +232,10 @@ def _is_transaction_index_corrupt(files: SegmentFiles, base_offset: int) -> bool
 
 
 def _is_closed(files: SegmentFiles, base_offset: int) -> bool:
-    """Whether what is appended to a segment will be found behind what is there."""
-    odd: list[Finding] = []
-    state, _ = describe_segment(files, base_offset, odd.append)
-    return not odd and state.size == files.path(base_offset, "log").stat().st_size
+    """Whether what is appended to a segment will be found after its present batches."""
+    findings: list[Finding] = []
+    state, _ = describe_segment(files, base_offset, findings.append)
+    return not findings and state.size == files.path(base_offset, "log").stat().st_size
 
 
 def _recover(

@@ -2,7 +2,7 @@
 
 Nothing is written here: the result says how many bytes stay and what the indexes are to hold.
 
-Source: ``LogSegment.recover`` (4.1.1). It looks at sizes, checksums, offsets and transaction markers, not into records.
+Source: ``LogSegment.recover`` (4.1.1). It checks sizes, checksums, offsets and transaction markers, not into records.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class SegmentRecovery:
 def recover_segment(
     file: File, base_offset: int, config: LogConfig, producers: ProducerState, epochs: Epochs
 ) -> tuple[SegmentRecovery, Epochs]:
-    """Follows a segment's batches to its end or to the first that is not whole; gives the log's leader epochs as they
-    are then. ``producers`` comes in as it is at the base offset, and is taken along.
+    """Follows a segment's batches to its end or to the first incomplete one; returns the log's leader epochs as they
+    are then. ``producers`` is the state at the base offset, and is updated.
 
     Raises :class:`UnreadableError` for what keeps Kafka from loading a log: an offset too far from the base offset, and
     data that its producer wrote outside of its open transaction.
@@ -63,7 +63,7 @@ def recover_segment(
     stops: list[Finding] = []
     next_offset = base_offset
     for chunk in scan(file, stops.append):
-        batches = _sound(chunk, base_offset, file.path, stops).batches
+        batches = _valid_part(chunk, base_offset, file.path, stops).batches
         update = producers.update(batches, chunk.buffer)
         if update.refused is not None:
             row = update.refused.row
@@ -100,18 +100,18 @@ def recover_segment(
     ), epochs
 
 
-def _sound(chunk: Chunk, base_offset: int, path: str, stops: list[Finding]) -> Chunk:
+def _valid_part(chunk: Chunk, base_offset: int, path: str, stops: list[Finding]) -> Chunk:
     """The batches of a chunk up to the first whose checksum is wrong."""
     found: list[Finding] = []
     valid = check_checksums(chunk, path, found.append)
     count = len(valid) if valid.all() else int(np.argmin(valid))
     stops += found[:1]
-    sound = Chunk(chunk.buffer, chunk.base, chunk.batches.take(slice(0, count)))
-    relative = sound.batches.last_offset - base_offset
+    intact = Chunk(chunk.buffer, chunk.base, chunk.batches.take(slice(0, count)))
+    relative = intact.batches.last_offset - base_offset
     far = np.flatnonzero((relative < 0) | (relative > MAX_INT32))
     if len(far):
         row = int(far[0])
-        offset = int(sound.batches.last_offset[row])
+        offset = int(intact.batches.last_offset[row])
         text = (
             "an offset that is too far from the segment's base offset for its indexes; Kafka refuses to load this log"
         )
@@ -121,7 +121,7 @@ def _sound(chunk: Chunk, base_offset: int, path: str, stops: list[Finding]) -> C
                     "error",
                     "offset-overflow",
                     path,
-                    int(sound.positions[row]),
+                    int(intact.positions[row]),
                     offset,
                     text,
                     f"{base_offset} to {base_offset + MAX_INT32}",
@@ -129,7 +129,7 @@ def _sound(chunk: Chunk, base_offset: int, path: str, stops: list[Finding]) -> C
                 )
             )
         )
-    return sound
+    return intact
 
 
 def _is_out_of_order(entries: bytearray, layout: np.dtype[np.void], least_step: int) -> bool:

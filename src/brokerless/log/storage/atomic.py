@@ -15,7 +15,7 @@ from pathlib import Path
 from brokerless.log.storage.own_files import create, open_directory
 
 SUFFIX = ".tmp"
-"""What Kafka adds to the name of a file that is not whole yet; a leftover is replaced by the next attempt."""
+"""What Kafka adds to the name of a file that is not complete yet; one that remains is replaced by the next attempt."""
 
 
 def write_file(path: str | Path, data: bytes) -> None:

@@ -27,7 +27,7 @@ from brokerless.log.storage.object_store import (
     upload,
 )
 from brokerless.log.storage.own_files import is_own_directory, open_directory, remove_tree
-from brokerless.log.storage.paths import Entry, StorageOptions
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Destination:
     def is_directory(self, name: str) -> bool:
         return paths.is_directory(self.join(name), self.storage_options)
 
-    def entries(self, name: str = "") -> list[Entry]:
+    def entries(self, name: str = "") -> list[DirectoryEntry]:
         """What is in it, or in a directory that is in it, sorted by name; nothing if there is none."""
         path = self.join(name) if name else self.path
         if not paths.is_directory(path, self.storage_options):
@@ -160,7 +160,7 @@ class Destination:
             yield lock
 
     def refuse_running_broker(self) -> None:
-        """Raises :class:`UsageError` if a broker runs on it; leaves no lock behind where there was none."""
+        """Raises :class:`UsageError` if a broker runs on it; leaves no lock where there was none."""
         if not self.is_remote and self.exists(names.LOCK):
             with self.hold():
                 pass

@@ -115,8 +115,8 @@ def is_only_holder(lock: DirectoryLock) -> bool:
 
 def _is_locked_by_others(descriptor: int) -> bool:
     # struct flock: type, from where, start, length, process
-    asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    found = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    requested = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    found = struct.unpack("hhqqi4x", fcntl.fcntl(descriptor, fcntl.F_GETLK, requested))
     return found[0] != fcntl.F_UNLCK
 
 

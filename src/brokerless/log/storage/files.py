@@ -1,6 +1,6 @@
 """Files open for reading by position: ``pread`` for local ones, ranged requests through fsspec for others.
 
-Nothing is mapped: a broker cuts indexes and logs back while they are read, and who touches a page of a map behind the
+Nothing is mapped: a broker cuts indexes and logs back while they are read, and who touches a page of a map past the
 end of its file is killed (SIGBUS). A file that became shorter gives fewer bytes.
 """
 
@@ -26,7 +26,7 @@ _LARGE = 16 << 20
 _ROOMS = 2
 """While one window is read, what was made of the one before may still refer to that."""
 _EXTENTS = 64
-"""Pieces of a file with holes that are looked at for where its data ends."""
+"""Extents of a file with holes that are searched for where its data ends."""
 _EMPTY: NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
 
 

@@ -66,10 +66,10 @@ def headers_by_windows(file: LocalFile, start: int, until: int, end: int) -> tup
     heads: list[NDArray[np.uint8]] = []
     at, stop, found = start, ScanStop.LIMIT, 0
     while at < until and stop == ScanStop.LIMIT and found < _MOST:
-        asked = min(_WINDOW, end - at, max(until - at, _LEAST_WINDOW))
-        buffer = file.read(at, asked)
+        requested = min(_WINDOW, end - at, max(until - at, _LEAST_WINDOW))
+        buffer = file.read(at, requested)
         walked = scan_batches(buffer, max_bytes=until - at)
-        is_cut = walked.stop == ScanStop.END and len(buffer) == asked < end - at
+        is_cut = walked.stop == ScanStop.END and len(buffer) == requested < end - at
         if is_cut:
             walked = without_cut_header(walked, len(buffer))
         if len(walked.positions) or not is_cut:

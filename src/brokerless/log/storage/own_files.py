@@ -24,7 +24,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """A pipe under one of our names would keep a blocking open waiting for ever."""
 _LINK = "this is a symbolic link, and links are not followed here; remove it, or move what it leads to here"
-_OTHER = "this is no regular file; move it away"
+_OTHER = "this is not a regular file; move it away"
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def _open_inner(directory: int, name: str, path: Path) -> int:
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(directory, name):
             raise UnwritableError(f"{path}: {_LINK}") from error
         if error.errno == errno.ENOTDIR:
-            raise UnwritableError(f"{path}: this is no directory; move it away") from error
+            raise UnwritableError(f"{path}: this is not a directory; move it away") from error
         raise
 
 
@@ -90,7 +90,7 @@ def _open_regular(directory: int, path: Path, flags: int) -> int:
 
 def create(directory: int, path: Path) -> int:
     """Opens a new file, which is ``path`` in ``directory``, for writing, in place of a regular file of that name: what
-    else is known by another name, too, stays as it is. Raises as :func:`open_own`."""
+    else is known by another name, too, stays unchanged. Raises as :func:`open_own`."""
     with suppress(FileNotFoundError):
         mode = os.stat(path.name, dir_fd=directory, follow_symlinks=False).st_mode
         if not stat.S_ISREG(mode):

@@ -30,7 +30,7 @@ _LIST_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """One file or directory in a directory. ``path`` is the directory's path as it was given, joined with ``name``;
     ``size`` in bytes (None for directories and what cannot be asked), ``modified`` in ms since the epoch, if known.
     ``identity``: the inode number of a local file, the ETag of an object, where there is one."""
@@ -84,7 +84,7 @@ def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = N
         return file.read(0, file.size).tobytes()
 
 
-def list_directory(path: str, storage_options: StorageOptions | None = None) -> list[Entry]:
+def list_directory(path: str, storage_options: StorageOptions | None = None) -> list[DirectoryEntry]:
     """What is in a directory, sorted by name. Raises :class:`UnreadableError` for what is no readable directory."""
     if not is_remote(path):
         with unreadable(path, OSError, ValueError):
@@ -94,14 +94,14 @@ def list_directory(path: str, storage_options: StorageOptions | None = None) -> 
         fs.invalidate_cache(inner)
         if fs.isfile(inner):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        entries: list[Entry] = []
+        entries: list[DirectoryEntry] = []
         for info in fs.ls(inner, detail=True):
             name = str(info["name"]).rstrip("/").rpartition("/")[2]
             if str(info["name"]).strip("/") == str(inner).strip("/"):
                 continue  # object stores list the marker of the "directory" itself
             directory = info["type"] == "directory"
             size = None if directory else info["size"]
-            entries.append(Entry(name, join(path, name), directory, size, identity=info.get("ETag")))
+            entries.append(DirectoryEntry(name, join(path, name), directory, size, identity=info.get("ETag")))
         return sorted(entries, key=lambda entry: entry.name)
 
 
@@ -198,9 +198,9 @@ def full_path(path: str) -> str:
     return path if is_remote(path) else os.path.abspath(local(path))  # noqa: PTH100 - links keep their own name
 
 
-def _local_entries(directory: str) -> list[Entry]:
+def _local_entries(directory: str) -> list[DirectoryEntry]:
     """Listed again where a file went, or got another name, between its listing and the question for its size."""
-    entries: list[Entry | None] = []
+    entries: list[DirectoryEntry | None] = []
     for _ in range(_LIST_TRIES):
         with os.scandir(local(directory)) as found:
             entries = [_local_entry(directory, each) for each in found]
@@ -209,18 +209,18 @@ def _local_entries(directory: str) -> list[Entry]:
     return [each for each in entries if each is not None]
 
 
-def _local_entry(directory: str, each: os.DirEntry[str]) -> Entry | None:
+def _local_entry(directory: str, each: os.DirEntry[str]) -> DirectoryEntry | None:
     """None for what is not there any more. A link that leads nowhere has no size."""
     path = join(directory, each.name)
     try:
         status = each.stat()
     except FileNotFoundError:
-        return Entry(each.name, path, is_directory=False) if each.is_symlink() else None
+        return DirectoryEntry(each.name, path, is_directory=False) if each.is_symlink() else None
     except OSError:
-        return Entry(each.name, path, is_directory=False)
+        return DirectoryEntry(each.name, path, is_directory=False)
     is_a_directory = stat.S_ISDIR(status.st_mode)
     size = None if is_a_directory else status.st_size
-    return Entry(each.name, path, is_a_directory, size, status.st_mtime_ns // 1_000_000, status.st_ino)
+    return DirectoryEntry(each.name, path, is_a_directory, size, status.st_mtime_ns // 1_000_000, status.st_ino)
 
 
 def file_system(path: str, storage_options: StorageOptions | None) -> tuple[Any, Any]:

@@ -97,7 +97,7 @@ class Placement:
         return int(self._numbers[at.SIZE])
 
     def place(self, batches: Batches, row: int = 0, age_ms: int = 0) -> Placed:
-        """Takes the batches from ``row`` on, which lie one behind the other, up to the first one that needs a new
+        """Takes the batches from ``row`` on, which are contiguous, up to the first one that needs a new
         segment. ``age_ms``: since the segment was created, which counts where batches have no timestamps."""
         from brokerless.log.write.segment_roll_kernels import place_batches
 
@@ -181,7 +181,7 @@ def time_entries_before(index: TimeIndex, offset: int) -> int:
 
 
 def transaction_entries_before(index: TransactionIndex, offset: int) -> int:
-    """How many entries of a transaction index stay: those before the first marker at or behind ``offset``
+    """How many entries of a transaction index stay: those before the first marker at or after ``offset``
     (``TransactionIndex.truncateTo``)."""
-    behind = np.flatnonzero(index.last_offsets >= offset)
-    return int(behind[0]) if len(behind) else len(index.last_offsets)
+    later = np.flatnonzero(index.last_offsets >= offset)
+    return int(later[0]) if len(later) else len(index.last_offsets)

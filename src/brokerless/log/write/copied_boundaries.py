@@ -22,7 +22,7 @@ class SegmentBoundaries:
             self._left.pop()
         if not self._left:
             return len(batches)
-        # Where a v0 or v1 wrapper begins is not in its header; its last offset tells as well.
+        # Where a v0 or v1 wrapper begins is not in its header; its last offset serves as well.
         offsets = np.where(batches.is_legacy, batches.last_offset, batches.entry_offset)[start:]
         found = np.flatnonzero(offsets >= self._left[-1])
         return start + int(found[0]) if len(found) else len(batches)

@@ -26,7 +26,7 @@ def whole_batches(buffer: NDArray[np.uint8], *, computed: bool = False) -> Batch
     batches = read_headers(buffer, walked.positions)
     if walked.stopped_at != len(buffer):
         left = len(buffer) - walked.stopped_at
-        raise RefusedError("CorruptRecordException", f"{left} bytes at {walked.stopped_at} are no whole batch")
+        raise RefusedError("CorruptRecordException", f"{left} bytes at {walked.stopped_at} are not a complete batch")
     is_unknown = (batches.magic < 0) | (batches.magic > layouts.MAGIC_V2)
     if is_unknown.any():
         raise _refused(batches, is_unknown, "CorruptRecordException", "an unknown format")
@@ -38,7 +38,7 @@ def whole_batches(buffer: NDArray[np.uint8], *, computed: bool = False) -> Batch
 def check_next(
     batches: Batches, buffer: NDArray[np.uint8], log_end_offset: int, config: LogConfig, producers: ProducerState
 ) -> None:
-    """Whether the batches of a buffer can be appended at ``log_end_offset`` as they are.
+    """Whether the batches of a buffer can be appended at ``log_end_offset`` unchanged.
 
     Raises :class:`RefusedError` for the first of the reasons that there is: offsets that do not grow; a batch larger
     than a segment may be; one that does not fit what its producer wrote before.

@@ -39,7 +39,7 @@ from brokerless.log.write.active_segment import SegmentState, roll_offset
 from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.follower_append import check_next, whole_batches
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
-from brokerless.log.write.segment_files import (
+from brokerless.log.write.segment_state import (
     clear_segment,
     describe_for_retention,
     remove_segments,
@@ -75,7 +75,7 @@ class LogContents:
 
 
 class LogWriter:
-    """A partition's log, open for writing; made by :func:`brokerless.log.commit.loader.open_log`. For one thread.
+    """A partition's log, open for writing; made by :func:`brokerless.log.commit.log_opener.open_log`. For one thread.
 
     All methods raise :class:`UnwritableError` where the disk fails, and from then on: what is flushed is safe, and the
     next opening recovers the rest.
@@ -230,10 +230,10 @@ class LogWriter:
 
     def delete_records_before(self, offset: int) -> int:
         """Raises the log start offset to ``offset``, and deletes the segments that are wholly before it; returns how
-        many. Raises :class:`UsageError` for an offset behind the log's end."""
+        many. Raises :class:`UsageError` for an offset past the log's end."""
         offset = operator.index(offset)
         if offset > self._log_end_offset:
-            raise UsageError(f"delete_records_before: {offset} is behind the log's end, {self._log_end_offset}")
+            raise UsageError(f"delete_records_before: {offset} is past the log's end, {self._log_end_offset}")
         if offset <= self._log_start_offset:
             return 0
         with self._writing():
@@ -306,7 +306,7 @@ class LogWriter:
         self._recovery_point = self._log_end_offset
 
     def _checkpoint(self) -> None:
-        # Kafka notes the log start offset only where the first segment does not say the same.
+        # Kafka records the log start offset only where the first segment does not say the same.
         start = self._log_start_offset if self._log_start_offset > self._segments[0] else None
         self._write_checkpoints(PartitionOffsets(self._recovery_point, start, self._log_end_offset))
 

@@ -31,5 +31,5 @@ def checked_name(topic: str, partition: int) -> str:
     parsed = names.parse_partition_directory(name)
     if parsed is None or (parsed.topic, parsed.partition, parsed.state) != (topic, partition, "live"):
         allowed = "a topic has 1 to 249 letters, digits, dots, underscores and dashes"
-        raise UsageError(f"{name}: this is no name of a partition; {allowed}")
+        raise UsageError(f"{name}: this is not a partition's name; {allowed}")
     return name

@@ -92,7 +92,7 @@ class SegmentWriter:
     def append(self, buffer: NDArray[np.uint8], batches: Batches, row: int) -> int:
         """Appends the batches from ``row`` on up to the first one that needs a new segment, and returns its row.
 
-        ``batches`` lie one behind the other in ``buffer``.
+        ``batches`` are contiguous in ``buffer``.
         """
         placed = self._placement.place(batches, row, clock.now() - self._created)
         if placed.end > row:

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from brokerless.spark.columns import Columns
+from brokerless.spark.columns import SelectedColumns
 from brokerless.spark.options import Options, TopicPartition
 from brokerless.spark.stream.positions import AsJson, at_most, count, from_json, to_json
 from brokerless.spark.stream.reader import StreamReader
@@ -23,7 +23,7 @@ from brokerless.spark.stream.reader import StreamReader
 class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
     """Gives what Spark asks for: all that is there, a part of it, or what was there when the query started."""
 
-    def __init__(self, options: Options, columns: Columns) -> None:
+    def __init__(self, options: Options, columns: SelectedColumns) -> None:
         super().__init__(options, columns)
         self._there_at_start: dict[TopicPartition, int] | None = None
         """Of a query with Trigger.AvailableNow."""

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
-from brokerless.log.offset_gaps import missing_behind
+from brokerless.log.offset_gaps import missing_after
 from brokerless.log.positions import end_position, first_position
 from brokerless.log.ranges import Range, Span
 from brokerless.log.storage.paths import File
@@ -28,7 +28,7 @@ from brokerless.log.tail import Tail, look, look_committed
 from brokerless.logs import Partition
 from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
-from brokerless.spark.plan import compact, first_since, tasks_of, teller, timestamp_of
+from brokerless.spark.plan import compact, first_since, reporter, tasks_of, timestamp_of
 from brokerless.spark.split import Split, cut, first_batch, split_bytes
 from brokerless.spark.stream.positions import Positions
 
@@ -52,7 +52,7 @@ class LogTracker:
         self._tails: dict[TopicPartition, Tail] = {}
         self._listed: dict[TopicPartition, Segments] = {}
         self._planned: dict[TopicPartition, Segments] = {}
-        self._told = set[str]()
+        self._logged = set[str]()
 
     def initial(self) -> dict[TopicPartition, int]:
         """Where a new query begins. Topics and partitions that are named in the options have to be there."""
@@ -143,29 +143,30 @@ class LogTracker:
 
     def _initial(self, each: TopicPartition, partition: Partition) -> int:
         start, first = self.options.start, partition.start_offset or 0
-        wanted = LATEST
+        requested = LATEST
         if (timestamp := timestamp_of(start, partition)) is not None:
             since = first_since(partition, timestamp, self.options)
-            wanted = LATEST if since is None else since
+            requested = LATEST if since is None else since
         elif start.offsets is not None:
-            wanted = start.offsets[each]
+            requested = start.offsets[each]
         elif start.edge == "earliest":
-            wanted = EARLIEST
-        if wanted == LATEST:
+            requested = EARLIEST
+        if requested == LATEST:
             return self._look(each, partition, None, self.options.committed).stable_offset
         end = self._look(each, partition, None, False).end_offset
-        if wanted != EARLIEST and not first <= wanted <= end:
+        if requested != EARLIEST and not first <= requested <= end:
             self._lose(
-                f"{_text(each)}: offset {wanted} is asked for, but the log has {first} to {end - 1} (the next is {end})"
+                f"{_text(each)}: offset {requested} is asked for, but the log has {first} to {end - 1} "
+                f"(the next is {end})"
             )
-        return first if wanted == EARLIEST else max(first, min(wanted, end))
+        return first if requested == EARLIEST else max(first, min(requested, end))
 
     def _look(self, each: TopicPartition, partition: Partition, start: int | None, committed: bool) -> Tail:
         before, storage = self._tails.get(each), self.options.storage or None
         if committed:
             if before is not None and before.transactions is None:
                 before = None
-            tail = look_committed(partition.paths, before, start, self._tell, storage)
+            tail = look_committed(partition.paths, before, start, self._report, storage)
         else:
             tail = look(partition.paths, before, storage)
         # What is known of transactions is not to be lost by a look without them.
@@ -200,7 +201,7 @@ class LogTracker:
 
     def _plan(self, start: Positions, end: Positions) -> list[Split]:
         partitions = self._list()
-        told = list[Split]()
+        reported = list[Split]()
         spans = list[tuple[Partition, Range, list[Split]]]()
         for each in start.keys() - end.keys():
             self._lose(f"{_text(each)}: it was read up to offset {start[each]}, and is not there any more")
@@ -217,7 +218,9 @@ class LogTracker:
             if self._look(each, partition, begin, False).end_offset < after:
                 self._lose(f"{_text(each)}: it is to be read up to offset {after}, but the log ends before that")
             if begin < after:
-                spans.append((partition, Range(begin, after), list(self._spans(each, partition, begin, after, told))))
+                spans.append(
+                    (partition, Range(begin, after), list(self._spans(each, partition, begin, after, reported)))
+                )
         splits = [split for _, _, found in spans for split in found]
         size, most = split_bytes(self.options, sum(each.cost for each in splits)), self.options.max_records
         storage = self.options.storage or None
@@ -226,17 +229,17 @@ class LogTracker:
             for split in splits
             for one in (cut(split, size, most, storage) if split.cost > size or most is not None else (split,))
         ]
-        return [*cuts, *told]
+        return [*cuts, *reported]
 
     def _begin(self, each: TopicPartition, partition: Partition, start: Positions) -> int:
-        """Where reading begins: at the position, or where the log begins by now."""
+        """Where reading begins: at the position, or where the log begins now."""
         is_new = each not in start
         first = partition.start_offset or 0
         begin = start.get(each, 0)
         if is_new and first:
             self._lose(f"{_text(each)}: it is new, but begins at offset {first}; what was before was not read")
         elif begin < first:
-            self._lose(f"{_text(each)}: offset {begin} comes next, but the log begins at {first} by now")
+            self._lose(f"{_text(each)}: offset {begin} comes next, but the log now begins at {first}")
         self._check_late(each, partition, begin)
         self._planned[each] = _segments(partition)
         return max(begin, first)
@@ -255,21 +258,21 @@ class LogTracker:
                 self._lose(f"{segment.log.path}: this came into the log after what follows it was read")
 
     def _spans(
-        self, each: TopicPartition, partition: Partition, begin: int, after: int, told: list[Split]
+        self, each: TopicPartition, partition: Partition, begin: int, after: int, reported: list[Split]
     ) -> Iterator[Split]:
         """What of each segment has the offsets from ``begin`` up to and without ``after``."""
         storage = self.options.storage or None
-        tell, bounds = teller(partition, self.options, told), Range(begin, after)
+        report, bounds = reporter(partition, self.options, reported), Range(begin, after)
         transactions = None
         if self.options.committed:
             transactions = self._look(each, partition, begin, True).transactions
         segments = bounds.segments(partition.segment_paths)
         following = {one.base_offset: two for one, two in pairwise(partition.segment_paths)}
-        for segment, file in self._open(partition, segments, tell):
+        for segment, file in self._open(partition, segments, report):
             base, behind = segment.base_offset, following.get(segment.base_offset)
             next_base = None if behind is None else behind.base_offset
             first = first_position(file, segment, begin, storage) if begin > base else 0
-            # All of a segment that is behind us, with what follows its last batch; of the others what is asked for.
+            # All of a segment that was passed, with what follows its last batch; of the others the requested range.
             is_whole = next_base is not None and next_base <= after
             if is_whole and behind is not None:
                 self._check_whole(partition, segment, behind, file)
@@ -292,9 +295,9 @@ class LogTracker:
                 )
 
     def _open(
-        self, partition: Partition, segments: tuple[SegmentPaths, ...], tell: Callable[[Finding], None]
+        self, partition: Partition, segments: tuple[SegmentPaths, ...], report: Callable[[Finding], None]
     ) -> Iterator[tuple[SegmentPaths, File]]:
-        """Segments with their logs, as they were listed; those that cannot be opened are told."""
+        """Segments with their logs, as they were listed; those that cannot be opened are reported."""
         for segment in segments:
             path, is_last = segment.log.path, segment is partition.segment_paths[-1]
             try:
@@ -303,22 +306,22 @@ class LogTracker:
                 raise
             except UnreadableError as error:
                 reason = str(error).removeprefix(f"{path}: ")
-                tell(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
+                report(Finding("error", "unreadable-file", path, None, segment.base_offset, reason))
                 continue
             with file:
                 yield segment, file
 
     def _check_whole(self, partition: Partition, segment: SegmentPaths, behind: SegmentPaths, file: File) -> None:
         """A backup is filled in another order, or goes on: what is passed over would not be read later."""
-        missing = missing_behind(partition.paths, segment, behind, file, self.options.storage or None)
+        missing = missing_after(partition.paths, segment, behind, file, self.options.storage or None)
         if missing is not None:
             self._lose(
                 f"{segment.log.path}: offsets {missing.start} to {missing.stop - 1} are not there, neither in this nor "
                 f"in {PurePath(behind.log.path).name}, and nothing says that compaction took them"
             )
 
-    def _tell(self, finding: Finding) -> None:
-        """Damage among transactions; its rows are told where it is read, if that is ever reached."""
+    def _report(self, finding: Finding) -> None:
+        """Damage among transactions; its rows are reported where it is read, if that is ever reached."""
         if finding.severity == "error" and self.options.mode == "FAILFAST":
             raise DamageError(finding)
         if finding.severity == "error":
@@ -326,13 +329,13 @@ class LogTracker:
 
     def _lose(self, text: str) -> None:
         if self.options.fail_on_data_loss:
-            raise UnreadableError(f"{text}; with failOnDataLoss=false the query goes on with what is there")
-        self._warn(f"{text}; the query goes on with what is there")
+            raise UnreadableError(f"{text}; with failOnDataLoss=false the query continues with the data that is left")
+        self._warn(f"{text}; the query continues with the data that is left")
 
     def _warn(self, text: str) -> None:
-        if text not in self._told:
+        if text not in self._logged:
             _log.warning("%s", text)
-            self._told.add(text)
+            self._logged.add(text)
 
 
 def _segments(partition: Partition) -> Segments:

@@ -47,7 +47,7 @@ def count(start: Positions, end: Positions) -> int:
 
 
 def at_most(limit: int, start: Positions, end: Positions) -> dict[TopicPartition, int]:
-    """Where a trigger ends that takes about ``limit`` offsets: of each partition its share of what is there, and at
+    """Where a trigger ends that takes about ``limit`` offsets: of each partition its share of the present data, and at
     least one. ``start`` has all partitions of ``end``."""
     there = {each: offset - start[each] for each, offset in end.items()}
     total = sum(size for size in there.values() if size > 0)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.spark.columns import Columns
+from brokerless.spark.columns import SelectedColumns
 from brokerless.spark.options import Options, TopicPartition
 from brokerless.spark.stream.positions import AsJson, from_json, to_json
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class StreamReader(DataSourceStreamReader):
     """What all have in common. Executors get a reader that never followed anything."""
 
-    def __init__(self, options: Options, columns: Columns) -> None:
+    def __init__(self, options: Options, columns: SelectedColumns) -> None:
         self.options = options
         self.columns = columns
 
@@ -77,9 +77,9 @@ class RefusingReader(DataSourceStreamReader):
 
 
 class EverythingReader(StreamReader):
-    """For Spark 4.1, which neither says how far it is nor takes a part of what is there."""
+    """For Spark 4.1, which neither says how far it is nor takes a part of the available data."""
 
-    def __init__(self, options: Options, columns: Columns) -> None:
+    def __init__(self, options: Options, columns: SelectedColumns) -> None:
         super().__init__(options, columns)
         self._start: dict[TopicPartition, int] = {}
         if options.most_offsets is not None or options.least_offsets is not None:

@@ -1,4 +1,4 @@
-"""Removes segments' files, and describes an active segment that is opened or truncated.
+"""Describes an active segment that is opened or truncated, and removes the files of segments.
 
 Sources: ``LocalLog.deleteSegmentFiles``, ``LogSegment`` (``changeFileSuffixes``, ``truncateTo``,
 ``readLargestTimestamp``, ``readNextOffset``) and ``UnifiedLog.deleteProducerSnapshots`` (4.1.1).
@@ -85,9 +85,9 @@ def describe_for_retention(files: SegmentFiles, base_offsets: Iterable[int]) -> 
 
 
 def describe_segment(files: SegmentFiles, base_offset: int, report: Report = ignore) -> tuple[SegmentState, int]:
-    """A segment as it is in its files, and the offset behind its last batch; its indexes are believed.
+    """A segment as its files are, and the offset after its last batch; its indexes are trusted.
 
-    What is odd about the end of the log is reported; then ``size`` is what is whole.
+    An invalid end of the log is reported; then ``size`` covers the valid batches.
     """
     offsets = load_offset_index(str(files.path(base_offset, "offset-index")), base_offset)
     times = load_time_index(str(files.path(base_offset, "time-index")), base_offset)
@@ -132,7 +132,7 @@ def truncated_segment(files: SegmentFiles, base_offset: int, offset: int) -> tup
         state = _with_last_time_entry(
             state, replace(times, timestamps=times.timestamps[:kept], offsets=times.offsets[:kept])
         )
-        # What came behind the time index's last entry is in the log only.
+        # What came after the time index's last entry is in the log only.
         last = state.base_offset if state.max_timestamp_offset is None else state.max_timestamp_offset
         for chunk in scan_headers(file, ignore, offsets.lookup(last)[1], size):
             row = int(np.argmax(chunk.batches.max_timestamp))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from brokerless.log.commit.commit import settle
 from brokerless.log.config import DEFAULTS, LogConfig
-from brokerless.log.recovery.loader import new_writer, recover_contents
+from brokerless.log.recovery.log_loader import new_writer, recover_contents
 from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.directory_lock import DirectoryLock, lock_directory, mark_unclean, only_writer
 from brokerless.log.storage.write_errors import unwritable

@@ -29,8 +29,9 @@ demo: install  ## List, verify and query a small log directory that real Kafka w
 demo-data: install  ## Write demo/data anew, with a real Kafka
 	$(BIN)/python -m demo.make_data
 
+# Three at a time, on two cores: those with Spark or Kafka wait for a third of their time.
 test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
-	$(COMPILING) $(BIN)/python -m pytest -n 2 $(TESTS)
+	$(COMPILING) $(BIN)/python -m pytest -n 3 $(TESTS)
 
 quick: install  ## Tests in two minutes: no Spark, no Kafka, not the slowest
 	$(COMPILING) $(BIN)/python -m pytest -n 2 --quick $(TESTS)

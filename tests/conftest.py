@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 import tests.golden
+from tests import examples
 from tests.browser import browser  # noqa: F401 - a fixture, of which there is to be one in a process
 from tests.kafka import jars
 from tests.require import require
@@ -29,9 +30,11 @@ os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 # What a shell starts in the background ignores Ctrl-C, and so would all that is interrupted in the tests.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# No test measures time, and Hypothesis is not to either.
-settings.register_profile("brokerless", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("brokerless")
+# A tenth of the time went into pages that glibc returned at each free and faulted in again. Other C libraries lack it.
+with suppress(AttributeError, OSError, TypeError):
+    _mallopt = ctypes.CDLL(None).mallopt
+    _mallopt(_M_MMAP_MAX := -4, 0)
+    _mallopt(_M_TRIM_THRESHOLD := -1, 2**31 - 1)
 
 SHARED = ("spark", "kafka", "spark_cluster", "browser")
 """Session fixtures that start a JVM or a browser: all tests with one of them run in one xdist worker, so that it starts
@@ -52,8 +55,19 @@ SLOW_FILES = {
     "gigabytes": ("test_limits.py",),
 }  # fmt: skip
 """Files that ``--quick`` leaves out, by the reason; it leaves out single tests that are marked ``slow`` as well."""
-LONG = ("spark", "kafka", "restart", "spark_cluster", "merged", "test_docs.py")
+LONG = (
+    "spark", "kafka", "spark_cluster", "runbook", "restart", "test_docs.py", "serving", "internals", "merged",
+    "directory_restart", "s3", "test_progress.py",
+)  # fmt: skip
 """Groups and files that take longest come first, so that no worker is left alone with one of them in the end."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_sync() -> Iterator[None]:
+    """No test waits for the disk: those that ask what a crash of the machine leaves replace ``os.fsync`` themselves.
+    Processes that a test starts do wait."""
+    with mock.patch("os.fsync", os.fstat):  # which refuses a closed file as well
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -104,10 +118,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if not config.getoption("--quick"):
         return None
     slow = "; ".join(f"{reason}: {', '.join(names)}" for reason, names in SLOW_FILES.items())
-    return f"--quick leaves out tests of {', '.join(NOT_QUICK)}; those marked slow; {slow}"
+    return f"--quick leaves out tests of {', '.join(NOT_QUICK)}; those marked slow; {slow}; 3 of 4 examples"
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    examples.set_up(share=4 if config.getoption("--quick") else 1)
     config.addinivalue_line("markers", "slow(reason): takes long, so that --quick leaves it out")
 
 

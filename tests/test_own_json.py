@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from brokerless.errors import UnreadableError, UsageError
@@ -21,6 +21,7 @@ from brokerless.log import names
 from brokerless.log.checkpoint import commit_journal
 from brokerless.log.commit.partition_writer import unfinished_name
 from brokerless.log.storage.destination import Destination
+from tests.examples import examples
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def check(kind: str, at: Path, data: bytes) -> bool:
     return False
 
 
-COMMON = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+COMMON = examples(120, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,13 +7,15 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
-import subprocess
 import sys
 import termios
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 _DRIVER = """
 import sys, time
@@ -79,24 +81,28 @@ def on_terminal(
     waits: bool = True,
     delay: float = 0.0,
     columns: int = 100,
-    then: Callable[[subprocess.Popen[bytes], str], object] = lambda process, sent: None,
-    stdin: int = subprocess.DEVNULL,
+    then: Callable[[int, str], object] = lambda process, sent: None,
+    stdin: int | None = None,
+    is_new: bool = False,
 ) -> Session:
-    """Runs a command line with stderr (and stdout) as a terminal. ``then`` is called with what came so far, whenever
-    more has come."""
+    """Runs a command line with stderr (and stdout) as a terminal, in a copy of this process, which has loaded what a
+    new one (``is_new``) loads for a second. ``then`` is called with its ID and what came so far, whenever more has
+    come."""
     mine, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     read_out, write_out = os.pipe()
     code = _DRIVER.format(delay=delay, waits=waits)
     settings = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     settings |= {"TERM": "xterm-256color"} | environment
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdin=stdin,
-        stdout=theirs if stdout_too else write_out,
-        stderr=theirs,
-        env=settings,
-    )
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    if (process := os.fork()) == 0:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        _run(
+            command,
+            settings,
+            (nothing if stdin is None else stdin, theirs if stdout_too else write_out, theirs),
+            is_new,
+        )
     os.close(theirs)
     os.close(write_out)
     parts = {mine: b"", read_out: b""}
@@ -114,10 +120,36 @@ def on_terminal(
             else:
                 open_files.discard(file)
     if open_files:
-        process.kill()
+        os.kill(process, signal.SIGKILL)
     os.close(mine)
     os.close(read_out)
-    return Session(process.wait(10), parts[mine].decode(errors="replace"), parts[read_out])
+    exit_code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    return Session(exit_code, parts[mine].decode(errors="replace"), parts[read_out])
+
+
+def _run(command: list[str], environment: Mapping[str, str], files: tuple[int, int, int], is_new: bool) -> NoReturn:
+    """In place of this process, which ends with it."""
+    exit_code = 1
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for at, file in enumerate(files):
+            os.dup2(file, at)
+        if is_new:
+            os.closerange(3, max(files) + 1)
+            os.execve(command[0], command, environment)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        sys.argv = ["-c", *command[3:]]
+        exec(command[2], {"__name__": "__main__"})
+    except SystemExit as end:
+        exit_code = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(exit_code)
 
 
 def screen(sent: str) -> list[str]:

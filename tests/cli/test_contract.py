@@ -38,7 +38,8 @@ def expected_of_broker(broker: str) -> tuple[list[Path], Expected]:
     return [data], expected
 
 
-SOURCES = [*CATEGORIES, *BROKERS]
+DAMAGED = pytest.param("damaged", marks=pytest.mark.slow(reason="all damaged files"))
+SOURCES = [*CATEGORIES[:-1], DAMAGED, *BROKERS]
 """Kafka reads golden batches of up to 100 MB."""
 
 

@@ -27,13 +27,6 @@ from brokerless.log.storage.directory_lock import is_locked, lock_directory
 LOG = f"{0:020}.log"
 STAGED = unfinished_name("orders", 0)
 
-pytestmark = pytest.mark.usefixtures("no_sync")
-
-
-@pytest.fixture
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -111,6 +111,7 @@ def test_a_run_that_was_stopped_is_gone_on_with(
     assert ages(tmp_path / "to").keys() == set(NAMES)
 
 
+@pytest.mark.slow(reason="kills a process")
 def test_what_a_run_left_that_was_killed_is_removed_by_the_next(
     run: Run, arguments: Sequence[str | Path], tmp_path: Path
 ) -> None:

@@ -61,14 +61,21 @@ def test_control_characters_in_a_path_are_escaped(run: Run, tmp_path: Path) -> N
 def test_output_is_utf_8_where_the_locale_is_ascii(tmp_path: Path) -> None:
     path = directory_named("grüße".encode(), tmp_path)
 
-    def run(*arguments: str) -> bytes:
-        command = [sys.executable, "-m", "brokerless", *arguments, path]
-        result = subprocess.run(command, capture_output=True, timeout=60, env=os.environ | ASCII)
-        assert (result.returncode, result.stderr) == (0, b"")
-        return result.stdout
-
-    assert run("cat", "-n", "2", "-f", "grüße ") == "grüße grüße ".encode()
-    assert json.loads(run("cat", "-n", "1", "--json"))["file"].startswith(f"{path}/txn-0/")
-    assert run("batches").startswith(f"{path}/txn-0/".encode())
-    assert f"{path}/txn-0/".encode() in run("ls", "--segments")
-    assert b"examples:" in run("cat", "--help")
+    program = """
+import sys
+from brokerless.cli import main
+for arguments in sys.argv[2:]:
+    assert main([*arguments.split(), sys.argv[1]]) == 0
+    sys.stdout.flush()
+    sys.stdout.buffer.write(b"\\0")
+"""
+    commands = ["cat -n 2 -f grüße", "cat -n 1 --json", "batches", "ls --segments", "cat --help"]
+    command = [sys.executable, "-c", program, path, *commands]
+    result = subprocess.run(command, capture_output=True, timeout=60, env=os.environ | ASCII)
+    assert (result.returncode, result.stderr) == (0, b"")
+    cat, line, batches, ls, text, _ = result.stdout.split(b"\0")
+    assert cat == "grüßegrüße".encode()
+    assert json.loads(line)["file"].startswith(f"{path}/txn-0/")
+    assert batches.startswith(f"{path}/txn-0/".encode())
+    assert f"{path}/txn-0/".encode() in ls
+    assert b"examples:" in text

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -146,10 +145,10 @@ def test_what_comes_from_a_pipe_has_no_end_but_a_rate_and_ctrl_c_leaves_a_clean_
     os.write(write, b'{"value": "one"}\n' * 3000)  # less than a pipe holds
     interrupted: list[int] = []
 
-    def then(process: subprocess.Popen[bytes], sent: str) -> None:
+    def then(process: int, sent: str) -> None:
         if "B/s" in sent and not interrupted:
             interrupted.append(1)
-            process.send_signal(signal.SIGINT)
+            os.kill(process, signal.SIGINT)
 
     arguments = ("load", "-", "--topic", "lines", "--to", tmp_path / "to")
     session = on_terminal(*arguments, stdout_too=True, stdin=read, then=then, waits=False)
@@ -164,10 +163,11 @@ def test_what_comes_from_a_pipe_has_no_end_but_a_rate_and_ctrl_c_leaves_a_clean_
 
 def test_the_first_compilation_says_what_it_does(logs: Path, tmp_path: Path) -> None:
     environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    first = on_terminal("cat", logs / "busy-0", "--limit", 1, stdout_too=False, environment=environment, waits=False)
+    arguments = ("cat", logs / "busy-0", "--limit", 1)
+    first = on_terminal(*arguments, stdout_too=False, environment=environment, waits=False, is_new=True)
     assert "compiling kernels for this machine, once" in first.sent
     assert first.screen == []
-    second = on_terminal("cat", logs / "busy-0", "--limit", 1, stdout_too=False, environment=environment, waits=False)
+    second = on_terminal(*arguments, stdout_too=False, environment=environment, waits=False, is_new=True)
     assert "compiling" not in second.sent
 
 
@@ -175,6 +175,6 @@ def test_there_is_a_bar_with_spark_as_well(run: Run, logs: Path) -> None:
     missing = what_is_missing()
     require(missing is None, missing or "")
     plain = run("verify", logs)
-    session = on_terminal("verify", logs, "--spark", "local[1]", stdout_too=False, waits=False)
+    session = on_terminal("verify", logs, "--spark", "local[1]", stdout_too=False, waits=False, is_new=True)
     assert (session.exit_code, session.out, session.screen) == (plain.exit_code, plain.out, plain.err.splitlines())
     assert FACTS.search(session.sent)

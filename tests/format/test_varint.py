@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from aiokafka.record.util import encode_varint, size_of_varint
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format import twin
 
 from brokerless.format import varint
@@ -43,7 +44,7 @@ def test_the_largest_int64_takes_ten_bytes(value: int) -> None:
     assert read(twin.write_varint(value), bits=64) == (value, 10)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(value=INT64)
 def test_what_another_client_wrote_is_read_as_int64(value: int) -> None:
     data = by_aiokafka(value)
@@ -52,7 +53,7 @@ def test_what_another_client_wrote_is_read_as_int64(value: int) -> None:
     assert varint.size_of_varlong(value) == len(data) == size_of_varint(value)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(value=st.one_of(INT32, st.sampled_from(EXTREMES)))
 def test_what_another_client_wrote_is_read_as_int32(value: int) -> None:
     data = by_aiokafka(value)
@@ -62,7 +63,7 @@ def test_what_another_client_wrote_is_read_as_int32(value: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-@settings(max_examples=400)
+@examples(400)
 @given(
     data=st.one_of(
         st.binary(max_size=12),

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.golden import broker_data
 
 import brokerless
@@ -123,7 +124,7 @@ def written(draw: st.DrawFn) -> bytes:
     return "".join(line + "\n" for line in lines).encode(errors="surrogatepass")
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(text=written())
 def test_lines_without_spaces_are_read_at_once_and_as_one_by_one(text: bytes) -> None:
     found = at_once(text, "auto")
@@ -131,7 +132,7 @@ def test_lines_without_spaces_are_read_at_once_and_as_one_by_one(text: bytes) ->
     assert found == one_by_one(text, "auto")
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     text=written(),
     at=st.floats(0, 1),

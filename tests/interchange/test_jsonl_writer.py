@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import tracemalloc
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.views.rows import NAMES, Row, batch_of, record
 
 from brokerless import schemas
@@ -20,6 +22,8 @@ from brokerless.interchange import jsonl_writer
 
 OBEYED = [*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
 """Code points that a terminal may obey; JSON does not ask for them to be escaped, issue 16 does."""
+COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+OBEYED_CHARACTER = re.compile(f"[{''.join(map(chr, OBEYED))}]")
 
 int32, int64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 # Those that are escaped, and the ones beside them in UTF-8, are met often.
@@ -73,20 +77,18 @@ def twin(row: Row, columns: Sequence[str], mode: str) -> str:
             line[name] = twin_of_bytes(line[name], mode)
     if "headers" in line:
         line["headers"] = [[header["key"], twin_of_bytes(header["value"], mode)] for header in line["headers"]]
-    return escaped(json.dumps(line, ensure_ascii=False, separators=(",", ":"))) + "\n"
+    return escaped(COMPACT.encode(line)) + "\n"
 
 
 def escaped(line: str) -> str:
-    return "".join(json.dumps(char)[1:-1] if ord(char) in OBEYED and char != "\x7f" else char for char in line).replace(
-        "\x7f", "\\u007f"
-    )
+    return OBEYED_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
 def written(batch: pa.RecordBatch, *args: Any) -> str:
     return b"".join(bytes(piece) for piece in jsonl_writer.records(batch, *args)).decode()
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(rows, st.sampled_from(["auto", "base64"]), st.sets(st.sampled_from(NAMES)), st.integers(0, 3))
 def test_each_record_is_the_line_that_pythons_json_writes(
     rows: list[Row], mode: str, left_out: set[str], skipped: int
@@ -104,7 +106,7 @@ def test_each_record_is_the_line_that_pythons_json_writes(
         ]
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows, st.sampled_from(["auto", "base64"]))
 def test_lines_that_outgrow_the_buffer_are_the_same(
     monkeypatch: pytest.MonkeyPatch, rows: list[Row], mode: str
@@ -158,7 +160,7 @@ def test_utf8_is_accepted_exactly_where_pythons_strict_decoder_does() -> None:
     for first in EDGES:
         for second in EDGES:
             values += [bytes([first, second, third, fourth]) for third in EDGES for fourth in (0x41, 0x80, 0xBF, 0xC2)]
-    rows = [record(value=b"12345" + value) for value in values]
+    rows = [{"value": b"12345" + value} for value in values]
     assert written(batch_of(rows, ["value"])) == "".join(twin(row, ["value"], "auto") for row in rows)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from aiokafka.record.util import calc_crc32c
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format.twin import chain
 from tests.golden import broker_data
 from tests.internals.written import (
@@ -259,7 +260,7 @@ INTERNAL = [
 CHANGES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=40)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.sampled_from(INTERNAL), CHANGES, st.booleans())
 def test_changed_bytes_under_right_checksums_are_read_or_told(
     tmp_path_factory: pytest.TempPathFactory, source: Path, changes: list[tuple[float, int]], snapshots: bool

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -332,9 +331,8 @@ def served(broker: KafkaBroker) -> dict[str, dict[int, Content]]:
 
 
 def salvaged(broker: KafkaBroker, damaged: Path, to: Path) -> list[SalvageResult]:
-    with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
-        tasks = plan([resolve(str(damaged))], to, Salvage(), lambda each: each.topic == TOPIC)
-        return list(salvage(tasks, lambda _: None))
+    tasks = plan([resolve(str(damaged))], to, Salvage(), lambda each: each.topic == TOPIC)
+    return list(salvage(tasks, lambda _: None))
 
 
 def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:

@@ -26,8 +26,6 @@ from brokerless.log.config import LogConfig
 from brokerless.log.storage.directory_lock import NO_BROKER
 from brokerless.log.write.log_writer import LogWriter
 
-pytestmark = pytest.mark.usefixtures("no_sync")
-
 SCRIPTS = 50
 NOW = 1_600_000_000_000
 

@@ -4,6 +4,7 @@ in another order, or not at all if the log still has it at the end."""
 # ruff: noqa: F811 - a fixture of another directory
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -42,12 +43,15 @@ CHANGES: dict[str, list[Change]] = {
 }
 
 
+LATER = functools.partial(pytest.param, marks=pytest.mark.slow(reason="at each file"))
+
+
 @pytest.fixture(params=CHANGES)
 def changes(request: pytest.FixtureRequest) -> list[Change]:
     return CHANGES[request.param]
 
 
-@pytest.fixture(params=[0, 1, 2, 3, 4], ids=lambda number: f"at file {number}")
+@pytest.fixture(params=[0, 1, LATER(2), LATER(3), LATER(4)], ids=lambda number: f"at file {number}")
 def at(request: pytest.FixtureRequest) -> int:
     return request.param
 

@@ -14,6 +14,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.examples import some_quick
 from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines, of_type
 from tests.jobs.exports import table
 
@@ -71,7 +72,7 @@ def lines(table: pa.Table) -> list[dict[str, Any]]:
     return table.to_pylist()
 
 
-@pytest.mark.parametrize("path", PARTITIONS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", some_quick(PARTITIONS), ids=lambda path: path.name)
 def test_a_remote_directory_is_read_as_a_local_one(path: Path, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = f"{memory}/{path.name}"
     fsspec.filesystem("memory").put(str(path), remote, recursive=True)
@@ -113,7 +114,7 @@ def ranges(table: pa.Table, chance: random.Random) -> Iterator[dict[str, int | N
         yield {"end_offset": bound(offsets), "start_timestamp": bound(times)}
 
 
-@pytest.mark.parametrize("path", [*SEGMENTS, *ODD, *PARTITIONS], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", some_quick([*SEGMENTS, *ODD, *PARTITIONS]), ids=lambda path: path.name)
 def test_a_range_is_a_filter_over_everything(path: Path) -> None:
     whole = read(path)
     if not len(whole):
@@ -130,7 +131,7 @@ def test_a_range_is_a_filter_over_everything(path: Path) -> None:
         assert lines(read(path, **options)) == lines(whole.filter(wanted)), options
 
 
-@pytest.mark.parametrize("path", PARTITIONS, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", some_quick(PARTITIONS), ids=lambda path: path.name)
 def test_a_range_of_committed_records_is_a_filter_over_all_committed_ones(path: Path) -> None:
     whole = read(path, isolation="read_committed")
     assert not pc.any(whole["isControl"]).as_py()

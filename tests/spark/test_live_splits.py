@@ -3,6 +3,7 @@ between: listing, look, plan or read. What retention took ends a query as ``fail
 
 from __future__ import annotations
 
+import functools
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from brokerless.spark.source import BrokerlessSource
 
 OFFSET = StructType([StructField("offset", LongType())])
 SIZES = [{}, {"maxPartitionBytes": 200}, {"maxRecordsPerPartition": 3}]
+LATER = functools.partial(pytest.param, marks=pytest.mark.slow(reason="at each file"))
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 Change = Callable[[Path], object]
@@ -98,7 +100,7 @@ def test_a_stream_reads_on_where_files_were_replaced_after_its_plan(
 
 
 @pytest.mark.parametrize("options", [*SIZES, COMMITTED], ids=str)
-@pytest.mark.parametrize("at", range(0, 16, 3))
+@pytest.mark.parametrize("at", [0, LATER(3), 6, LATER(9), 12, LATER(15)])
 def test_a_stream_reads_on_where_files_are_replaced_while_it_looks_plans_and_reads(
     at: int, options: dict[str, Any], change: Change, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import datasource as spark
 from pyspark.sql.types import LongType, StringType, StructField, StructType
+from tests.examples import some_quick
 from tests.golden import broker_data, broker_expected, case, json_lines, of_type
 from tests.log.whole_batches import batch as made
 
@@ -50,6 +52,7 @@ def default(**options: Any) -> StructType:
     return default_schema(parse_options(given("-", options)))
 
 
+@functools.cache
 def kafkas(broker: str, directory: str) -> list[dict[str, Any]]:
     """The records that Kafka's reader found, without control records."""
     lines = json_lines(broker_expected(broker) / directory / "expected.jsonl")
@@ -137,14 +140,19 @@ def test_topics_that_are_asked_for_by_name_have_to_be_there() -> None:
     assert offsets(DATA, assign='{"segments":[0]}') == SEGMENTS
 
 
-@pytest.mark.parametrize("broker", ["clean", "old-formats"])
-@pytest.mark.parametrize("options", [{"minPartitions": 1000}, {"maxRecordsPerPartition": 7}, {"maxPartitionBytes": 1}])
+@functools.cache
+def whole(broker: str) -> Rows:
+    return [row for task in tasks(broker_data(broker), default(includeHeaders="true")) for row in task]
+
+
+@pytest.mark.parametrize("broker", some_quick(["clean", "old-formats"]))
+@pytest.mark.parametrize(
+    "options", some_quick([{"minPartitions": 1000}, {"maxRecordsPerPartition": 7}, {"maxPartitionBytes": 1}])
+)
 def test_splits_have_each_record_once_and_in_order(broker: str, options: dict[str, int]) -> None:
-    schema = default(includeHeaders="true")
-    split = tasks(broker_data(broker), schema, **options)
+    split = tasks(broker_data(broker), default(includeHeaders="true"), **options)
     assert len(split) > 100
-    whole = [row for task in tasks(broker_data(broker), schema) for row in task]
-    assert [row for task in split for row in task] == whole
+    assert [row for task in split for row in task] == whole(broker)
     if "maxRecordsPerPartition" in options:
         assert max(map(len, split)) <= 7
 
@@ -211,6 +219,7 @@ def test_splits_are_the_same_without_an_index(tmp_path: Path) -> None:
     assert [row["offset"] for task in parts for row in task] == SEGMENTS
 
 
+@pytest.mark.slow(reason="many tasks")
 def test_small_files_share_a_task() -> None:
     assert len(tasks(DATA)) < 10
     assert len(tasks(DATA, maxPartitionBytes=1)) > 50

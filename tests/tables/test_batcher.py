@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from brokerless.errors import UsageError
 from brokerless.format.read.batch_headers import Batches, read_headers
@@ -54,7 +55,7 @@ def batches(data: bytes) -> Batches:
     return read_headers(buffer, scan_batches(buffer).positions)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     cuts=st.lists(st.integers(1, 299), unique=True, max_size=5),
     batch_size=st.sampled_from([0, 300, 1000, 10**6]),

@@ -54,6 +54,7 @@ def test_what_cat_wrote_is_loaded_and_cat_writes_it_again(mode: str, run: Run, t
     assert run("verify", tmp_path / "new").exit_code == 0
 
 
+@pytest.mark.slow(reason="a process")
 def test_a_pipe_is_read_and_a_topic_named_anew(run: Run, tmp_path: Path) -> None:
     text = run("cat", "--json", DATA / "segments-0").out
     command = [sys.executable, "-m", "brokerless", "load", "-", "--to", str(tmp_path), "--topic", "again", "-p", "7"]
@@ -322,6 +323,7 @@ def test_parquet_does_not_come_through_a_pipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )
+@pytest.mark.slow(reason="kills processes")
 def test_a_load_that_is_killed_leaves_nothing_that_is_seen(how: int, code: int, run: Run, tmp_path: Path) -> None:
     lines = b"".join(b'{"value":"%d %s"}\n' % (number, b"x" * 1000) for number in range(1000))
     command = [sys.executable, "-m", "brokerless", "load", "-", "--to", str(tmp_path), "-t", "t"]

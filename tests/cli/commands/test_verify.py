@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.examples import some_quick
 from tests.golden import broker_data, cases
 
 
@@ -13,7 +14,7 @@ def test_what_a_broker_left_at_a_clean_shutdown_is_sound(run: Run) -> None:
     assert result.lines[-1].startswith("0 errors")
 
 
-@pytest.mark.parametrize("category", ["formats", "framing", "damaged"])
+@pytest.mark.parametrize("category", some_quick(["framing", "damaged", "formats"]))
 def test_there_is_an_error_where_kafka_throws_first_and_else_none(run: Run, category: str) -> None:
     chosen = cases(category)
     result = run("verify", "--json", *(case.log for case in chosen))

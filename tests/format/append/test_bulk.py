@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.examples import some_quick
 from tests.format import twin
 from tests.format.produce_requests import CODECS, MOST, NOW, Request, message, some_batch
 
@@ -62,7 +63,7 @@ def split(data: bytes) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(edges)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", some_quick(range(40)))
 def test_many_requests_become_what_they_become_one_after_the_other(seed: int) -> None:
     chance = random.Random(seed)
     target, to_magic = chance.choice(("producer", "producer", *CODECS)), chance.choice((2, 2, 2, 2, 1, 0))
@@ -95,7 +96,7 @@ def some_v2(number: int, codec: str) -> bytes:
     return twin.write_batch(twin.COMPRESS[codec](records), **fields)
 
 
-@pytest.mark.parametrize("target", ["producer", "none", "lz4"])
+@pytest.mark.parametrize("target", some_quick(["producer", "none", "lz4"]))
 def test_groups_of_any_size_make_no_difference(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = [some_v2(number, CODECS[number // 30 % 5]) for number in range(300)]
     config = AppendConfig(codec=target)

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format import twin
 from tests.format.produce_requests import CODECS, MOST, NOW, Request, message, some_request, source_of
 from tests.golden import Case, cases, of_type
@@ -398,7 +399,7 @@ rows = st.lists(
     by_append_time=st.booleans(),
     first_offset=st.integers(0, 2**40),
 )
-@settings(max_examples=120)
+@examples(120)
 def test_keys_values_headers_and_their_order_stay_and_offsets_are_consecutive(
     rows: list[Any],
     magic: int,

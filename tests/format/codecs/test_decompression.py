@@ -11,8 +11,9 @@ import cramjam
 import numpy as np
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format.codecs.payloads import CODECS, NOISE, SAMPLES, TEXT, inflate, lz4_frame, xerial, zstd_stream
 from tests.format.twin import COMPRESS
 
@@ -75,7 +76,7 @@ def test_every_cut_stream_is_an_error_or_a_prefix(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=150)
+@examples(150)
 @given(
     edits=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4),
     head=st.booleans(),
@@ -95,7 +96,7 @@ def test_damaged_streams_never_crash_and_never_grow_past_the_limit(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=150)
+@examples(150)
 @given(payload=st.binary(max_size=200), head=st.integers(0, 25))
 def test_garbage_never_crashes(codec: str, payload: bytes, head: int) -> None:
     start = {"gzip": gzip.compress(b"data"), "snappy": xerial(b"data", 9), "lz4": lz4_frame(b"data")}
@@ -107,7 +108,7 @@ def test_garbage_never_crashes(codec: str, payload: bytes, head: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=150)
+@examples(150)
 @given(
     given=st.lists(
         st.tuples(

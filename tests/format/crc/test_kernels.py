@@ -9,9 +9,10 @@ import zlib
 import numpy as np
 import pytest
 from aiokafka.record.util import calc_crc32c_py
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.examples import examples
 
 from brokerless.format.crc import kernels as checksum
 from brokerless.format.crc import plain as plain_crc
@@ -76,7 +77,7 @@ def test_every_length_is_right_around_the_steps_of_the_kernels(length: int) -> N
     assert [one(crc, data, 3, 3 + length) for crc in CRC32] == [zlib.crc32(data[3 : 3 + length])] * 2
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 5000), count=st.integers(0, 20))
 def test_many_ranges_are_taken_at_once(seed: int, size: int, count: int) -> None:
     random = np.random.default_rng(seed)

@@ -6,8 +6,9 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format import twin
 from tests.format.twin import HEADER, Header
 from tests.golden import case, cases, of_type
@@ -33,7 +34,7 @@ def array(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint8)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(headers=st.lists(FIELDS, min_size=1, max_size=5), magic=st.sampled_from([2, 3, 127]))
 def test_fields_are_what_struct_unpacks(headers: list[Header], magic: int) -> None:
     headers = [header._replace(magic=magic) for header in headers]
@@ -59,7 +60,7 @@ def test_fields_are_what_struct_unpacks(headers: list[Header], magic: int) -> No
     assert not found.is_wrapper.any()
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     offset=st.integers(-(2**63), 2**63 - 1),
     crc=st.integers(0, 2**32 - 1),
@@ -113,7 +114,7 @@ def test_after_the_largest_sequence_comes_zero() -> None:
     assert increment_sequence(sequences, increments).tolist() == [0, 12, largest, 0, largest, 6]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(pairs=st.lists(st.tuples(st.integers(0, 2**31 - 1), INT32), min_size=1))
 def test_sequences_count_in_javas_arithmetic(pairs: list[tuple[int, int]]) -> None:
     sequences, increments = np.array(pairs, np.int32).T

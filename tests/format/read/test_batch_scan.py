@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format import twin
 from tests.golden import case, cases
 
@@ -50,7 +51,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(data=mutated(), capacity=st.integers(1, 5))
 def test_python_kernel_and_twin_scan_alike(data: bytes, capacity: int) -> None:
     positions, stopped_at, throws = twin.chain(data)
@@ -63,7 +64,7 @@ def test_python_kernel_and_twin_scan_alike(data: bytes, capacity: int) -> None:
         assert (scan.positions.tolist(), scan.stopped_at, scan.stop) == (positions, stopped_at, stop)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.sampled_from(LOGS), limit=st.integers(0, 30), max_bytes=st.integers(1, 5000))
 def test_a_scan_ends_after_so_many_batches_or_bytes_and_can_go_on(data: bytes, limit: int, max_bytes: int) -> None:
     positions = twin.chain(data)[0]

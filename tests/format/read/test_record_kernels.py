@@ -7,8 +7,9 @@ from typing import NamedTuple
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format import twin
 from tests.format.twin import COMPRESS, Record, write_batch, write_record, write_varint
 from tests.golden import cases
@@ -45,7 +46,7 @@ def given_by(data: bytes, decoder: Decoder | None = None) -> list[Record]:
     return [record for records in found.values() for record in records]
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     batches=st.lists(st.tuples(RECORDS, st.sampled_from(range(5)), st.booleans()), min_size=1, max_size=3),
     producer=st.one_of(st.just((-1, -1, -1)), st.just((7, 3, 2**31 - 3))),
@@ -66,7 +67,7 @@ def test_v2_records_are_what_another_client_built(
     assert given_by(data, capacities(*capacity)) == expected
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     batches=st.lists(st.tuples(RECORDS, st.sampled_from([0, 1, 2, 3]), st.sampled_from([0, 1])), max_size=4),
     capacity=CAPACITIES,
@@ -88,7 +89,7 @@ def test_v0_and_v1_messages_are_what_another_client_built(
 
 
 @pytest.mark.parametrize("codec", range(5))
-@settings(max_examples=40)
+@examples(40)
 @given(
     records=st.lists(st.tuples(BYTES, BYTES, INT64, st.integers(-(2**31), 2**31 - 1)), min_size=1, max_size=4),
     base_offset=INT64,
@@ -177,7 +178,7 @@ def broken_batches(draw: st.DrawFn) -> tuple[bytes, list[tuple[list[Record], boo
     return data, expected
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(case=broken_batches(), capacity=CAPACITIES)
 def test_kernel_and_twin_agree_on_broken_records(
     case: tuple[bytes, list[tuple[list[Record], bool]]], capacity: tuple[int, int]
@@ -191,7 +192,7 @@ def test_kernel_and_twin_agree_on_broken_records(
         assert [damage.position for damage in damages] == broken
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(case=broken_batches(), wanted=st.tuples(st.booleans(), st.booleans(), st.booleans()), capacity=CAPACITIES)
 def test_what_is_not_kept_is_checked_all_the_same(
     case: tuple[bytes, list[tuple[list[Record], bool]]], wanted: tuple[bool, bool, bool], capacity: tuple[int, int]

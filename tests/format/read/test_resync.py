@@ -7,8 +7,9 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.format import twin
 from tests.format.twin import HEADER, Header, write_batch, write_record
 from tests.golden import cases
@@ -105,7 +106,7 @@ def test_what_no_broker_writes_is_not_taken_for_a_batch_though_its_checksum_is_r
     assert find(write_batch(b"", **(whole | wrong))) is None
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     data=st.sampled_from(LOGS),
     edits=st.lists(

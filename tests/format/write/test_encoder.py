@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.golden import Case, cases
 
 from brokerless import UsageError
@@ -117,7 +118,7 @@ def as_batch(records: list[dict[str, Any]], base_offset: int = 0) -> pa.RecordBa
     return pa.RecordBatch.from_pylist(rows, pa.schema([RECORDS.field(name) for name in names]))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     records=st.lists(RECORD, min_size=1, max_size=30),
     magic=st.sampled_from([0, 1, 2]),

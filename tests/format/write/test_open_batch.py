@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from brokerless import UsageError
 from brokerless.format.columns import RecordColumns
@@ -54,7 +55,7 @@ def filled(filler: OpenBatch, *parts: pa.RecordBatch) -> list[bytes]:
     ]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     rows=st.lists(ROW, min_size=1, max_size=40),
     edges=st.sets(st.integers(1, 39), max_size=6),

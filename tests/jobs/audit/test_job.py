@@ -374,6 +374,7 @@ def test_there_is_advice_for_each_kind_of_finding() -> None:
     assert set(ADVICE) <= named
 
 
+@pytest.mark.slow(reason="all damaged files")
 def test_whatever_verify_finds_is_found_in_damaged_files() -> None:
     for case in cases("damaged", "framing", "specials", "articles"):
         (partition,) = resolve(str(case.path)).partitions

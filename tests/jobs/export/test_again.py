@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.examples import some_quick
 from tests.golden import broker_data, broker_expected, json_lines
 from tests.jobs.exports import exported, facts, listing, partition, table
 from tests.log.whole_batches import batch
@@ -25,11 +26,14 @@ def test_a_second_run_writes_nothing(tmp_path: Path) -> None:
     assert (listing(tmp_path), {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"), [("segments-0", Export()), ("segments-0", Export(by_date=True)),
-                           ("codec-lz4-1", Export(file_bytes=2000)), ("compacted-txn-0", Export()),
-                           ("txn-0", Export(isolation="read_committed")), ("txn-1", Export(True, "read_committed"))]
-)  # fmt: skip
+GROWING = [
+    ("segments-0", Export()), ("segments-0", Export(by_date=True)), ("codec-lz4-1", Export(file_bytes=2000)),
+    ("compacted-txn-0", Export()), ("txn-1", Export(True, "read_committed")),
+    ("txn-0", Export(isolation="read_committed")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "settings"), some_quick(GROWING))
 def test_runs_on_a_growing_log_add_up_to_one_run_at_its_end(name: str, settings: Export, tmp_path: Path) -> None:
     source, growing = broker_data("clean") / name, tmp_path / name
     exported(source, tmp_path / "at-once", settings)

@@ -72,6 +72,7 @@ def test_what_may_be_readable_another_time_is_not_passed(tmp_path: Path) -> None
     assert result.records == len(list(of_type(bomb.expected(), "record")))
 
 
+@pytest.mark.slow(reason="many damaged files")
 def test_damaged_logs_give_what_a_reader_gets_and_nothing_twice(tmp_path: Path) -> None:
     left_out = 0
     for each in cases("damaged")[::3]:

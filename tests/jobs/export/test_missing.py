@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.examples import some_quick
 from tests.golden import broker_data
 from tests.jobs.exports import exported, facts, listing, table
 
@@ -53,7 +54,7 @@ def kinds(found: list[Finding]) -> list[tuple[str, int | None]]:
 
 
 @pytest.mark.usefixtures("task_bytes")
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", some_quick(SETTINGS, 2))
 def test_an_intact_copy_brings_what_was_missing(settings: Export, tmp_path: Path) -> None:
     out, found = tmp_path / "out", list[Finding]()
     (first,) = exported(copy(tmp_path / "a" / "segments-0", 169), out, settings, found)
@@ -78,7 +79,7 @@ def test_an_intact_copy_brings_what_was_missing(settings: Export, tmp_path: Path
 
 
 @pytest.mark.usefixtures("task_bytes")
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", some_quick(SETTINGS, 2))
 def test_two_missing_segments_come_one_after_the_other_with_new_records(settings: Export, tmp_path: Path) -> None:
     out = tmp_path / "out"
     exported(copy(tmp_path / "a" / "segments-0", 169, 342), out, settings, [])
@@ -121,7 +122,7 @@ def test_a_dry_run_leaves_the_hole_open(tmp_path: Path) -> None:
     assert (listing(out), marks(out)) == before
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("settings", some_quick(SETTINGS, 2))
 def test_a_run_that_was_killed_as_it_filled_is_made_good(
     settings: Export, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

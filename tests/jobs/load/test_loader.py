@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 
 import brokerless
 from brokerless.errors import RefusedError, UnwritableError, UsageError
@@ -190,7 +191,7 @@ ROW = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     each=st.lists(st.tuples(ROW, st.integers(1, 2**33)), min_size=1, max_size=20),
     codec=st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]),
@@ -410,6 +411,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.slow(reason="loads 300 MB")
 def test_memory_is_bounded_however_much_is_loaded(tmp_path: Path) -> None:
     """300 MB of records into 50 partitions."""
     done = subprocess.run([sys.executable, "-c", CHILD, str(tmp_path)], capture_output=True, text=True, check=True)

@@ -7,7 +7,6 @@ import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from tests.golden import broker_data, of_type
@@ -49,8 +48,7 @@ class Case:
 def run(disks: list[Path], to: Path, how: Merge | None = None) -> tuple[list[MergeResult], list[Finding]]:
     findings: list[Finding] = []
     tasks = plan([resolve(str(disk)) for disk in disks], to, how or Merge(LogConfig(segment_bytes=1 << 20)))
-    with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
-        return list(merge(tasks, findings.append)), findings
+    return list(merge(tasks, findings.append)), findings
 
 
 def places(partition: Path) -> list[tuple[Path, int, int, int, int]]:
@@ -74,8 +72,7 @@ def of_a_cluster(seed: int, directory: Path) -> Case:
     """Copies that diverged, each damaged or not."""
     chance = random.Random(seed)
     cluster = random_cluster(chance, 150)
-    with mock.patch("os.fsync", return_value=None):
-        disks = write_disks(cluster.replicas, directory)
+    disks = write_disks(cluster.replicas, directory)
     number = cluster.replicas.index(cluster.last)
     history = records(disks[number] / "orders-0") if cluster.last.batches else {}
     intact: set[int] = set()
@@ -134,6 +131,7 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Case]:
     return found
 
 
+@pytest.mark.slow(reason="many clusters")
 def test_what_is_sound_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: dict[Path, Case]) -> None:
     lost = filled = diverged = 0
     for directory, case in merged.items():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.examples import examples
 from tests.jobs.replicas import Batch, Cluster, ModelReplica, shared
 
 from brokerless.jobs.merge.agreement import Replica, agree, rank
@@ -79,7 +80,7 @@ def keys(batches: list[Batch]) -> list[tuple[int, int, int, int]]:
     return list(zip(*(rows[name].tolist() for name in ("first", "last", "epoch", "checksum")), strict=True))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(STEPS, st.booleans())
 @example([("append", 3, "a"), ("fetch", 1, 5), ("append", 2, "a"), ("elect", 1, 1)], True)
 def test_the_last_leaders_log_is_the_result_and_others_leave_it_where_their_batches_do(
@@ -106,7 +107,7 @@ def test_the_last_leaders_log_is_the_result_and_others_leave_it_where_their_batc
         assert told.get(number, 0) == len(replica.batches) - shared(replica, cluster.replicas[leading])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(STEPS, DAMAGE)
 def test_every_batch_of_the_history_that_any_copy_has_is_there_and_no_other(
     steps: list[tuple], damage: tuple[set[int], set[int], set[int]]

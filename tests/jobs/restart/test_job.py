@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.examples import some_quick
 from tests.golden import Case, broker_data, broker_expected, cases
 
 from brokerless.jobs.directory_state import load_directory_state
@@ -57,7 +58,7 @@ def test_after_a_clean_stop_nothing_happens_but_to_the_metadata_log() -> None:
     assert found["head-deleted-0"].log_start_offset == 105
 
 
-@pytest.mark.parametrize("case", DAMAGED, ids=str)
+@pytest.mark.parametrize("case", some_quick(DAMAGED, 8), ids=str)
 def test_as_much_of_a_damaged_segment_stays_as_with_kafka(case: Case, tmp_path: Path) -> None:
     expected = case.case_json()["recovery"]
     (tmp_path / "damaged-0").mkdir()

@@ -42,6 +42,7 @@ def test_batches_are_carved_out_of_a_disk(tmp_path: Path) -> None:
     assert len({path.read_text() for path in (tmp_path / "to").glob("*/partition.metadata")}) == 1
 
 
+@pytest.mark.slow(reason="much chance")
 def test_nothing_is_carved_out_of_chance(tmp_path: Path) -> None:
     image = bytearray(np.random.default_rng(7).bytes(200_000_000))
     chance = random.Random(7)

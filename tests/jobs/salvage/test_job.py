@@ -10,7 +10,6 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -33,8 +32,7 @@ def run(
 ) -> tuple[list[SalvageResult], list[Finding]]:
     findings: list[Finding] = []
     tasks = plan([resolve(str(source), include)], to, how or Salvage(), include=include)
-    with mock.patch("os.fsync", return_value=None):  # what a crash of the machine leaves is not asked here
-        return list(salvage(tasks, findings.append)), findings
+    return list(salvage(tasks, findings.append)), findings
 
 
 def records(path: Path) -> dict[int, tuple[Any, ...]]:
@@ -72,6 +70,7 @@ def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Salv
     return directory / "saved", *run(directory / "source", directory / "saved")
 
 
+@pytest.mark.slow(reason="all damaged files")
 def test_every_batch_that_kafka_reads_is_saved_or_told(
     of_golden: tuple[Path, list[SalvageResult], list[Finding]],
 ) -> None:

@@ -75,7 +75,10 @@ def told(results: list[SalvageResult]) -> list[dict[str, Any]]:
     return [{**asdict(replace(each, files=(), base_offsets=())), "task": each.task.name} for each in results]
 
 
-@pytest.mark.parametrize(("partial", "step"), [(False, 20), (True, 4)])
+MUCH = pytest.param(True, 4, marks=pytest.mark.slow(reason="much damage"))
+
+
+@pytest.mark.parametrize(("partial", "step"), [(False, 20), MUCH])
 def test_tables_hold_what_salvaged_partitions_hold_and_the_report_is_the_same(
     partial: bool, step: int, tmp_path: Path
 ) -> None:
@@ -168,6 +171,7 @@ kill_at_changes(lambda to: list(salvage(plan([resolve(source)], to, Salvage(parq
 """
 
 
+@pytest.mark.slow(reason="a process for each step")
 def test_a_killed_run_leaves_nothing_twice_or_wrong_and_the_next_one_makes_it_good(tmp_path: Path) -> None:
     for name in ("txn-0", "txn-1"):
         shutil.copytree(CLEAN / name, tmp_path / "disk" / name)

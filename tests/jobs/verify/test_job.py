@@ -52,6 +52,7 @@ def test_a_job_finds_what_is_found_partition_by_partition(damaged: Path) -> None
     assert {"checksum-mismatch", "offset-order"} <= {finding.kind for finding in one_by_one(damaged)}
 
 
+@pytest.mark.slow(reason="starts processes")
 def test_processes_find_the_same_and_all_bytes_are_counted(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "SOME_BYTES", 0)
     read: list[int] = []

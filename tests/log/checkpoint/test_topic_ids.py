@@ -23,8 +23,6 @@ from brokerless.log.checkpoint.topic_ids import random_id, topic_ids_there
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import resolve
 
-pytestmark = pytest.mark.usefixtures("no_sync")
-
 ONE, OTHER = "P4KqAlm-RcmdL3bLO8vOmg", "GGfzE_HvRoGT7m9N-0_chw"
 
 

@@ -29,8 +29,6 @@ from brokerless.log.commit.log_opener import open_log
 from brokerless.log.commit.partition_writer import PartitionOutput, unfinished_name
 from brokerless.log.storage.directory_lock import lock_directory
 
-pytestmark = pytest.mark.usefixtures("no_sync")
-
 ROOT = Path(__file__).parents[3]
 JOURNAL = names.COMMIT_JOURNAL
 UNFINISHED = unfinished_name("new", 1)

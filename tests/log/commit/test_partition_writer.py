@@ -21,8 +21,6 @@ from brokerless.log.config import LogConfig
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.directory_lock import is_locked
 
-pytestmark = pytest.mark.usefixtures("no_sync")
-
 TEN = batches(*(batch(offset, producer=(7, 0, offset)) for offset in range(10)))
 SMALL = LogConfig(segment_bytes=300)
 

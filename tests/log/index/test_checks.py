@@ -182,6 +182,7 @@ def test_every_changed_entry_of_a_time_index_is_found() -> None:
             assert worst(list(check_time_index(beyond, segment.batches)), "time-index-mismatch") == "error"
 
 
+@pytest.mark.slow(reason="each bit")
 def test_a_flipped_bit_of_an_offset_index_is_an_error_or_leads_no_reader_astray() -> None:
     errors = 0
     for segment in WITH_OFFSETS[::4]:
@@ -199,6 +200,7 @@ def test_a_flipped_bit_of_an_offset_index_is_an_error_or_leads_no_reader_astray(
     assert errors > 1000
 
 
+@pytest.mark.slow(reason="each bit")
 def test_a_flipped_bit_of_a_time_index_is_an_error_or_leads_no_reader_astray() -> None:
     errors = 0
     for segment in WITH_TIMES[::4]:

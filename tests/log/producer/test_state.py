@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.golden import broker_data
 from tests.log.producer_batches import ABORT, batch, control, marker, parse
 
@@ -207,7 +208,7 @@ def logs(draw: st.DrawFn) -> list[bytes]:
     return written
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(logs(), st.data())
 def test_a_log_may_be_followed_in_any_pieces_and_from_any_snapshot(written: list[bytes], data: st.DataObject) -> None:
     whole, update = follow(*written)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
+from tests.examples import some_quick
 from tests.log.whole_batches import batch, batches
 
 import brokerless
@@ -23,8 +24,6 @@ from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import LogConfig
 from brokerless.log.storage.destination import Destination
-
-pytestmark = pytest.mark.usefixtures("no_sync")
 
 CHANGES = [(MemoryFileSystem, "pipe_file"), (MemoryFileSystem, "cp_file"), (MemoryFileSystem, "rm_file"),
            (MemoryFile, "commit")]  # fmt: skip
@@ -93,7 +92,7 @@ def contents(store: MemoryFileSystem) -> dict[str, bytes]:
     return {path: store.cat_file(path) for path in store.find("/bucket")}
 
 
-@pytest.mark.parametrize("topics", [["new"], ["old", "new"]], ids=" ".join)
+@pytest.mark.parametrize("topics", some_quick([["new"], ["old", "new"]]), ids=" ".join)
 def test_a_kill_at_any_change_leaves_all_or_nothing_and_the_next_writer_settles_it(
     topics: list[str], store: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,8 +25,6 @@ from brokerless.log.config import LogConfig
 from brokerless.log.index.readers import load_time_index, load_transaction_index
 from brokerless.log.write.log_writer import Appended, LogWriter
 
-pytestmark = pytest.mark.usefixtures("no_sync")
-
 RESTARTED_MS = 1_795_232_270_000
 """When the golden broker was restarted, about: what it then knew of producers depends on it."""
 

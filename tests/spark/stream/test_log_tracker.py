@@ -455,12 +455,15 @@ def test_a_file_under_anothers_name_is_told(tmp_path: Path) -> None:
     assert [offset for _, _, offset in query.trigger()] == [*range(10), *range(20, 30)]
 
 
-def test_a_compaction_at_work_is_waited_for(tmp_path: Path) -> None:
+def test_a_compaction_at_work_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = list[float]()
+    monkeypatch.setattr("time.sleep", waited.append)
     logs = sorted(copy("segments-0", tmp_path).glob("*.log"))
     query = Query(tmp_path, at_offset(0))
     logs[1].rename(f"{logs[1]}.swap")
     with pytest.raises(UnreadableError, match="swap: a compaction did not come to its end"):
         query.trigger()
+    assert sum(waited) > 1
     Path(f"{logs[1]}.swap").rename(logs[1])
     assert query.trigger() == there("segments-0")
 

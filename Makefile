@@ -26,7 +26,7 @@ install: $(BIN)/.installed  ## Build .venv from requirements.lock
 demo: install  ## List, verify and query a small log directory that real Kafka wrote
 	@$(BIN)/python demo/demo.py
 
-demo-data: install  ## Write demo/data anew, with a real Kafka
+demo-data: install  ## Write demo/data again, with a real Kafka
 	$(BIN)/python -m demo.make_data
 
 # Three at a time, on two cores: those with Spark or Kafka wait for a third of their time.
@@ -53,6 +53,7 @@ lint: install  ## Style, the order and sizes of the rooms, and docs/architecture
 	$(BIN)/python scripts/update_architecture.py --check
 	$(BIN)/python scripts/check_rooms.py
 	$(BIN)/python scripts/check_tests.py
+	$(BIN)/python scripts/check_words.py
 
 types: install  ## Types, strictly
 	$(BIN)/pyright

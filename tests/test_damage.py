@@ -61,7 +61,7 @@ def test_a_flipped_bit_in_a_header_hides_no_records_silently(
         list(brokerless.open(directory).records(**options))
 
 
-def test_a_damaged_marker_is_told_to_who_reads_committed(copy: Callable[[str], Path]) -> None:
+def test_a_damaged_marker_is_reported_to_who_reads_committed(copy: Callable[[str], Path]) -> None:
     directory = copy("txn-0")
     log = brokerless.open(directory)
     rows = [row for batch in log.batches() for row in batch.select(["file", "position", "isControl"]).to_pylist()]
@@ -84,7 +84,7 @@ def test_a_partition_without_a_log_is_empty(tmp_path: Path, copy: Callable[[str]
     assert read(tmp_path, isolation="read_committed")[1] == []
 
 
-def test_a_segment_that_cannot_be_opened_is_told_and_the_next_is_read(copy: Callable[[str], Path]) -> None:
+def test_a_segment_that_cannot_be_opened_is_reported_and_the_next_is_read(copy: Callable[[str], Path]) -> None:
     directory = copy("segments-0")
     whole, _ = read(directory)
     second = sorted(directory.glob("*.log"))[1]

@@ -143,7 +143,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["ls"], ["cat", "--help"], ["--help"]])
-def test_a_full_disk_is_told_once(arguments: list[str]) -> None:
+def test_a_full_disk_is_reported_once(arguments: list[str]) -> None:
     full = Path("/dev/full")
     if not full.exists():
         pytest.skip("there is no /dev/full here")

@@ -66,7 +66,9 @@ def stop_after(partitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convert_job, "commit", fail)
 
 
-def test_sha256sum_finds_all_files_as_they_are_noted(run: Run, arguments: Sequence[str | Path], tmp_path: Path) -> None:
+def test_sha256sum_finds_all_files_as_they_are_recorded(
+    run: Run, arguments: Sequence[str | Path], tmp_path: Path
+) -> None:
     assert run(*arguments).exit_code == 0
 
     head, *tasks = lines(tmp_path / "manifest.jsonl")
@@ -215,7 +217,7 @@ def test_a_dry_run_writes_no_manifest(run: Run, arguments: Sequence[str | Path],
     assert not (tmp_path / "manifest.jsonl").exists()
 
 
-def test_what_was_loaded_is_noted_and_not_loaded_twice(run: Run, source: Path, tmp_path: Path) -> None:
+def test_what_was_loaded_is_recorded_and_not_loaded_twice(run: Run, source: Path, tmp_path: Path) -> None:
     records = tmp_path / "records.jsonl"
     records.write_bytes(run("cat", source, "-t", "edges", "-t", "txn", "--json").out)
     arguments = ("load", records, "--to", tmp_path / "to", "--manifest", tmp_path / "manifest.jsonl")
@@ -236,7 +238,7 @@ def test_what_was_loaded_is_noted_and_not_loaded_twice(run: Run, source: Path, t
     assert (refused.exit_code, "stdin" in refused.err) == (2, True)
 
 
-def test_what_changed_since_it_was_loaded_is_told(run: Run, tmp_path: Path) -> None:
+def test_what_changed_since_it_was_loaded_is_reported(run: Run, tmp_path: Path) -> None:
     records, to = tmp_path / "records", tmp_path / "to"
     records.mkdir()
     first = records / "1.jsonl"

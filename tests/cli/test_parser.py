@@ -70,7 +70,7 @@ def test_a_mistake_cannot_write_to_the_terminal(run: Run) -> None:
     assert "\x1b" not in result.err
 
 
-def test_paths_may_begin_with_a_dash_behind_two(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_may_begin_with_a_dash_after_two(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(broker_data("clean") / "edges-0", tmp_path / "-lead" / "edges-0")
     monkeypatch.chdir(tmp_path)
     for arguments in (["--json", "--", "-lead"], ["--json", "--", "-lead/edges-0"], ["--json", "./-lead"]):

@@ -132,7 +132,7 @@ def test_data_that_ends_within_a_line_is_not_drawn_over(run: Run, logs: Path) ->
     assert session.screen == [plain.out.decode() + told]
 
 
-def test_damage_is_told_above_the_bar(run: Run) -> None:
+def test_damage_is_reported_above_the_bar(run: Run) -> None:
     damaged = case("damaged/all-crcs-wrong").log
     plain = run("cat", damaged)
     session = on_terminal("cat", damaged, stdout_too=False)

@@ -206,7 +206,7 @@ def run_to_the_interrupt(source: Path, target: str) -> bool:
     return False
 
 
-def test_wrong_credentials_and_missing_buckets_are_told_in_a_line(run: Run, url: str) -> None:
+def test_wrong_credentials_and_missing_buckets_are_reported_in_a_line(run: Run, url: str) -> None:
     for command in (["ls", "s3://nobody-has-this/data"], ["export", url, "--to", "s3://nobody-has-this/out"]):
         result = run(*command)
         told = [line for line in result.err.splitlines() if not line.startswith("left out Kafka's own topics")]

@@ -163,7 +163,7 @@ def test_what_is_not_ours_stays(run: Run, data: Path, s3: S3) -> None:  # noqa: 
     assert (fs.exists(foreign), fs.exists(ours)) == (True, False)
 
 
-def test_what_cannot_be_written_is_told_beforehand(run: Run, data: Path, url: str) -> None:  # noqa: F811
+def test_what_cannot_be_written_is_reported_beforehand(run: Run, data: Path, url: str) -> None:  # noqa: F811
     for to, reason in (("s3://nobody-has-this/out", "s3://nobody-has-this/out/"), ("zip://a::x.zip", "archive")):
         result = run(*CONVERT, data, "--to", to)
         assert (result.exit_code, result.err.count("\n")) == (2, 1), result.err

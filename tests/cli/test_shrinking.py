@@ -107,7 +107,7 @@ def test_no_process_dies_of_a_file_that_is_cut(log: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("size", [0, 10, 61, CUT, SIZE - 1])
-def test_all_commands_tell_of_a_log_that_was_cut(command: str, size: int, log: Path, tmp_path: Path, run: Run) -> None:
+def test_all_commands_report_a_log_that_was_cut(command: str, size: int, log: Path, tmp_path: Path, run: Run) -> None:
     if command == "export" and size < WHOLE_BEFORE:
         return  # it asks for the log's end at first, and then there is nothing to export
     with cutting(log, size):
@@ -184,7 +184,7 @@ def cut_while_reading(log: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(files.LocalFile, "read", cut_before)
 
 
-def test_records_are_given_up_to_the_cut_and_then_it_is_raised_or_told(
+def test_records_are_given_up_to_the_cut_and_then_it_is_raised_or_reported(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole, expected = log.read_bytes(), records_of(log, WHOLE_BEFORE)

@@ -52,7 +52,7 @@ COMMANDS: list[list[str]] = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_no_view_tells_a_terminal_anything(data: Path, command: list[str]) -> None:
+def test_no_view_controls_a_terminal(data: Path, command: list[str]) -> None:
     session = on_terminal(*command, data, stdout_too=True, waits=False, delay=600)
     sent = session.sent.replace("\r\n", "\n")
     assert "Traceback" not in sent

@@ -90,7 +90,7 @@ def test_records_of_tiered_storage_are_decoded_and_refused_as_kafkas_own_convert
         ("__cluster_metadata", None, None, "record-unreadable", None),
     ],
 )
-def test_what_is_not_known_stays_bytes_and_is_told(
+def test_what_is_not_known_stays_bytes_and_is_reported(
     topic: str, key: bytes | None, value: bytes | None, kind: str, type_: str | None
 ) -> None:
     record = decode_record(topic, key, value)

@@ -132,7 +132,7 @@ def offsets_without_warnings(log: Path) -> dict[Any, int]:
     return {(row["group"], row["topic"], row["partition"]): row["offset"] for row in table.to_pylist()}
 
 
-def test_damage_is_raised_or_told_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_damage_is_raised_or_reported_and_the_rest_is_read(tmp_path: Path) -> None:
     damaged = bytearray(batch(1, [committed("g", "b", 1)]))
     damaged[-1] ^= 1
     log = write_partition(
@@ -239,7 +239,7 @@ def test_a_lone_file_is_of_the_topic_that_its_directory_names(path: str, topic: 
     assert internal_topic(partition) == topic
 
 
-def test_members_are_told_with_what_they_were_assigned() -> None:
+def test_members_are_reported_with_what_they_were_assigned() -> None:
     said = state(CLEAN, "groups", "members")
     assert {row["group"]: (row["type"], row["epoch"], row["members"]) for row in said["groups"]} == {
         "group-classic": ("classic", 2, 0),
@@ -262,7 +262,7 @@ CHANGES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 2
 
 @examples(150)
 @given(st.sampled_from(INTERNAL), CHANGES, st.booleans())
-def test_changed_bytes_under_right_checksums_are_read_or_told(
+def test_changed_bytes_under_right_checksums_are_read_or_reported(
     tmp_path_factory: pytest.TempPathFactory, source: Path, changes: list[tuple[float, int]], snapshots: bool
 ) -> None:
     directory = tmp_path_factory.mktemp("changed") / source.name

@@ -118,6 +118,6 @@ def test_nothing_is_left_of_a_segment(run: Run, tmp_path: Path) -> None:  # noqa
     assert "segments begin at other offsets than before" in result.err
 
 
-def test_settings_that_are_given_divide_the_log_anew(tmp_path: Path) -> None:
+def test_settings_that_are_given_divide_the_log_again(tmp_path: Path) -> None:
     salvaged(CLEAN / MANY, tmp_path, Salvage(LogConfig(segment_bytes=2_000)))
     assert len(base_offsets(tmp_path / MANY)) > len(base_offsets(CLEAN / MANY))

@@ -169,7 +169,7 @@ def write_partition_of_another_topic(broker: KafkaBroker) -> None:
     (broker.directory / "elsewhere" / lost.name).rename(lost)
 
 
-def test_a_broker_takes_a_partition_with_another_id_for_a_stray_and_begins_it_anew(loading: Loading) -> None:
+def test_a_broker_takes_a_partition_with_another_id_for_a_stray_and_begins_it_again(loading: Loading) -> None:
     """Which is why it is refused."""
     broker = loading.broker
     broker.wait_for_leaders(OTHERS, 2)

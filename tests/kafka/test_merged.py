@@ -105,7 +105,7 @@ def test_the_merged_log_is_that_of_all_brokers_in_the_end(diverged: Diverged, tm
         assert (tmp_path / name / "leader-epoch-checkpoint").read_text() == noted
 
 
-def test_what_is_told_to_diverge_is_what_the_brokers_cut_off(diverged: Diverged, tmp_path: Path) -> None:
+def test_what_is_reported_to_diverge_is_what_the_brokers_cut_off(diverged: Diverged, tmp_path: Path) -> None:
     results, _ = run(diverged.before, tmp_path, Merge(dry_run=True))
     for result in results:
         told = {each.replica + 1: each for each in result.divergences}

@@ -506,7 +506,7 @@ def test_the_broker_does_what_the_dry_run_said(restarted: Restarted, name: str) 
             assert file in rebuilt or expected.get(file) == data or (file in emptied and not any(data)), file
 
 
-def test_a_segment_without_an_offset_index_gets_all_indexes_anew(restarted: Restarted) -> None:
+def test_a_segment_without_an_offset_index_gets_all_indexes_again(restarted: Restarted) -> None:
     lost = restarted.whole["flushed-index-lost"].keys() - restarted.before["flushed-index-lost"].keys()
     assert [name.rpartition(".")[2] for name in lost] == ["index"]
     for name, data in restarted.whole["flushed-index-lost"].items():

@@ -205,7 +205,7 @@ def test_it_appends_and_restarts(broker: Serving, written: dict[str, Written]) -
         assert [finding for finding in partition.verify() if finding.severity == "error"] == []
 
 
-def test_we_append_behind_a_broker_and_it_goes_on(broker: Serving, written: dict[str, Written]) -> None:
+def test_we_append_after_a_broker_and_it_goes_on(broker: Serving, written: dict[str, Written]) -> None:
     """A stopped broker's partition, opened by us, appended to and closed, is served on."""
     topic = APPENDED
     broker.stop()

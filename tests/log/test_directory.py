@@ -154,7 +154,7 @@ def test_a_state_that_does_not_exist_is_a_wrong_argument(data: Path) -> None:
         resolve(str(data), include=["gone"])  # type: ignore[list-item]
 
 
-def test_leftovers_of_a_cut_short_compaction_or_deletion_are_told_and_not_read(data: Path) -> None:
+def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_not_read(data: Path) -> None:
     partition = data / "txn-1"
     for name in (f"{0:020}.log.cleaned", f"{0:020}.log.swap", f"{7:020}.log.deleted", f"{9:020}.index"):
         (partition / name).write_bytes(b"")
@@ -184,7 +184,7 @@ def test_what_is_not_kafkas_in_a_log_directory_is_foreign(data: Path) -> None:
     assert len(found.partitions) == 2
 
 
-def test_a_partition_whose_disk_is_not_there_is_told(data: Path, tmp_path: Path) -> None:
+def test_a_partition_whose_disk_is_not_there_is_reported(data: Path, tmp_path: Path) -> None:
     (data / "payments-3").symlink_to("nowhere")
     (found,) = (each for each in resolve(str(data)).partitions if each.topic == "payments")
     assert (found.partition, found.segments) == (3, ())

@@ -271,7 +271,7 @@ def test_where_a_compaction_was_cut_short_reading_does_not_wait_for_ever(tmp_pat
     assert {each.kind for each in found} == {"missing-segment"}  # until a broker starts, and gives it its name
 
 
-def test_a_partition_that_goes_is_told(tmp_path: Path) -> None:
+def test_a_partition_that_goes_is_reported(tmp_path: Path) -> None:
     path = write_log(tmp_path / "logs" / "t-0")
     found: list[Finding] = []
     read = brokerless.open(path).records(["offset"], on_damage=found.append)

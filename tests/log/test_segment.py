@@ -138,7 +138,7 @@ def test_chunks_are_as_small_as_they_are_asked_for(step: int, memory: str) -> No
                 assert chunk.positions[-1] - chunk.positions[0] < step
 
 
-def test_a_batch_too_large_for_memory_is_told_and_passed_over(
+def test_a_batch_too_large_for_memory_is_reported_and_passed_over(
     memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment, "WINDOW", 100)
@@ -217,7 +217,7 @@ def test_a_file_that_is_cut_and_written_again_between_two_windows_has_shrunk(
     assert [each.kind for each in found] == ["file-shrunk"]
 
 
-def test_headers_whose_batches_are_gone_when_they_are_loaded_are_told(tmp_path: Path) -> None:
+def test_headers_whose_batches_are_gone_when_they_are_loaded_are_reported(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     small = twin.write_batch(twin.write_record(b"k", b"v"))
     path.write_bytes(30_000 * small)
@@ -233,7 +233,7 @@ def test_headers_whose_batches_are_gone_when_they_are_loaded_are_told(tmp_path: 
 
 
 @pytest.mark.parametrize("zeros", [1, 17, 18, 61, 70_000])
-def test_zeros_at_the_end_are_told_by_how_many_they_are(zeros: int, memory: str, tmp_path: Path) -> None:
+def test_zeros_at_the_end_are_reported_by_how_many_they_are(zeros: int, memory: str, tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     batch = twin.write_batch(twin.write_record(b"k", b"v"))
     path.write_bytes(batch + bytes(zeros))

@@ -42,7 +42,7 @@ def written(name: str, path: Path) -> Iterator[Batch]:
 
 
 @pytest.mark.parametrize("name", ["segments-0", "txn-0", "compacted-none-0", "head-deleted-0"])
-def test_the_end_is_behind_the_last_batch_with_and_without_what_was_known(name: str, tmp_path: Path) -> None:
+def test_the_end_is_after_the_last_batch_with_and_without_what_was_known(name: str, tmp_path: Path) -> None:
     before: Tail | None = None
     for batch in written(name, tmp_path / name):
         paths = partition(tmp_path / name)
@@ -84,7 +84,7 @@ def test_a_wrong_checksum_hides_the_last_batches_but_not_one_in_the_middle(tmp_p
         assert look(partition(tmp_path / name)).end_offset == found[last]["lastOffset"] + 1
 
 
-def test_a_log_that_was_cut_back_and_written_on_is_read_anew(tmp_path: Path) -> None:
+def test_a_log_that_was_cut_back_and_written_on_is_read_again(tmp_path: Path) -> None:
     name, log = "prealloc-0", "00000000000000000000.log"
     content = (DATA / name / log).read_bytes()
     first, *rest = [each for each in batches(name) if each["file"] == log]

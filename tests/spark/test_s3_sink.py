@@ -111,6 +111,6 @@ def test_every_row_of_a_stream_is_written_once(spark: SparkSession, s3: S3, tmp_
     assert not [path for path in fs.find(f"{s3.bucket}/stream") if "-delete/" in path]
 
 
-def test_a_bucket_that_is_not_there_is_told_before_anything_is_read(spark: SparkSession, s3: S3) -> None:
+def test_a_bucket_that_is_not_there_is_reported_before_anything_is_read(spark: SparkSession, s3: S3) -> None:
     with pytest.raises((AnalysisException, PythonException), match=f"s3://nobody/out/{names.COMMIT_LOCK}: "):
         save(rows(spark, 1, "'x' as value"), "s3://nobody/out", s3)

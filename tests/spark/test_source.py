@@ -58,7 +58,7 @@ def test_a_wrong_schema_is_refused(spark: SparkSession, schema: str, message: st
         load(spark, schema=schema).count()
 
 
-def test_a_wrong_option_and_a_wrong_path_are_told_on_the_driver(spark: SparkSession) -> None:
+def test_a_wrong_option_and_a_wrong_path_are_reported_on_the_driver(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException, match="option mode: 'IGNORE' is none of FAILFAST"):
         load(spark, mode="IGNORE")
     with pytest.raises(AnalysisException, match="no path"):
@@ -94,7 +94,7 @@ def test_failfast_fails_the_query_and_says_where(spark: SparkSession) -> None:
     assert load(spark, log, mode="DROPMALFORMED").count() == 0
 
 
-def test_permissive_tells_damage_in_the_column_that_the_user_names(spark: SparkSession) -> None:
+def test_permissive_reports_damage_in_the_column_that_the_user_names(spark: SparkSession) -> None:
     log = str(case("damaged/all-crcs-wrong").log)
     rows = load(spark, log, "bad string, offset long", mode="PERMISSIVE", columnNameOfCorruptRecord="bad").collect()
     findings = list(brokerless.open(log).verify())

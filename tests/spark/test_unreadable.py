@@ -158,7 +158,7 @@ def marker(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("options", [{}, {"endingOffsets": '{"txn":{"1":1}}'}, {"maxPartitionBytes": 1}], ids=str)
-def test_a_damaged_marker_is_told_once(marker: tuple[Path, dict[str, Any]], options: dict[str, Any]) -> None:
+def test_a_damaged_marker_is_reported_once(marker: tuple[Path, dict[str, Any]], options: dict[str, Any]) -> None:
     path, batch = marker
     committed = {"kafka.isolation.level": "read_committed", **options}
     where = f"{batch['file']}, position {batch['position']}: the checksum"
@@ -168,7 +168,7 @@ def test_a_damaged_marker_is_told_once(marker: tuple[Path, dict[str, Any]], opti
     assert found == [("checksum-mismatch", batch["file"], batch["position"])]
 
 
-def test_a_damaged_marker_is_logged_where_no_row_tells_it(
+def test_a_damaged_marker_is_logged_where_no_row_reports_it(
     marker: tuple[Path, dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     path, batch = marker
@@ -179,7 +179,7 @@ def test_a_damaged_marker_is_logged_where_no_row_tells_it(
         caplog.clear()
 
 
-def test_a_damaged_marker_is_told_with_the_transactions(marker: tuple[Path, dict[str, Any]]) -> None:
+def test_a_damaged_marker_is_reported_with_the_transactions(marker: tuple[Path, dict[str, Any]]) -> None:
     path, batch = marker
     with pytest.raises(DamageError, match=f"position {batch['position']}: the checksum"):
         rows(path, StructField("state", StringType()), table="transactions")

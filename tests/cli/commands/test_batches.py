@@ -22,7 +22,7 @@ def test_old_formats_and_lone_files_have_lines_as_well(run: Run) -> None:
     assert {row.split()[4] for row in result.lines if row.startswith("  ")} >= {"v0", "v1", "v2"}
 
 
-def test_a_wrong_checksum_is_listed_and_told(run: Run) -> None:
+def test_a_wrong_checksum_is_listed_and_reported(run: Run) -> None:
     result = run("batches", case("damaged/all-crcs-wrong").log)
     assert result.exit_code == 1
     assert all("CHECKSUM WRONG" in row for row in result.lines[2:])

@@ -117,7 +117,7 @@ def test_a_partition_that_is_not_there_is_an_error_with_what_there_is(run: Run) 
         (["-t", "txn", "-t", "nope", "-p", 0, "-p", 1, "-p", 7], "no topic nope ("),
     ],
 )
-def test_what_is_not_there_is_told_and_what_is_there_is_read(run: Run, arguments: list[Any], missing: str) -> None:
+def test_what_is_not_there_is_reported_and_what_is_there_is_read(run: Run, arguments: list[Any], missing: str) -> None:
     result = run("cat", DATA, *arguments)
     assert result.exit_code == 2
     assert result.err.startswith(f"{DATA}: {missing}")
@@ -150,7 +150,7 @@ def test_what_is_no_text_is_base64_in_json(run: Run) -> None:
     assert {type(value) for value in values} == {str, dict, type(None)}
 
 
-def test_damage_is_told_after_what_could_be_read_before_it(run: Run, tmp_path: Path) -> None:
+def test_damage_is_reported_after_what_could_be_read_before_it(run: Run, tmp_path: Path) -> None:
     log = bytearray(case("formats/v2-none-create").log.read_bytes())
     log[100] ^= 1
     path = tmp_path / "00000000000000000000.log"
@@ -191,7 +191,7 @@ def test_many_paths_do_not_depend_on_each_other(run: Run, records: list[dict[str
         ([], "PATH"),
     ],
 )
-def test_a_wrong_command_line_is_told_and_nothing_is_read(run: Run, arguments: list[Any], message: str) -> None:
+def test_a_wrong_command_line_is_reported_and_nothing_is_read(run: Run, arguments: list[Any], message: str) -> None:
     result = run("cat", *arguments)
     assert (result.exit_code, result.out) == (2, b"")
     assert message in result.err

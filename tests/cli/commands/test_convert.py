@@ -56,7 +56,7 @@ def test_what_converted_partitions_hold_is_shown_by_the_other_commands(run: Run,
     assert line["compressions"] == ["snappy"]
 
 
-def test_damage_is_told_with_what_to_do_and_the_exit_code_is_1(run: Run, tmp_path: Path) -> None:
+def test_damage_is_reported_with_what_to_do_and_the_exit_code_is_1(run: Run, tmp_path: Path) -> None:
     source = shutil.copytree(DATA / "txn-0", tmp_path / "from" / "txn-0")
     shutil.copytree(DATA / "txn-1", tmp_path / "from" / "txn-1")
     log = source / "00000000000000000000.log"

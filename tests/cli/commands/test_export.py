@@ -14,7 +14,7 @@ from tests.log.whole_batches import batch
 DATA = broker_data("clean")
 
 
-def test_what_is_new_is_told_for_each_partition_and_together(run: Run, tmp_path: Path) -> None:
+def test_what_is_new_is_reported_for_each_partition_and_together(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = run("export", DATA, "-t", "codec-lz4", "-p", "1", "-p", "2", "--to", out)
     assert (first.exit_code, first.err) == (0, "")
@@ -49,12 +49,12 @@ def test_json_says_the_same(run: Run, tmp_path: Path) -> None:
     assert size == sum((tmp_path / name).stat().st_size for name in row["files"])
 
 
-def test_an_open_transaction_is_told(run: Run, tmp_path: Path) -> None:
+def test_an_open_transaction_is_reported(run: Run, tmp_path: Path) -> None:
     result = run("export", DATA / "txn-1", "--to", tmp_path, "--isolation", "read_committed")
     assert (result.exit_code, result.err) == (0, "txn-1: offsets 200 to 201 wait for an open transaction to end\n")
 
 
-def test_damage_is_told_with_what_it_leaves_out(run: Run, tmp_path: Path) -> None:
+def test_damage_is_reported_with_what_it_leaves_out(run: Run, tmp_path: Path) -> None:
     data = [bytearray(batch(offset * 10, 10).tobytes()) for offset in range(5)]
     for number in (1, 4):
         data[number][-1] ^= 1

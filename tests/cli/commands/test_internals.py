@@ -60,7 +60,7 @@ def test_history_for_people_is_a_line_for_each_record(run: Run) -> None:
     assert tombstone.split("\t")[1] == "20"
 
 
-def test_what_is_not_known_is_told_and_shown_as_bytes(run: Run, tmp_path: Path) -> None:
+def test_what_is_not_known_is_reported_and_shown_as_bytes(run: Run, tmp_path: Path) -> None:
     log = write_partition(tmp_path, "__consumer_offsets", batch(0, [committed("g", "a", 1), (b"\x03\xe7new", b"\xff")]))
     result = run("internals", log, "--history", "--json")
     assert result.exit_code == 0, "nothing is damaged"
@@ -73,7 +73,7 @@ def test_what_is_not_known_is_told_and_shown_as_bytes(run: Run, tmp_path: Path) 
     assert run("internals", log).err == result.err
 
 
-def test_damage_is_told_and_changes_the_exit_code(run: Run, tmp_path: Path) -> None:
+def test_damage_is_reported_and_changes_the_exit_code(run: Run, tmp_path: Path) -> None:
     damaged = bytearray(batch(1, [committed("g", "b", 1)]))
     damaged[-1] ^= 1
     log = write_partition(tmp_path, "__consumer_offsets", batch(0, [committed("g", "a", 1)]), damaged)
@@ -85,7 +85,7 @@ def test_damage_is_told_and_changes_the_exit_code(run: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("path", ["txn-0", f"txn-0/{0:020}.log"])
-def test_a_path_without_an_internal_topic_is_told(run: Run, path: str) -> None:
+def test_a_path_without_an_internal_topic_is_reported(run: Run, path: str) -> None:
     result = run("internals", CLEAN / path)
     assert (result.exit_code, result.out) == (2, b"")
     assert "there is no internal topic here" in result.err
@@ -96,7 +96,7 @@ def test_state_and_history_are_two_questions(run: Run) -> None:
     assert run("internals", CLEAN, "--table", "offset").exit_code == 2
 
 
-def test_several_paths_are_told_apart_and_one_that_is_not_there_does_not_hide_the_others(run: Run) -> None:
+def test_several_paths_are_kept_apart_and_one_that_is_not_there_does_not_hide_the_others(run: Run) -> None:
     result = run("internals", "nowhere", CLEAN / "__consumer_offsets-0", CLEAN / "__consumer_offsets-1")
     assert result.exit_code == 2
     assert [line for line in result.lines if line.endswith("0:") or line.endswith("1:")] == [

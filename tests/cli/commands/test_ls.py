@@ -75,14 +75,14 @@ def test_several_paths_have_their_names_above(run: Run) -> None:
     assert lines[4] == f"{DATA / 'txn-0'}:"
 
 
-def test_a_damaged_file_is_listed_and_told(run: Run) -> None:
+def test_a_damaged_file_is_listed_and_reported(run: Run) -> None:
     result = run("ls", broker_data("unclean"))
     assert result.exit_code == 1
     assert "busy-prealloc-0" in result.out.decode()
     assert ", position " in result.err
 
 
-def test_what_is_not_there_is_told(run: Run) -> None:
+def test_what_is_not_there_is_reported(run: Run) -> None:
     result = run("ls", "nowhere", DATA / "meta.properties")
     assert (result.exit_code, result.out) == (2, b"nowhere:\n"[:0])
     assert len(result.err.splitlines()) == 2
@@ -95,7 +95,7 @@ def test_a_table_of_nothing_that_was_asked_for_has_no_head(run: Run) -> None:
         assert result.err.count("\n") == len(paths)
 
 
-def test_what_a_storage_says_in_many_lines_is_told_in_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_storage_says_in_many_lines_is_reported_in_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_: object, **__: object) -> None:
         raise OSError("Unable to load libjvm\ndlopen(a) failed\ndlopen(b) failed")
 

@@ -37,7 +37,7 @@ def test_json_has_an_object_for_each_partition(run: Run, tmp_path: Path) -> None
     assert (line["committedUntil"], line["uncommitted"], line["losses"]) == (270, None, [])
 
 
-def test_what_is_not_known_to_be_committed_is_told_and_left_out_if_asked_for(run: Run, tmp_path: Path) -> None:
+def test_what_is_not_known_to_be_committed_is_reported_and_left_out_if_asked_for(run: Run, tmp_path: Path) -> None:
     disks = [shutil.copytree(disk, tmp_path / disk.name) for disk in DISKS]
     checkpoint = disks[2] / "replication-offset-checkpoint"
     checkpoint.write_text(checkpoint.read_text().replace(" 270", " 250"))
@@ -92,14 +92,14 @@ def test_partitions_are_chosen_of_all_disks_together(run: Run, tmp_path: Path) -
         ((DISKS[0] / "orders-0" / "00000000000000000000.log",), "the name does not say which partition this is"),
     ],
 )
-def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
+def test_what_cannot_be_done_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
     result = run("merge", "--to", tmp_path / "to", *arguments)
     assert result.exit_code == 2
     assert told in result.err
     assert not (tmp_path / "to").exists()
 
 
-def test_a_partition_of_which_no_copy_can_be_opened_is_told_and_not_written(run: Run, tmp_path: Path) -> None:
+def test_a_partition_of_which_no_copy_can_be_opened_is_reported_and_not_written(run: Run, tmp_path: Path) -> None:
     disks = [Path(shutil.copytree(DISKS[2], tmp_path / name)) for name in ("one", "two")]
     (disks[0] / "users-0").symlink_to("nowhere")
     result = run("merge", *disks, "--to", tmp_path / "merged")

@@ -53,7 +53,7 @@ def test_the_exit_code_is_0_if_nothing_is_lost(run: Run, disk: Path, tmp_path: P
     assert not any("lost" in line for line in result.lines[1:])
 
 
-def test_a_partition_that_cannot_be_opened_is_told_and_not_written(run: Run, disk: Path, tmp_path: Path) -> None:
+def test_a_partition_that_cannot_be_opened_is_reported_and_not_written(run: Run, disk: Path, tmp_path: Path) -> None:
     (disk / "payments-3").symlink_to("nowhere")
     for form in ((), ("--as", "parquet")):
         result = run("salvage", disk, "-t", "payments", "--to", tmp_path / "new", *form)
@@ -95,7 +95,7 @@ def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, dis
         ((DATA, "--as", "parquet", "--segment-bytes", "1GB"), "--segment-bytes does not apply to --as parquet"),
     ],
 )
-def test_what_cannot_be_done_is_told(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
+def test_what_cannot_be_done_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
     result = run("salvage", "--to", tmp_path / "to", *arguments)
     assert result.exit_code == 2
     assert told in result.err

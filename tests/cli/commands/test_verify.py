@@ -8,7 +8,7 @@ from tests.examples import some_quick
 from tests.golden import broker_data, cases
 
 
-def test_what_a_broker_left_at_a_clean_shutdown_is_sound(run: Run) -> None:
+def test_what_a_broker_left_at_a_clean_shutdown_is_intact(run: Run) -> None:
     result = run("verify", broker_data("clean"))
     assert result.exit_code == 0
     assert result.lines[-1].startswith("0 errors")

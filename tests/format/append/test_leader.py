@@ -328,7 +328,7 @@ class TestBeforeValidation:
         appended(data, AppendConfig(max_message_bytes=len(data)))
         assert refused(data, AppendConfig(max_message_bytes=len(data) - 1)).error == "RecordTooLargeException"
 
-    def test_what_gets_larger_than_that_when_it_is_written_anew_is_refused(self) -> None:
+    def test_what_gets_larger_than_that_when_it_is_rewritten_is_refused(self) -> None:
         data = a_batch(codec="gzip", value=b"text" * 1000)
         limited = AppendConfig(codec="none", max_message_bytes=1000)
         assert refused(data, limited).error == "RecordTooLargeException"
@@ -367,7 +367,7 @@ def test_a_level_is_used_for_the_topics_codec() -> None:
     assert sizes[1] < sizes[0]
 
 
-def test_large_values_and_many_headers_are_written_anew_whole() -> None:
+def test_large_values_and_many_headers_are_rewritten_whole() -> None:
     many = [(b"h%d" % number, None) for number in range(9000)]
     records = b"".join(
         twin.write_record(None, value, headers, number)

@@ -52,7 +52,7 @@ def test_there_is_no_batch_in_noise_zeros_or_text() -> None:
 
 
 @pytest.mark.parametrize("garbage", [1, 16, 17, 60, 61, 1000])
-def test_a_batch_is_found_behind_garbage_and_zeros(garbage: int) -> None:
+def test_a_batch_is_found_after_garbage_and_zeros(garbage: int) -> None:
     for data in LOGS:
         size = (twin.chain(data)[0] + [len(data)])[1]
         for before in (NOISE[:garbage], bytes(garbage), b"\x02" * garbage):

@@ -64,7 +64,7 @@ def recompressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return to
 
 
-def test_every_partition_is_there_and_sound(recompressed: Path) -> None:
+def test_every_partition_is_there_and_intact(recompressed: Path) -> None:
     assert sorted(each.name for each in recompressed.iterdir() if each.is_dir()) == NAMES
     assert not [each for each in brokerless.open(recompressed).verify() if each.severity != "info"]
 
@@ -166,7 +166,7 @@ def test_a_dry_run_counts_the_same_and_writes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("position", "kind"), [(200, "checksum-mismatch"), (None, "truncated-batch")], ids=["flipped", "cut off"]
 )
-def test_a_damaged_partition_is_told_and_not_written_and_others_are(
+def test_a_damaged_partition_is_reported_and_not_written_and_others_are(
     position: int | None, kind: str, tmp_path: Path
 ) -> None:
     source = tmp_path / "from"
@@ -226,7 +226,7 @@ def test_the_library_converts_a_partition_or_a_log(tmp_path: Path) -> None:
     assert len(brokerless.open(tmp_path / "all").partitions) == len(log.partitions)
 
 
-def test_the_library_raises_damage_unless_it_is_to_be_told(tmp_path: Path) -> None:
+def test_the_library_raises_damage_unless_it_is_to_be_reported(tmp_path: Path) -> None:
     source = shutil.copytree(broker_data("clean") / "txn-0", tmp_path / "txn-0")
     last = max(source.glob("*.log"))
     last.write_bytes(last.read_bytes()[:-1])

@@ -69,7 +69,7 @@ def test_a_run_ends_where_the_first_transaction_is_open_and_the_next_one_goes_on
     assert (again.start_offset, again.next_offset, again.records) == (460, 460, 0)
 
 
-def test_what_was_deleted_before_it_was_exported_is_told_once(tmp_path: Path) -> None:
+def test_what_was_deleted_before_it_was_exported_is_reported_once(tmp_path: Path) -> None:
     source = tmp_path / "segments-0"
     shutil.copytree(broker_data("clean") / "segments-0", source)
     logs = sorted(source.glob("*.log"))
@@ -87,7 +87,7 @@ def test_what_was_deleted_before_it_was_exported_is_told_once(tmp_path: Path) ->
     assert exported(source, tmp_path / "out") == []
 
 
-def test_a_log_that_was_cut_back_is_told_and_nothing_is_exported(tmp_path: Path) -> None:
+def test_a_log_that_was_cut_back_is_reported_and_nothing_is_exported(tmp_path: Path) -> None:
     log = [batch(offset).tobytes() for offset in range(10)]
     exported(partition(tmp_path / "t-0", b"".join(log)), tmp_path / "out")
     before = listing(tmp_path / "out")

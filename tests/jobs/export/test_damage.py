@@ -18,7 +18,7 @@ from brokerless.interchange import export_state as export_state
 from brokerless.jobs.export.job import Export
 
 
-def test_a_damaged_batch_is_left_out_once_and_told_with_its_offsets(tmp_path: Path) -> None:
+def test_a_damaged_batch_is_left_out_once_and_reported_with_its_offsets(tmp_path: Path) -> None:
     batches = [batch(offset * 10, 10).tobytes() for offset in range(6)]
     wrong = bytearray(batches[2])
     wrong[-1] ^= 1
@@ -36,7 +36,7 @@ def test_a_damaged_batch_is_left_out_once_and_told_with_its_offsets(tmp_path: Pa
     assert (result.start_offset, result.next_offset, result.left_out) == (50, 60, ())
 
 
-def test_damage_at_the_end_is_looked_at_again_until_sound_batches_follow(tmp_path: Path) -> None:
+def test_damage_at_the_end_is_looked_at_again_until_intact_batches_follow(tmp_path: Path) -> None:
     batches = [batch(offset * 10, 10).tobytes() for offset in range(4)]
     wrong = bytearray(batches[2])
     wrong[-1] ^= 1
@@ -106,7 +106,7 @@ def test_damaged_logs_give_what_a_reader_gets_and_nothing_twice(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("ahead", [[2], [0], [1, 2], [1, 3]], ids=str)
-def test_batches_at_offsets_that_cannot_be_are_told_and_what_was_there_is_left_out(
+def test_batches_at_offsets_that_cannot_be_are_reported_and_what_was_there_is_left_out(
     ahead: list[int], tmp_path: Path
 ) -> None:
     batches = [shifted(10 * each, 1 << 20 if each in ahead else 0) for each in range(6)]
@@ -124,7 +124,7 @@ def test_batches_at_offsets_that_cannot_be_are_told_and_what_was_there_is_left_o
     assert (result.records, result.next_offset, result.left_out) == (10, 70, ())
 
 
-def test_damage_behind_a_batch_at_an_offset_that_cannot_be_is_told(tmp_path: Path) -> None:
+def test_damage_after_a_batch_at_an_offset_that_cannot_be_is_reported(tmp_path: Path) -> None:
     wrong = bytearray(batch(30, 10).tobytes())
     wrong[-1] ^= 1
     log = [shifted(0, 0), shifted(10, 1 << 20), shifted(20, 0), bytes(wrong), shifted(40, 0)]
@@ -134,7 +134,7 @@ def test_damage_behind_a_batch_at_an_offset_that_cannot_be_is_told(tmp_path: Pat
     assert result.left_out == ((10, 19), (30, 39))
 
 
-def test_offsets_that_were_there_before_are_told(tmp_path: Path) -> None:
+def test_offsets_that_were_there_before_are_reported(tmp_path: Path) -> None:
     """Kafka's reader gives such records as well, and so they are exported."""
     findings: list[Finding] = []
     log = b"".join(batch(offset, 10).tobytes() for offset in (0, 10, 10, 20))
@@ -144,7 +144,7 @@ def test_offsets_that_were_there_before_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_live", [False, True])
-def test_segments_under_each_others_names_are_told(is_live: bool, tmp_path: Path) -> None:
+def test_segments_under_each_others_names_are_reported(is_live: bool, tmp_path: Path) -> None:
     source = partition(tmp_path / "t-0", batch(20, 10).tobytes())
     (source / "00000000000000000010.log").write_bytes(batch(10, 10).tobytes())
     (source / "00000000000000000020.log").write_bytes(batch(0, 10).tobytes())

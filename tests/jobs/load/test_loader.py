@@ -235,7 +235,7 @@ def test_what_is_written_does_not_depend_on_the_machine(tmp_path: Path, monkeypa
     assert one == many
 
 
-def test_what_was_written_is_told(tmp_path: Path) -> None:
+def test_what_was_written_is_reported(tmp_path: Path) -> None:
     given = rows()
     found = load([batch_of(given)], str(tmp_path))
     assert (found.rows, found.control_records) == (COUNT, 0)
@@ -286,7 +286,7 @@ def test_a_record_larger_than_a_segment_is_refused_by_a_dry_run_too(dry_run: boo
     assert not list(tmp_path.glob("to/*-*"))
 
 
-def test_a_dry_run_writes_nothing_and_tells_the_same(tmp_path: Path) -> None:
+def test_a_dry_run_writes_nothing_and_reports_the_same(tmp_path: Path) -> None:
     batch = batch_of(rows())
     told = load(pieces(batch), str(tmp_path / "new"), dry_run=True)
     assert list(tmp_path.iterdir()) == []

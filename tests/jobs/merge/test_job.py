@@ -131,8 +131,12 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Case]:
     return found
 
 
+<<<<<<< HEAD
 @pytest.mark.slow(reason="many clusters")
 def test_what_is_sound_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: dict[Path, Case]) -> None:
+=======
+def test_what_is_intact_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: dict[Path, Case]) -> None:
+>>>>>>> 67b3596 (Tests are named by reported, recorded and after; make lint checks words)
     lost = filled = diverged = 0
     for directory, case in merged.items():
         name = case.result.task.name
@@ -201,7 +205,7 @@ def test_a_wrong_epoch_in_a_header_changes_nothing(disks: list[Path], tmp_path: 
     assert told > 20
 
 
-def test_what_is_noted_of_epochs_but_not_so_is_told(disks: list[Path], tmp_path: Path) -> None:
+def test_what_is_recorded_of_epochs_but_not_so_is_reported(disks: list[Path], tmp_path: Path) -> None:
     checkpoint = disks[2] / "orders-0" / "leader-epoch-checkpoint"
     checkpoint.write_text("0\n2\n0 0\n5 100\n")
     (result,), (finding,) = run(disks, tmp_path / "to")

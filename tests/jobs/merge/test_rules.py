@@ -168,7 +168,7 @@ def test_an_epoch_that_cannot_be_is_set_right(row: int, epoch: int) -> None:
         assert found["epoch"].tolist() == epochs
 
 
-def test_the_last_epoch_is_believed_unless_what_is_noted_and_the_other_copies_speak_against_it() -> None:
+def test_the_last_epoch_is_believed_unless_what_is_recorded_and_the_other_copies_speak_against_it() -> None:
     batches = [Batch(offset, 1, 2, "a") for offset in range(5)]
     right, wrong, absurd = intact(batches), intact(batches), intact(batches)
     wrong["epoch"][4], absurd["epoch"][4] = 6, 66
@@ -228,7 +228,7 @@ def test_a_compacted_log_is_filled_with_all_that_the_other_copy_has_from_there_o
     assert (filled.batches == batches).all()
 
 
-def test_committed_is_what_is_noted_or_what_most_have() -> None:
+def test_committed_is_what_is_recorded_or_what_most_have() -> None:
     replicas = [ModelReplica([Batch(at, 1, 0, "a") for at in range(end)], ((0, 0),)) for end in (10, 7, 4)]
     replicas = [copy_of(replica, number) for number, replica in enumerate(replicas)]
     assert committed_until(replicas, agree(replicas, rank(replicas))) == 7

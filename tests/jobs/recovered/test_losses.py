@@ -54,7 +54,7 @@ def _meets(after: int | None, before: int, low: int, high: int) -> bool:
     return first < high and last > low
 
 
-def test_damage_in_very_many_places_is_told_in_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damage_in_very_many_places_is_reported_in_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(4)
     count = 1500
     log = np.tile(np.frombuffer(write_batch(write_record(None, b"value")), np.uint8), (count, 1))

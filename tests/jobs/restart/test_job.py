@@ -75,7 +75,7 @@ def test_as_much_of_a_damaged_segment_stays_as_with_kafka(case: Case, tmp_path: 
     assert log.read_bytes() == case.log.read_bytes()
 
 
-def test_what_consumers_would_lose_is_what_is_intact_behind_the_end(tmp_path: Path) -> None:
+def test_what_consumers_would_lose_is_what_is_intact_after_the_end(tmp_path: Path) -> None:
     """Of four segments, a bit is flipped in the second batch of the second."""
     source = broker_data("clean") / "segments-0"
     shutil.copytree(source, tmp_path / "segments-0")

@@ -70,8 +70,12 @@ def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Salv
     return directory / "saved", *run(directory / "source", directory / "saved")
 
 
+<<<<<<< HEAD
 @pytest.mark.slow(reason="all damaged files")
 def test_every_batch_that_kafka_reads_is_saved_or_told(
+=======
+def test_every_batch_that_kafka_reads_is_saved_or_reported(
+>>>>>>> 67b3596 (Tests are named by reported, recorded and after; make lint checks words)
     of_golden: tuple[Path, list[SalvageResult], list[Finding]],
 ) -> None:
     saved, results, findings = of_golden
@@ -95,7 +99,7 @@ def test_every_batch_that_kafka_reads_is_saved_or_told(
     assert kept > 1500
 
 
-def test_what_is_saved_is_sound_for_us_and_for_kafka(
+def test_what_is_saved_is_intact_for_us_and_for_kafka(
     of_golden: tuple[Path, list[SalvageResult], list[Finding]], kafka_jars: Path
 ) -> None:
     saved, results, _ = of_golden
@@ -301,7 +305,7 @@ def test_what_is_there_twice_is_taken_once(tmp_path: Path) -> None:
     assert not findings
 
 
-def test_a_wrong_offset_is_told_by_its_neighbours(tmp_path: Path) -> None:
+def test_a_wrong_offset_is_reported_by_its_neighbours(tmp_path: Path) -> None:
     name = "segments-0"
     batches = positions(CLEAN / name)
     log, position, _, first, last = batches[1]

@@ -122,7 +122,7 @@ def test_what_is_there_is_not_written_to(tmp_path: Path) -> None:
         run(segments, tmp_path / "log", Salvage(parquet=True))
 
 
-def test_an_export_of_the_restored_log_goes_on_behind_it(tmp_path: Path) -> None:
+def test_an_export_of_the_restored_log_goes_on_after_it(tmp_path: Path) -> None:
     name = "segments-0"
     shutil.copytree(CLEAN / name, tmp_path / "disk" / name)
     last = max((tmp_path / "disk" / name).glob("*.log"))

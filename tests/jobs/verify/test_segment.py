@@ -71,7 +71,7 @@ def test_a_segment_whose_name_is_above_its_offsets_is_found(tmp_path: Path) -> N
     assert "below the offset that its file is named after" in found[0].message
 
 
-def test_batches_behind_a_break_are_found_and_checked(tmp_path: Path) -> None:
+def test_batches_after_a_break_are_found_and_checked(tmp_path: Path) -> None:
     source = sorted((broker_data("clean") / "codec-lz4-0").glob("*.log"))[0].read_bytes()
     damaged = bytearray(source)
     second = 12 + int.from_bytes(source[8:12], "big")

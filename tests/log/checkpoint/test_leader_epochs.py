@@ -145,7 +145,7 @@ def test_an_empty_log_that_begins_at_an_offset_keeps_the_epoch_in_which_that_lie
 
 
 @pytest.mark.parametrize(("broker", "logs_with_epochs"), [("clean", 30), ("unclean", 4)])
-def test_the_batches_of_a_log_give_the_epochs_that_its_broker_noted(broker: str, logs_with_epochs: int) -> None:
+def test_the_batches_of_a_log_give_the_epochs_that_its_broker_recorded(broker: str, logs_with_epochs: int) -> None:
     followed = 0
     for path in sorted(broker_data(broker).glob("*/leader-epoch-checkpoint")):
         noted = epochs_of(load_leader_epochs(str(path)))

@@ -187,7 +187,7 @@ def test_what_was_decided_is_not_discarded_where_its_end_fails(tmp_path: Path, m
     assert visible(tmp_path) == AFTER
 
 
-def test_what_a_broker_deleted_meanwhile_is_told(tmp_path: Path) -> None:
+def test_what_a_broker_deleted_meanwhile_is_reported(tmp_path: Path) -> None:
     one, other = write(tmp_path, "a-0", 0, 3), write(tmp_path, "b-0", 0, 3)
     write_journal(tmp_path, Journal().decide(((one.directory, one.name), (other.directory, other.name))))
     shutil.rmtree(tmp_path / other.directory)
@@ -242,7 +242,7 @@ def test_old_formats_give_way_where_they_can(tmp_path: Path, magic: int, codec: 
     assert [each for each in partition.verify() if each.severity == "error"] == []
 
 
-def test_nothing_is_put_behind_krafts_own_log(tmp_path: Path) -> None:
+def test_nothing_is_put_after_krafts_own_log(tmp_path: Path) -> None:
     commit_all(tmp_path, ([write(tmp_path, "__cluster_metadata-0", 0, 2)], {}))
     growing = {("__cluster_metadata", 0): [write(tmp_path, "__cluster_metadata-0", 5, 2)]}
     with pytest.raises(UsageError, match="a broker does not start with other records in it"):

@@ -249,7 +249,7 @@ def test_a_log_that_lost_its_end_is_found_by_its_indexes() -> None:
         assert finding.message.startswith(f"{len(segment.offset_index.offsets)} entries are wrong: no batch starts")
 
 
-def test_behind_a_break_in_the_log_entries_are_not_judged() -> None:
+def test_after_a_break_in_the_log_entries_are_not_judged() -> None:
     for segment in WITH_OFFSETS:
         position = int(segment.offset_index.positions[1])
         batches = select(segment.batches, segment.batches.positions < position, position, segment.batches.size)

@@ -72,7 +72,7 @@ def test_transaction_indexes_have_the_entries_that_kafka_reads() -> None:
         assert index.findings == ()
 
 
-def test_kafka_calls_insane_only_what_has_room_behind_its_last_entry() -> None:
+def test_kafka_calls_insane_only_what_has_room_after_its_last_entry() -> None:
     """Preallocated zeros look as an entry of timestamp 0 to Kafka's check; they are no damage, but an unclean stop."""
     for path, expected in of_kind("timeindex"):
         is_full = len(load_time_index(str(path), base_offset(path)).offsets) == expected["slots"]
@@ -155,7 +155,7 @@ def test_what_cannot_be_is_found_at_its_entry(index: Any, kind: str, position: i
     assert not index.is_valid
 
 
-def test_an_index_that_is_not_sound_leads_to_the_start_of_the_segment() -> None:
+def test_an_index_that_is_not_intact_leads_to_the_start_of_the_segment() -> None:
     assert offset_index((110, 5000), (110, 9000)).lookup(500) == (100, 0)
     assert time_index((7, 110), (7, 120)).lookup(500) == (-1, 100)
 

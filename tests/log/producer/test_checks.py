@@ -190,7 +190,7 @@ def test_one_of_the_last_five_batches_again_is_a_duplicate_and_one_before_them_i
     assert refused.exception == "OutOfOrderSequenceException"
 
 
-def test_sequences_go_on_at_0_behind_the_largest_and_a_new_producer_may_begin_anywhere() -> None:
+def test_sequences_go_on_at_0_after_the_largest_and_a_new_producer_may_begin_anywhere() -> None:
     state = known(batch(0, 7, sequence=2**31 - 3, count=3))
     assert check_append(state, *parse(batch(3, 7, sequence=0))) is None
     assert check_append(state, *parse(batch(3, 8, sequence=55))) is None

@@ -16,7 +16,7 @@ def name(offset: int, suffix: str) -> str:
 WHOLE = [name(offset, kind) for offset in (0, 10, 20) for kind in ("log", "index", "timeindex", "snapshot")]
 
 
-def test_a_directory_without_leftovers_stays_as_it_is() -> None:
+def test_a_directory_without_orphaned_files_stays_as_it_is() -> None:
     assert plan(*WHOLE, "partition.metadata", "leader-epoch-checkpoint", "notes.txt") == OrphanedFiles()
 
 

@@ -78,7 +78,7 @@ INTERVALS = {"segments-0": 1024, "txn-0": 700, "txn-1": 700}
 
 
 @pytest.mark.parametrize("name", ["segments-0", "txn-0", "txn-1", "codec-lz4-1", "append-time-0"])
-def test_lost_indexes_are_made_anew_as_the_broker_had_made_them(name: str, tmp_path: Path) -> None:
+def test_lost_indexes_are_rebuilt_as_the_broker_had_made_them(name: str, tmp_path: Path) -> None:
     source = broker_data("clean") / name
     partition = copied(source, tmp_path / "data" / name)
     (tmp_path / "data" / names.RECOVERY_POINT_CHECKPOINT).write_bytes(b"0\n0\n")
@@ -166,7 +166,7 @@ def test_a_last_segment_with_more_than_batches_is_recovered_even_so(tmp_path: Pa
     assert found.log_end_offset == 6
 
 
-def test_all_segments_behind_the_first_bad_batch_are_deleted(tmp_path: Path) -> None:
+def test_all_segments_after_the_first_bad_batch_are_deleted(tmp_path: Path) -> None:
     partition = written(tmp_path, *THREE)
     whole = log_file(partition, 2).read_bytes()
     log_file(partition, 2).write_bytes(whole[:-3])
@@ -211,7 +211,7 @@ def test_a_segment_without_an_offset_index_is_recovered_whatever_the_recovery_po
     ]
 
 
-def test_a_transaction_index_that_does_not_fit_is_made_anew(tmp_path: Path) -> None:
+def test_a_transaction_index_that_does_not_fit_is_rebuilt(tmp_path: Path) -> None:
     partition = written(tmp_path, *THREE)
     entry = np.zeros(1, layouts.TRANSACTION_INDEX_ENTRY)
     entry["last_offset"] = 1
@@ -260,7 +260,7 @@ def test_offsets_that_do_not_grow_cost_the_segment(tmp_path: Path) -> None:
     assert [stop.kind for stop in found.stops] == ["offset-not-increasing"]
 
 
-def test_a_log_that_ends_before_its_start_offset_begins_anew_there(tmp_path: Path) -> None:
+def test_a_log_that_ends_before_its_start_offset_begins_again_there(tmp_path: Path) -> None:
     partition = written(tmp_path, *THREE)
     found = plan(partition, 0, start=9)
     assert (found.deleted, found.segments, found.log_start_offset, found.log_end_offset) == ((0, 2, 4), (), 9, 9)

@@ -194,7 +194,7 @@ def test_partitions_there_go_on_wherever_a_writer_is_killed(
     assert min(seen.values()) > 5
 
 
-def test_what_does_not_fit_behind_a_log_changes_nothing(store: MemoryFileSystem) -> None:
+def test_what_does_not_fit_after_a_log_changes_nothing(store: MemoryFileSystem) -> None:
     assert write("old")
     before = contents(store)
     pieces = [piece("old-0", 0, 4), piece("old-1", 3, 2, has_offsets=True)]

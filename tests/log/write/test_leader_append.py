@@ -53,7 +53,7 @@ def test_batches_get_their_offsets_and_the_leader_epoch(tmp_path: Path, kafka_ja
     assert values == list(enumerate(["YQ==", "Yg=="] * 3))
 
 
-def test_what_was_appended_before_is_told_again_and_not_written(tmp_path: Path) -> None:
+def test_what_was_appended_before_is_reported_again_and_not_written(tmp_path: Path) -> None:
     first, second = produced([b"a", b"b"], (7, 0, 0)), produced([b"c"], (7, 0, 2))
     with open_log(tmp_path, "orders", 0) as log:
         send(log, first)

@@ -168,7 +168,7 @@ def test_appending_nothing_is_fine(log: LogWriter) -> None:
     assert log.log_end_offset == 0
 
 
-def test_what_was_appended_is_told(log: LogWriter) -> None:
+def test_what_was_appended_is_reported(log: LogWriter) -> None:
     both = batches(batch(7, 3), batch(12))
     assert log.append(both) == Appended(7, 12, 2, len(both))
     assert log.log_end_offset == 13

@@ -399,7 +399,7 @@ def test_what_compaction_took_is_not_lost(sign: str, tmp_path: Path) -> None:
     assert offsets == kept + ([14] if sign == "a batch with fewer records" else [])
 
 
-def test_damage_is_told_once_and_as_the_mode_says(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damage_is_reported_once_and_as_the_mode_says(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     corrupt = StructType([*SCHEMA, StructField("_corrupt_record", StringType())])
     queries = {
         mode: Query(tmp_path, at_offset(0), corrupt if mode == "PERMISSIVE" else SCHEMA, mode=mode)
@@ -428,7 +428,7 @@ def test_damage_is_told_once_and_as_the_mode_says(tmp_path: Path, caplog: pytest
 
 @pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": 100}, {"maxRecordsPerPartition": 7}], ids=str)
 @pytest.mark.parametrize("by", [1 << 20, -20])
-def test_batches_at_offsets_that_cannot_be_are_told(by: int, options: dict[str, Any], tmp_path: Path) -> None:
+def test_batches_at_offsets_that_cannot_be_are_reported(by: int, options: dict[str, Any], tmp_path: Path) -> None:
     log = [shifted(10 * each, by if each == 4 else 0) for each in range(8)]
     path = partition(tmp_path / "logs" / "t-0", b"".join(log[:3]))
     queries = {
@@ -445,7 +445,7 @@ def test_batches_at_offsets_that_cannot_be_are_told(by: int, options: dict[str, 
     assert queries["DROPMALFORMED"].rows == [("t", 0, each) for each in range(80) if each not in range(40, 50)]
 
 
-def test_a_file_under_anothers_name_is_told(tmp_path: Path) -> None:
+def test_a_file_under_anothers_name_is_reported(tmp_path: Path) -> None:
     path = partition(tmp_path / "logs" / "t-0", shifted(0, 0))
     for base, content in ((10, shifted(10, 1000)), (20, shifted(20, 0))):
         (path / f"{base:020}.log").write_bytes(content)

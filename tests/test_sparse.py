@@ -156,11 +156,7 @@ def test_zeros_that_have_to_be_read_do_not_stay_in_memory(command: str, measure:
     assert found["growth"] < 150
 
 
-<<<<<<< HEAD
 def test_batches_behind_a_hole_are_found(measure: Measure, tmp_path: Path) -> None:
-=======
-def test_batches_after_a_hole_are_found(tmp_path: Path) -> None:
->>>>>>> 67b3596 (Tests are named by reported, recorded and after; make lint checks words)
     at = (1 << 40) + 12345
     log = sparse(tmp_path, 2 << 40, (0, BATCH), (at, NEXT))
     require(knows_holes(log), "a file system that tells where holes are")

@@ -291,13 +291,8 @@ TARGETS = [
 ]
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("target", some_quick(TARGETS, len(TARGETS)), ids=str)
 def test_damage_is_told_and_stops_nothing(target: ConversionTarget) -> None:
-=======
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_damage_is_reported_and_stops_nothing(target: ConversionTarget) -> None:
->>>>>>> 67b3596 (Tests are named by reported, recorded and after; make lint checks words)
     """Also within what is handed on as it is."""
     told = 0
     for case in cases("damaged", "framing"):

@@ -54,12 +54,8 @@ def test_what_cat_wrote_is_loaded_and_cat_writes_it_again(mode: str, run: Run, t
     assert run("verify", tmp_path / "new").exit_code == 0
 
 
-<<<<<<< HEAD
 @pytest.mark.slow(reason="a process")
 def test_a_pipe_is_read_and_a_topic_named_anew(run: Run, tmp_path: Path) -> None:
-=======
-def test_a_pipe_is_read_and_a_topic_named_again(run: Run, tmp_path: Path) -> None:
->>>>>>> 67b3596 (Tests are named by reported, recorded and after; make lint checks words)
     text = run("cat", "--json", DATA / "segments-0").out
     command = [sys.executable, "-m", "brokerless", "load", "-", "--to", str(tmp_path), "--topic", "again", "-p", "7"]
     done = subprocess.run(command, input=text, capture_output=True, check=False)

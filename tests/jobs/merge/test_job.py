@@ -131,12 +131,8 @@ def merged(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Case]:
     return found
 
 
-<<<<<<< HEAD
 @pytest.mark.slow(reason="many clusters")
 def test_what_is_sound_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: dict[Path, Case]) -> None:
-=======
-def test_what_is_intact_in_a_copy_is_in_the_merged_log_and_nothing_else(merged: dict[Path, Case]) -> None:
->>>>>>> 67b3596 (Tests are named by reported, recorded and after; make lint checks words)
     lost = filled = diverged = 0
     for directory, case in merged.items():
         name = case.result.task.name

@@ -70,12 +70,8 @@ def of_golden(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Salv
     return directory / "saved", *run(directory / "source", directory / "saved")
 
 
-<<<<<<< HEAD
 @pytest.mark.slow(reason="all damaged files")
 def test_every_batch_that_kafka_reads_is_saved_or_told(
-=======
-def test_every_batch_that_kafka_reads_is_saved_or_reported(
->>>>>>> 67b3596 (Tests are named by reported, recorded and after; make lint checks words)
     of_golden: tuple[Path, list[SalvageResult], list[Finding]],
 ) -> None:
     saved, results, findings = of_golden

@@ -27,7 +27,7 @@ from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.commit import partition_copy
 from brokerless.log.config import LogConfig
 from brokerless.log.directory import resolve
-from brokerless.log.storage.paths import Entry
+from brokerless.log.storage.paths import DirectoryEntry
 
 pytestmark = pytest.mark.xdist_group("converted")
 NAMES = [path.parent.name for path in sorted(broker_data("clean").glob("*-*/leader-epoch-checkpoint"))]
@@ -249,7 +249,7 @@ def test_kafkas_own_topics_are_copied_while_a_broker_compacts_them(
     copied = list[str]()
     copy = partition_copy._copy
 
-    def copy_and_clean(entry: Entry, *how: Any) -> None:
+    def copy_and_clean(entry: DirectoryEntry, *how: Any) -> None:
         if len(copied) == number:
             clean(source, [0, 10, 20])
         copied.append(entry.name)
@@ -275,7 +275,7 @@ def test_the_last_segment_of_a_copied_topic_may_grow(tmp_path: Path, monkeypatch
     source = write_log(tmp_path / "disk" / "__consumer_offsets-0")
     before, copy = left(source), partition_copy._copy
 
-    def copy_and_append(entry: Entry, *how: Any) -> None:
+    def copy_and_append(entry: DirectoryEntry, *how: Any) -> None:
         copy(entry, *how)
         write_segment(source, 40, range(40, len(left(source)) + 1))
 

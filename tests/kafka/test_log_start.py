@@ -19,6 +19,7 @@ from brokerless.cli import main
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import Record, consume, produce_confluent
 
+pytestmark = pytest.mark.xdist_group("log_start")
 TIME = 1_700_000_000_000
 PLAIN, TRANSACTIONS, HEAD = "log-start", "log-start-transactions", "log-start-head"
 TOPICS = {PLAIN: 57, TRANSACTIONS: 93, HEAD: 31}

@@ -22,6 +22,7 @@ from brokerless.jobs.export.job import Export, ExportedPartition, export, plan, 
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log.directory import resolve
 
+pytestmark = pytest.mark.xdist_group("exported")
 NAMES = [path.parent.name for path in sorted(broker_data("clean").glob("*-*/leader-epoch-checkpoint"))]
 DAY = 86_400_000
 

@@ -29,6 +29,7 @@ from brokerless.schemas import HEADERS, TIMESTAMP_TYPES
 from brokerless.tables.batcher import BatchSettings
 from brokerless.tables.rows import RowError
 
+pytestmark = pytest.mark.xdist_group("loaded_rows")
 COUNT = 2000
 START = 1_767_225_600_000
 SMALL = LogConfig(segment_bytes=20_000, index_interval_bytes=1000)

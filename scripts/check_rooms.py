@@ -25,7 +25,8 @@ ORDER = (
     "tables interchange internals",
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.load jobs.export jobs.salvage jobs.merge",
-    "logs writing __init__ spark views cli __main__",
+    "jobs.report",
+    "log_results logs writing __init__ spark views cli __main__",
 )
 """The rooms, from the ground up. A name stands for a module, or for a package with all that is in it."""
 ROOMS = [room for line in ORDER for room in line.split()]
@@ -51,6 +52,7 @@ OPENERS = {
     "log.write.segment_writer": "writes a segment",
     "internals.messages": "reads a file of the package",
     "interchange.export_directory": "locks a directory",
+    "jobs.report.page": "reads files of the package",
     "cli.output": "the null device in place of a closed stdout",
 }
 """Modules and packages that open files themselves, and what for; all others open them through ``log.storage``."""

@@ -404,3 +404,15 @@ def test_the_public_names_are_there_and_importing_them_loads_no_kernels() -> Non
         _ = brokerless.nothing
     code = "import sys, brokerless; print(sorted({'numba', 'pandas', 'pyspark', 'fsspec'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
+
+
+def test_notebooks_show_logs_partitions_and_findings_as_tables():
+    log = brokerless.open(Path(__file__).parents[1] / "demo" / "data")
+    html = log._repr_html_()
+    for partition in log.partitions:
+        assert f">{partition.topic}<" in html
+        assert f">{partition.paths.size:,}<" in html
+        assert f">{partition.segment_paths[-1].base_offset:,}<" in partition._repr_html_()
+    finding = brokerless.Finding("error", "checksum-mismatch", "<a>/0.log", 7, None, "<script>")
+    assert "<script>" not in finding._repr_html_()
+    assert "&lt;script&gt;" in finding._repr_html_()

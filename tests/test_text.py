@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from brokerless.text import java_text, readable, show, show_name
+from brokerless.text import html_table, java_text, readable, show, show_name
 from tests.kafka.jars import check, run
 
 
@@ -48,3 +48,12 @@ def test_text_is_what_java_makes_of_it(kafka_jars: Path) -> None:
     lines = check(run("DecodeUtf8", stdin=stdin, helper=True)).split()
     for text, line in zip(texts, lines, strict=True):
         assert java_text(text).encode() == base64.b64decode(line), text
+
+
+def test_tables_for_notebooks_escape_all_text():
+    html = html_table("<b>", ("<i>",), [("<script>",), (1234567,), (None,)])
+    assert "<b>" not in html
+    assert "<i>" not in html
+    assert "&lt;script&gt;" in html
+    assert "1,234,567" in html
+    assert "and 940 more" in html_table("many", ("n",), [(at,) for at in range(1000)])

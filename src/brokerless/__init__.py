@@ -25,7 +25,8 @@ from brokerless.errors import (
     UnwritableError,
     UsageError,
 )
-from brokerless.logs import Log, LogAudit, LogRestart, Partition, open
+from brokerless.log_results import LogAudit, LogRestart
+from brokerless.logs import Log, Partition, open
 from brokerless.record import Record, record_views
 
 if TYPE_CHECKING:

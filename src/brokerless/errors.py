@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from brokerless.text import html_table
+
 Severity = Literal["info", "warning", "error"]
 
 
@@ -37,6 +39,11 @@ class Finding:
         text = f"{place}: {self.message}"
         details = [f"{name} {value}" for name, value in (("expected", self.expected), ("found", self.found)) if value]
         return f"{text} ({', '.join(details)})" if details else text
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = [(name, value) for name, value in self.as_dict().items() if value is not None]
+        return html_table(f"{self.severity}: {self.kind}", ("field", "value"), rows)
 
 
 class BrokerlessError(Exception):

@@ -23,14 +23,17 @@ from brokerless.log.directory import LogDirectory, resolve
 from brokerless.log.names import Include, is_internal
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.log_results import LogAudit, LogRestart
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
+from brokerless.text import html_table
 
 if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.export.job import ExportedPartition
-    from brokerless.jobs.restart.job import DirectoryRestart, Restart
+    from brokerless.jobs.report.plots import Plots
+    from brokerless.jobs.restart.job import Restart
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
 
@@ -58,30 +61,6 @@ def read_setting(directory: str, topic: str, name: str, storage_options: Storage
     from brokerless.internals.topic_settings import read_topic_setting
 
     return read_topic_setting(directory, topic, name, storage_options)
-
-
-@dataclass(frozen=True, slots=True)
-class LogAudit:
-    """What :meth:`Log.audit` found: in each partition, and in the log directory as a whole (``findings``)."""
-
-    partitions: tuple[PartitionAudit, ...]
-    findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LogRestart:
-    """What :meth:`Log.restart` expects of each partition, and of the log directory as a whole; ``directory`` is None
-    for the path of a partition or a file."""
-
-    partitions: tuple[Restart, ...]
-    directory: DirectoryRestart | None
-
-    @property
-    def is_harmless(self) -> bool:
-        """Whether all that can be read now is served afterwards."""
-        return all(each.is_harmless for each in self.partitions) and (
-            self.directory is None or self.directory.is_harmless
-        )
 
 
 @dataclass(frozen=True)
@@ -250,6 +229,25 @@ class Log:
     def transactions(self) -> pa.Table:
         """As :meth:`Partition.transactions`, of all partitions."""
         return pa.concat_tables([table_of([], TRANSACTIONS), *(each.transactions() for each in self.partitions)])
+
+    @cached_property
+    def plot(self) -> Plots:
+        """Charts for notebooks: ``log.plot.timeline()``, ``.sizes()``, ``.throughput()`` and more; of headers alone."""
+        from brokerless.jobs.report.plots import Plots
+
+        return Plots(self.partitions)
+
+    def report(self, to: str | os.PathLike[str], *, max_batch_bytes: int | None = None) -> None:
+        """Writes a page that shows the log, as ``brokerless report``: one HTML file ``to`` that needs no network. All
+        data is read, for the audit. Raises :class:`UsageError` without the extra ``brokerless[report]``."""
+        from brokerless.jobs.report.page import write_report
+
+        write_report(self.directory, self.partitions, to, self.storage_options, max_batch_bytes=max_batch_bytes)
+
+    def _repr_html_(self) -> str:
+        paths = [each.paths for each in self.partitions]
+        rows = [(each.topic, each.partition, each.state, len(each.segments), each.size, each.path) for each in paths]
+        return html_table(self.path, ("topic", "partition", "state", "segments", "bytes", "path"), rows)
 
     def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Generator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) to

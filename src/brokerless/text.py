@@ -1,14 +1,20 @@
-"""Makes untrusted text (file names, records' contents) safe to encode and to print."""
+"""Makes untrusted text (file names, records' contents) safe to encode, to print, and to show in a notebook."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from html import escape
+from typing import Any
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f]+")
 _MOST_ESCAPES = 1 << 14
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
+
+_MOST_ROWS = 60
+_LEFT, _RIGHT = ' style="text-align: left"', ' style="text-align: right"'
 
 
 def readable(name: str) -> str:
@@ -39,6 +45,32 @@ def show(text: str) -> str:
 def show_name(name: str) -> str:
     """A path, or a message that has one in it, on one line."""
     return show(readable(name))
+
+
+def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table with a caption. Integers are on the right, with separators of thousands; None is empty. Of many rows,
+    the first and how many more there are."""
+    cells = list(rows)
+    lines = ["".join(f"<td{_align(value)}>{_cell(value)}</td>" for value in row) for row in cells[:_MOST_ROWS]]
+    if len(cells) > _MOST_ROWS:
+        lines.append(f'<td colspan="{len(columns)}">and {len(cells) - _MOST_ROWS:,} more</td>')
+    heads = "".join(
+        f'<th scope="col"{_align(cells[0][at] if cells else None)}>{escape(name)}</th>'
+        for at, name in enumerate(columns)
+    )
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    title = f"<caption>{escape(show_name(caption))}</caption>"
+    return f"<table>{title}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _align(value: Any) -> str:
+    return _RIGHT if isinstance(value, int) else _LEFT
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else escape(show_name(str(value)))
 
 
 def _escaped(text: str) -> str:

@@ -19,6 +19,7 @@ COMMANDS = {
     "batches": ["batches"],
     "verify": ["verify"],
     "audit": ["audit"],
+    "report": ["report", "--json"],
     "restart": ["restart"],
     "salvage": ["salvage", "--to", "TO"],
     "carve": ["carve", "--to", "TO"],

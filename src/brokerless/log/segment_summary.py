@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,13 +41,16 @@ def summarize(
     start_offset: int = 0,
     max_batch_bytes: int | None = None,
     seen: RepeatedOffsets | None = None,
+    watch: Callable[[Chunk], None] | None = None,
 ) -> SegmentSummary:
     """Adds up a segment's log, of which nothing but headers is read (and v0/v1 wrapper messages). ``start_offset``: the
     log start offset; records, offsets and timestamps are of what is from there on. ``max_batch_bytes``: what a wrapper
     message may inflate to; a larger one is reported, and its records are not counted, nor those that
-    ``seen`` passes over."""
+    ``seen`` passes over. ``watch`` is called with each chunk of headers."""
     summary = SegmentSummary(file.size)
     for chunk in scan_headers(file, report):
+        if watch is not None:
+            watch(chunk)
         add_chunk(summary, chunk, file.path, report, start_offset, max_batch_bytes)
         repeated = None if seen is None else seen.repeated(chunk.batches)
         if seen is not None and repeated is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,6 +18,10 @@ from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
+from brokerless.text import html_table
+
+if TYPE_CHECKING:
+    from brokerless.log.segment import Chunk
 
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
@@ -52,6 +56,11 @@ class PartitionReader:
     @property
     def segment_paths(self) -> tuple[SegmentPaths, ...]:
         return self.paths.segments
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the segments by name, of which nothing is read."""
+        rows = [(each.base_offset, each.size, each.log.path) for each in self.segment_paths]
+        return html_table(self.path, ("base offset", "bytes", "segment"), rows)
 
     def records(
         self,
@@ -193,8 +202,10 @@ class PartitionReader:
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
         on_unreadable: OnUnreadable | None = None,
+        watch: Callable[[Chunk], None] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """The rows of :meth:`segments`, each as a dict, timestamps in ms.
+        """The rows of :meth:`segments`, each as a dict, timestamps in ms. ``watch`` is called with each chunk of batch
+        headers, before the row of its segment.
 
         ``on_unreadable`` is called for a segment that cannot be opened, and the next one is read; without it, that is
         raised.
@@ -229,7 +240,7 @@ class PartitionReader:
                 source = RowSource(each.file.path, self.topic, self.partition)
                 try:
                     seen.begin(each.segment.base_offset)
-                    summary = summarize(each.file, report, start, max_batch_bytes, seen)
+                    summary = summarize(each.file, report, start, max_batch_bytes, seen, watch)
                     row = segment_row(each.segment, source, summary)
                     if not is_followed(each.partition, each.segment, summary.last_offset):
                         check_following(each.partition, each.segment, each.file, report, self.storage_options)

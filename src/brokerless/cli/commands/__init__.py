@@ -6,6 +6,7 @@ COMMANDS = {
     "batches": "print batch headers",
     "verify": "check every batch and index: checksums, structure, offsets",
     "audit": "report all that the files show: damage, gaps, producers, transactions, checkpoints; with advice",
+    "report": "write one page that shows a log: sizes, segments, throughput, producers, groups, findings",
     "restart": "report what a broker's next start would cut, delete, refuse or rebuild",
     "salvage": "copy all intact batches of damaged partitions to new ones, and report what is lost",
     "carve": "extract batches from files of any content, such as the image of a disk",

@@ -1,0 +1,63 @@
+"""``brokerless report``: one page that shows a log."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.output import FINDINGS, UNUSABLE, Output
+from brokerless.cli.progress import progress
+from brokerless.errors import UsageError
+from brokerless.text import show_name
+
+DESCRIPTION = """\
+Writes one HTML page that shows a log: sizes, segments by time, throughput, batches, producers, groups, findings.
+
+The page is a single file that loads nothing from a network. It has charts, tables to search and to sort, and what
+brokerless audit finds. Headers are read once for all figures, and all data once by the audit. --json prints the rows
+of all tables instead, each with its table's name.
+
+Charts need the extra report: pip install 'brokerless[report]'. --json does without it.
+
+The exit code is that of brokerless audit: 0 if there are only infos, 1 if there are warnings or errors, and 2 for a
+path that cannot be opened or written.
+"""
+EXAMPLES = """\
+  brokerless report /var/lib/kafka -o report.html
+  brokerless report s3://bucket/kafka --topic orders -o orders.html
+  brokerless report /var/lib/kafka --json | jq 'select(.table == "lag" and .lag > 1000)'
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", help="the page to write, such as report.html")
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.report.job import gather, json_rows
+    from brokerless.jobs.report.page import write_report
+
+    if len(options.paths) > 1:
+        raise UsageError("report takes one PATH: a page shows one log directory")
+    if (options.output is None) != options.json:
+        raise UsageError("report needs either -o FILE, for the page, or --json")
+    output = Output()
+    for log in output.open(options.paths, options.include):
+        chosen = output.chosen(log, options)
+        if output.exit_code == UNUSABLE:
+            continue
+        bound, say = options.max_batch_bytes, output.say
+        with progress("reading", sum(each.paths.size for each in chosen)) as done:
+            if options.json:
+                figures = gather(log.directory, chosen, max_batch_bytes=bound, done=done, say=say)
+                output.objects(json_rows(figures))
+            else:
+                figures = write_report(
+                    log.directory, chosen, options.output, max_batch_bytes=bound, processes=None, done=done, say=say
+                )
+        if not options.json:
+            output.line(f"written to {show_name(options.output)}")
+        if set(figures["findings"]["severity"].to_pylist()) - {"info"}:
+            output.exit_code = max(output.exit_code, FINDINGS)
+    return output.end()

@@ -1,0 +1,176 @@
+"""Turns figures into rows that charts draw: few enough of them, and labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.arrow import integers
+from brokerless.jobs.report.sums import HOUR_MS, Row
+from brokerless.jobs.report.treemap import Rectangle, lay_out
+from brokerless.text import show_name
+
+MOST_RECTANGLES = 150
+MOST_LANES = 40
+MOST_TOPICS = 8
+MOST_BARS = 200
+OTHERS = "all others"
+SEVERAL = "several"
+TREEMAP = Rectangle(0, 0, 2.6, 1)
+_STEPS_HOURS = (1, 2, 3, 6, 12, 24, 48, 7 * 24, 30 * 24, 91 * 24, 365 * 24, 10 * 365 * 24)
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """The rows of a figure; times in ms."""
+    columns: list[list[Any]] = []
+    for column in table.columns:
+        is_number = pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
+        columns.append(integers(column.combine_chunks()) if is_number else column.to_pylist())
+    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def partition_name(row: Row) -> str:
+    """``orders-0``; of a lone file ``(file)``."""
+    return "(file)" if row["topic"] is None else show_name(f"{row['topic']}-{row['partition']}")
+
+
+def topic_name(topic: str | None) -> str:
+    return "(file)" if topic is None else show_name(topic)
+
+
+def size_rows(partitions: pa.Table) -> list[Row]:
+    """A rectangle for each partition that has bytes, topics together; the smallest partitions share one."""
+    found = [row for row in rows_of(partitions) if row["sizeInBytes"] > 0]
+    found.sort(key=lambda row: row["sizeInBytes"], reverse=True)
+    labelled: list[Row] = [{**row, "label": partition_name(row), "topic": topic_name(row["topic"])} for row in found]
+    shown, rest = labelled[:MOST_RECTANGLES], labelled[MOST_RECTANGLES:]
+    by_topic: dict[str, list[Row]] = {}
+    for row in shown:
+        by_topic.setdefault(row["topic"], []).append(row)
+    if rest:
+        sums: Row = {name: sum(row[name] for row in rest) for name in ("segments", "records", "sizeInBytes")}
+        by_topic[OTHERS] = [{"label": f"{len(rest):,} others", "topic": OTHERS, **sums}]
+    topics = sorted(by_topic.values(), key=_size, reverse=True)
+    placed: list[Row] = []
+    for rows, area in zip(topics, lay_out([_size(rows) for rows in topics], TREEMAP), strict=True):
+        for row, each in zip(rows, lay_out([row["sizeInBytes"] for row in rows], area), strict=True):
+            names = ("label", "topic", "segments", "records", "sizeInBytes")
+            corners = {"x": each.x, "y": each.y, "x2": each.x + each.width, "y2": each.y + each.height}
+            placed.append({name: row[name] for name in names} | {key: round(at, 5) for key, at in corners.items()})
+    return placed
+
+
+def _size(rows: Sequence[Row]) -> int:
+    return sum(row["sizeInBytes"] for row in rows)
+
+
+def timeline_rows(segments: pa.Table) -> list[Row]:
+    """A bar for each segment that has timestamps; of the largest partitions, if there are many."""
+    rows = rows_of(segments)
+    lanes: dict[str, int] = {}
+    for row in rows:
+        lanes[partition_name(row)] = lanes.get(partition_name(row), 0) + row["sizeInBytes"]
+    largest = set(sorted(lanes, key=lanes.__getitem__, reverse=True)[:MOST_LANES])
+    return [
+        {
+            "partition": partition_name(row),
+            "from": row["minTimestamp"],
+            "to": max(row["maxTimestamp"], row["minTimestamp"]),
+            "firstOffset": row["firstOffset"],
+            "lastOffset": row["lastOffset"],
+            "sizeInBytes": row["sizeInBytes"],
+            "gapBefore": row["gapBefore"],
+            "compression": _one(row["compressions"]),
+            "format": _one([f"v{magic}" for magic in row["magics"]]),
+            "leaderEpochs": "-".join(map(str, row["leaderEpochs"])),
+        }
+        for row in rows
+        if partition_name(row) in largest and row["minTimestamp"] is not None and row["maxTimestamp"] is not None
+    ]
+
+
+def _one(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else SEVERAL if names else "unknown"
+
+
+def throughput_rows(throughput: pa.Table) -> list[Row]:
+    """Bars by topic and time, one above the other: of an hour, or of as many hours as leave few enough of them."""
+    rows = [row for row in rows_of(throughput) if row["start"] is not None]
+    if not rows:
+        return []
+    first, last = min(row["start"] for row in rows), max(row["end"] for row in rows)
+    widest = max(row["end"] - row["start"] for row in rows)
+    steps = [hours * HOUR_MS for hours in _STEPS_HOURS]
+    step = next((each for each in steps if each >= widest and (last - first) / each <= MOST_BARS), steps[-1])
+    shown = largest_topics(rows)
+    bars: dict[tuple[str, int], list[int]] = {}
+    for row in rows:
+        topic = topic_name(row["topic"])
+        bar = bars.setdefault((topic if topic in shown else OTHERS, row["start"] // step * step), [0, 0])
+        bar[0] += row["records"]
+        bar[1] += row["sizeInBytes"]
+    placed: list[Row] = []
+    heights: dict[int, int] = {}
+    for (topic, start), (records, size) in sorted(bars.items()):
+        below = heights.get(start, 0)
+        heights[start] = above = below + records
+        times = {"start": start, "end": start + step}
+        placed.append(
+            {"topic": topic, **times, "records": records, "sizeInBytes": size, "below": below, "above": above}
+        )
+    return placed
+
+
+def largest_topics(rows: Iterable[Row]) -> list[str]:
+    """At most so many names of topics as there are colours, the largest first."""
+    sizes: dict[str, int] = {}
+    for row in rows:
+        topic = topic_name(row["topic"])
+        sizes[topic] = sizes.get(topic, 0) + row["sizeInBytes"]
+    return sorted(sizes, key=lambda topic: (-sizes[topic], topic))[:MOST_TOPICS]
+
+
+def batch_size_rows(batch_sizes: pa.Table) -> list[Row]:
+    """How many batches of which size, of all topics; sizes between the smallest and the largest are all there."""
+    counts: dict[int, list[int]] = {}
+    for row in rows_of(batch_sizes):
+        counted = counts.setdefault(row["fromBytes"], [0, 0, 0])
+        for index, name in enumerate(("batches", "records", "sizeInBytes")):
+            counted[index] += row[name]
+    rows: list[Row] = []
+    size = min(counts, default=1)
+    while counts and size <= max(counts):
+        batches, records, total = counts.get(size, [0, 0, 0])
+        label = f"{_short(size)} to {_short(2 * size)}"
+        rows.append({"size": label, "fromBytes": size, "batches": batches, "records": records, "sizeInBytes": total})
+        size *= 2
+    return rows
+
+
+def _short(size: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size} {unit}"
+        size //= 1024
+    return f"{size} GiB"
+
+
+def compression_rows(compression: pa.Table) -> list[Row]:
+    """Bytes by codec and message format, of the largest topics."""
+    rows = rows_of(compression)
+    shown = largest_topics(rows)
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    for row in rows:
+        topic = topic_name(row["topic"])
+        codec = row["compression"] or "unknown"
+        added = sums.setdefault((topic if topic in shown else OTHERS, codec, f"v{row['magic']}"), [0, 0, 0])
+        for index, name in enumerate(("batches", "records", "sizeInBytes")):
+            added[index] += row[name]
+    codecs = sorted({codec for _, codec, _ in sums})
+    return [
+        {"topic": topic, "compression": codec, "format": magic, "rank": codecs.index(codec),
+         "batches": each[0], "records": each[1], "sizeInBytes": each[2]}
+        for (topic, codec, magic), each in sorted(sums.items())
+    ]  # fmt: skip

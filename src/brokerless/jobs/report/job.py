@@ -1,0 +1,123 @@
+"""Gathers all figures of a report: those of the batch headers, what an audit found, and the lag of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+
+import pyarrow as pa
+
+from brokerless.arrow import integers, table_of
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.internals.tables import state_rows
+from brokerless.jobs.audit.advice import ADVICE
+from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.report.figures import Figures, read_figures
+from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.report.sums import Row
+from brokerless.jobs.run.types import Say, ignore
+from brokerless.log.directory import LogDirectory
+from brokerless.log.read_progress import Done
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import PartitionReader
+
+SEVERITIES = ("error", "warning", "info")
+
+
+def gather(
+    directory: LogDirectory,
+    partitions: Sequence[PartitionReader],
+    storage_options: StorageOptions | None = None,
+    *,
+    max_batch_bytes: int | None = None,
+    processes: int | None = None,
+    done: Done = ignore,
+    say: Say = ignore,
+) -> Figures:
+    """All tables of :data:`brokerless.jobs.report.schemas.FIGURES` of some partitions of a log directory.
+
+    The headers are read once for all figures, and all data once more by the audit. What cannot be opened is a finding,
+    but for a lone file: that is raised as :class:`UnreadableError`.
+    ``done`` is called with the bytes that were audited; ``processes`` and ``say`` as
+    :func:`brokerless.jobs.run.job.run` takes them.
+    """
+    figures = read_figures(
+        partitions, on_damage=lambda _: None, on_unreadable=lambda _: None, max_batch_bytes=max_batch_bytes
+    )
+    state = load_directory_state(directory, storage_options)
+    audits: list[PartitionAudit] = []
+    paths = [each.paths for each in partitions]
+    bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    results = audit_partitions(paths, state, bound, storage_options, done=done, say=say, processes=processes)
+    with closing(results):
+        for each in results:
+            if isinstance(each, UnreadableError):
+                raise each
+            audits.append(each)
+    of_directory = list(audit_directory(directory, state, audits, storage_options))
+    figures["findings"] = findings_table(audits, of_directory)
+    figures["transactions"] = transactions_table(audits)
+    figures["lag"] = lag_table(partitions, figures["segments"])
+    return {name: figures[name] for name in FIGURES}
+
+
+def findings_table(audits: Iterable[PartitionAudit], of_directory: Iterable[Finding]) -> pa.Table:
+    """All findings, the worst first, with what to do."""
+    found = [
+        ({"topic": audit.topic, "partition": audit.partition}, each) for audit in audits for each in audit.findings
+    ]
+    found += [({"topic": None, "partition": None}, each) for each in of_directory]
+    found.sort(key=lambda each: SEVERITIES.index(each[1].severity))
+    rows = [place | each.as_dict() | {"advice": ADVICE.get(each.kind)} for place, each in found]
+    return table_of(rows, FIGURES["findings"])
+
+
+def transactions_table(audits: Iterable[PartitionAudit]) -> pa.Table:
+    """How many transactions ended in which way, for each partition that has any."""
+    rows = [
+        {
+            "topic": each.topic,
+            "partition": each.partition,
+            "committed": each.committed,
+            "aborted": each.aborted,
+            "open": len(each.open),
+            "withoutData": each.transactions_without_data,
+        }
+        for each in audits
+    ]
+    has_any = [row for row in rows if any(row[name] for name in ("committed", "aborted", "open", "withoutData"))]
+    return table_of(has_any, FIGURES["transactions"])
+
+
+def lag_table(partitions: Iterable[PartitionReader], segments: pa.Table) -> pa.Table:
+    """How far each group's committed offsets are from the ends of those partitions that are here, the largest first."""
+    ends: dict[tuple[str | None, int | None], int] = {}
+    columns = (segments[name].to_pylist() for name in ("topic", "partition", "baseOffset", "lastOffset"))
+    for topic, partition, base, last in zip(*columns, strict=True):
+        end = base if last is None else max(base, last + 1)
+        ends[topic, partition] = max(end, ends.get((topic, partition), 0))
+    own = [each for each in partitions if each.topic == CONSUMER_OFFSETS]
+    offsets = state_rows(own, ["offsets"], lambda _: None)["offsets"] if own else []
+    rows: list[Row] = []
+    for each in offsets:
+        end = ends.get((each["topic"], each["partition"]))
+        lag = None if end is None else max(end - each["offset"], 0)
+        rows.append({**each, "endOffset": end, "lag": lag})
+    rows.sort(key=lambda row: -1 if row["lag"] is None else row["lag"], reverse=True)
+    return table_of(rows, FIGURES["lag"])
+
+
+def json_rows(figures: Figures) -> Iterable[Row]:
+    """The rows of all tables for programs, each with its table's name; times in ms."""
+    for name, table in figures.items():
+        columns = {
+            column: integers(table[column].combine_chunks())
+            if pa.types.is_integer(table[column].type) or pa.types.is_timestamp(table[column].type)
+            else table[column].to_pylist()
+            for column in table.column_names
+        }
+        for values in zip(*columns.values(), strict=True):
+            yield {"table": name, **dict(zip(columns, values, strict=True))}

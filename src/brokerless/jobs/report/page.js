@@ -1,0 +1,111 @@
+"use strict";
+const report = JSON.parse(document.getElementById("data").textContent);
+const PAGE = 25, MORE = 250, UNITS = ["KB", "MB", "GB", "TB", "PB", "EB"];
+const grouped = new Intl.NumberFormat("en-US");
+
+function bytes(size) {
+  if (size < 1000) return size + " B";
+  let at = -1;
+  do { size /= 1000; at++; } while (size >= 999.95 && at < UNITS.length - 1);
+  return size.toFixed(1) + " " + UNITS[at];
+}
+
+function time(ms) {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? ms + " ms" : date.toISOString().slice(0, -5).replace("T", " ");
+}
+
+const FORMATS = { number: (value) => grouped.format(value), id: String, bytes, time };
+const RIGHT = new Set(["number", "id", "bytes"]);
+
+function format(kind, value) {
+  return value === null || value === "" ? "" : FORMATS[kind] ? FORMATS[kind](value) : String(value);
+}
+
+function element(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);  // text is text: nothing in it becomes an element
+  return made;
+}
+
+function cell(kind, value) {
+  const text = format(kind, value);
+  const made = element("td", { class: RIGHT.has(kind) ? "number" : kind });
+  if (kind === "severity") made.classList.add(value);
+  if (kind === "bytes" && value !== null) made.title = grouped.format(value) + " bytes";
+  if (kind === "time" && value !== null) made.title = value + " ms since 1970";
+  made.append(kind === "command" && text ? element("code", {}, text) : text);
+  return made;
+}
+
+function showTable(holder) {
+  const { columns, rows } = report.tables[holder.dataset.table], name = holder.dataset.label;
+  const texts = rows.map((row) => row.map((value, at) => format(columns[at].kind, value)).join("\n").toLowerCase());
+  let chosen = rows.map((_, at) => at), limit = PAGE;
+  const search = element("input", { type: "search", autocomplete: "off" });
+  const shown = element("span", { class: "shown", role: "status" });
+  const heads = columns.map(({ label, kind }) => element("th", { scope: "col", class: RIGHT.has(kind) ? "number" : "" },
+    element("button", { type: "button" }, label)));
+  const body = element("tbody", {});
+  const more = element("button", { type: "button", class: "more" });
+  function draw() {
+    body.replaceChildren(...chosen.slice(0, limit).map((at) =>
+      element("tr", {}, ...rows[at].map((value, column) => cell(columns[column].kind, value)))));
+    shown.textContent = chosen.length === rows.length ? `${grouped.format(rows.length)} in all`
+      : `${grouped.format(chosen.length)} of ${grouped.format(rows.length)}`;
+    more.hidden = chosen.length <= limit;
+    more.textContent = `Show ${grouped.format(Math.min(MORE, chosen.length - limit))} more`;
+  }
+  function sort(column) {
+    const descends = heads[column].getAttribute("aria-sort") === "ascending";
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    heads[column].setAttribute("aria-sort", descends ? "descending" : "ascending");
+    const empty = (value) => value === null || value === "";
+    chosen.sort((one, other) => {
+      const left = rows[one][column], right = rows[other][column];
+      if (empty(left) || empty(right)) return empty(left) - empty(right) || one - other;
+      return (left < right ? -1 : left > right ? 1 : 0) * (descends ? -1 : 1) || one - other;
+    });
+    draw();
+  }
+  heads.forEach((head, column) => head.firstChild.addEventListener("click", () => sort(column)));
+  search.addEventListener("input", () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    chosen = rows.map((_, at) => at).filter((at) => words.every((word) => texts[at].includes(word)));
+    heads.forEach((head) => head.removeAttribute("aria-sort"));
+    draw();
+  });
+  more.addEventListener("click", () => { limit += MORE; draw(); });
+  if (rows.length > 8) holder.append(element("div", { class: "tools" }, element("label", {}, "Search ", search), shown));
+  holder.append(element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name },
+    element("table", { class: holder.dataset.cards ? "cards" : "" }, element("thead", {}, element("tr", {}, ...heads)), body)), more);
+  draw();
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)"), print = matchMedia("print");
+
+function config() {
+  const isDark = dark.matches && !print.matches, text = isDark ? "#a3adbd" : "#586274", line = isDark ? "#2c3542" : "#e6e9ee";
+  const font = getComputedStyle(document.body).fontFamily;
+  const words = { labelColor: text, titleColor: text, labelFontSize: 12, titleFontSize: 12, titleFontWeight: 400 };
+  return { font, axis: { ...words, gridColor: line, domainColor: line, tickColor: line }, legend: { ...words, orient: "top", symbolType: "square", columns: Math.ceil(innerWidth / 220) } };
+}
+
+async function draw(holder) {
+  const { spec, columns, rows } = report.charts[holder.dataset.chart];
+  const values = rows.map((row) => Object.fromEntries(row.map((value, at) => [columns[at], value])));
+  const options = { mode: "vega-lite", ast: true, actions: false, renderer: rows.length > 1000 ? "canvas" : "svg", config: config() };
+  const drawn = await vegaEmbed(holder, { ...spec, data: { values } }, options);
+  (window.views ??= {})[holder.dataset.chart] = drawn.view;
+}
+
+async function drawAll() {
+  for (const holder of document.querySelectorAll("[data-chart]")) await draw(holder);
+  document.body.dataset.drawn = "true";
+}
+
+document.querySelectorAll("[data-table]").forEach(showTable);
+drawAll();
+dark.addEventListener("change", drawAll);
+print.addEventListener("change", drawAll);

@@ -1,0 +1,209 @@
+"""Writes a report as one HTML page that needs no network: tables and charts as data, and the scripts that draw them.
+
+Nothing that comes from the log becomes HTML or a script: it is escaped where it is in the page's own text, and else it
+is data that scripts put in as text. The page's Content-Security-Policy allows its own scripts, by their hashes, and
+no request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from brokerless import clock
+from brokerless.errors import UsageError
+from brokerless.jobs.report.chart_rows import rows_of
+from brokerless.jobs.report.charts import CHARTS, vega_altair
+from brokerless.jobs.report.figures import Figures
+from brokerless.jobs.report.job import SEVERITIES, gather
+from brokerless.jobs.report.sections import SECTIONS, Section, TableView
+from brokerless.jobs.report.sums import Row
+from brokerless.jobs.run.types import Done, Say, ignore
+from brokerless.log.directory import LogDirectory
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import show_name
+
+MOST_ROWS = 20_000
+"""Rows of a table that are in the page."""
+_UNITS = ("KB", "MB", "GB", "TB", "PB")
+
+
+def write_report(
+    directory: LogDirectory,
+    partitions: Sequence[PartitionReader],
+    to: str | os.PathLike[str],
+    storage_options: StorageOptions | None = None,
+    *,
+    max_batch_bytes: int | None = None,
+    processes: int | None = 1,
+    done: Done = ignore,
+    say: Say = ignore,
+) -> Figures:
+    """Writes the page about some partitions of a log directory to the file ``to``, and returns its figures. See
+    :func:`brokerless.jobs.report.job.gather`. Raises :class:`UnwritableError`, with ``to`` unchanged."""
+    vega_altair()  # before all is read
+    figures = gather(
+        directory, partitions, storage_options,
+        max_batch_bytes=max_batch_bytes, processes=processes, done=done, say=say,
+    )  # fmt: skip
+    page = render(figures, directory.path, clock.now(), f"brokerless {version('brokerless')}")
+    with unwritable(to):
+        write_file(os.fspath(to), page.encode())
+    return figures
+
+
+def render(figures: Figures, path: str, now_ms: int, made_by: str) -> str:
+    """The page. ``figures`` has all tables of :data:`brokerless.jobs.report.schemas.FIGURES`; ``now_ms`` is printed as
+    the time of the report. Raises :class:`UsageError` where the charts' library is not installed."""
+    vega_altair()
+    rows = {name: rows_of(table) for name, table in figures.items()}
+    tables = {view.name: _table(view, rows[view.name]) for section in SECTIONS for view in section.tables}
+    charts = {name: packed for name, make in CHARTS.items() if (packed := _chart(make(figures).to_dict()))["rows"]}
+    scripts = {"charts_script": charts_script(), "script": _own("page.js")}
+    made = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    sections = "\n".join(_section(section, rows, charts) for section in SECTIONS)
+    name = show_name(path)
+    return Template(_own("page.html")).substitute(
+        title=escape(f"{name}: brokerless report"),
+        script_sources=" ".join(f"'sha256-{_hash(text)}'" for text in scripts.values()),
+        style=_own("page.css"),
+        path=escape(name),
+        made=escape(f"{made}, by {made_by}"),
+        tiles=_tiles(rows),
+        links="\n".join(f'<li><a href="#{each.id}">{escape(each.title)}</a></li>' for each in SECTIONS),
+        sections=sections,
+        data=json_in_html({"tables": tables, "charts": charts}),
+        **scripts,
+    )
+
+
+def json_in_html(value: Any) -> str:
+    """JSON that no HTML parser mistakes for the end of its element, and no JavaScript for that of a line."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def charts_script() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, as vl-convert carries them: nothing is downloaded."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise UsageError("a report needs vl-convert: pip install 'brokerless[report]'") from error
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;").replace("</script", "<\\/script")
+
+
+def _own(name: str) -> str:
+    return files("brokerless.jobs.report").joinpath(name).read_text("utf-8")
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _table(view: TableView, rows: Sequence[Row]) -> dict[str, Any]:
+    """What the page has of a table; a column that is empty in all rows is left out."""
+    values = {each: [each.of(row) for row in rows[:MOST_ROWS]] for each in view.columns}
+    shown = [each for each, of_column in values.items() if any(value not in (None, "") for value in of_column)]
+    columns = [{"name": each.name, "label": each.label, "kind": each.kind} for each in shown]
+    return {"columns": columns, "rows": list(zip(*(values[each] for each in shown), strict=True))}
+
+
+def _chart(spec: dict[str, Any]) -> dict[str, Any]:
+    """A chart without the names of its columns in each row."""
+    (values,) = spec.pop("datasets").values() if "datasets" in spec else (spec["data"]["values"],)
+    spec.pop("data", None)
+    for layer in spec.get("layer", ()):
+        layer.pop("data", None)
+    columns = list(values[0]) if values else []
+    return {"spec": spec, "columns": columns, "rows": [[row[name] for name in columns] for row in values]}
+
+
+def _section(section: Section, rows: dict[str, list[Row]], charts: dict[str, Any]) -> str:
+    parts = [f"<h2>{escape(section.title)}</h2>"]
+    views = [view for view in section.tables if rows[view.name]]
+    if not views:
+        parts.append(f'<p class="nothing">{escape(section.nothing)}</p>')
+    else:
+        parts.append(f'<p class="about">{escape(section.about)}</p>')
+    drawn = [
+        _chart_holder(name, title, len(section.charts) > 1) for name, title in section.charts.items() if name in charts
+    ]
+    parts += [f'<div class="pair">{"".join(drawn)}</div>'] if len(drawn) > 1 else drawn
+    for view in views:
+        parts.append(_table_holder(view, len(rows[view.name])))
+    body = "\n".join(parts)
+    return f'<section id="{section.id}">\n{body}\n</section>'
+
+
+def _chart_holder(name: str, title: str, is_titled: bool) -> str:
+    heading = f"<h3>{escape(title)}</h3>" if is_titled else ""
+    return f'<div>{heading}<div class="chart" data-chart="{name}"></div></div>'
+
+
+def _table_holder(view: TableView, rows: int) -> str:
+    cards = ' data-cards="true"' if view.is_cards else ""
+    holder = f'<div data-table="{view.name}" data-label="{escape(view.label)}"{cards}></div>'
+    if rows > MOST_ROWS:
+        holder += f'<p class="nothing">The first {MOST_ROWS:,} of {rows:,}; brokerless report --json has all.</p>'
+    return (
+        f"<details><summary>{escape(view.label)} as a table</summary>{holder}</details>" if view.is_folded else holder
+    )
+
+
+def _tiles(rows: dict[str, list[Row]]) -> str:
+    partitions, findings = rows["partitions"], rows["findings"]
+    times = [row[name] for row in partitions for name in ("minTimestamp", "maxTimestamp") if row[name] is not None]
+    span = "no timestamps"
+    if times:
+        span = f"{_date(min(times))} to {_date(max(times))}"
+    topics = len({row["topic"] for row in partitions})
+    counts = [sum(row["severity"] == name for row in findings) for name in SEVERITIES]
+    worst = next((name for name, count in zip(SEVERITIES, counts, strict=True) if count and name != "info"), "ok")
+    verdict = ", ".join(
+        f"{count:,} {name}{'s' * (count > 1)}" for name, count in zip(SEVERITIES[:2], counts, strict=False) if count
+    )
+    size = sum(row["sizeInBytes"] for row in partitions)
+    tiles = [
+        ("verdict", "Audit", f'<span class="{worst}">{verdict or "ok"}</span>', f"{counts[2]:,} for information"),
+        ("topics", "Topics", f"{topics:,}", f"{len(partitions):,} partitions"),
+        (
+            "segments",
+            "Segments",
+            f"{len(rows['segments']):,}",
+            f"{sum(row['batches'] for row in partitions):,} batches",
+        ),
+        ("records", "Records", f"{sum(row['records'] for row in partitions):,}", escape(span)),
+        ("size", "Size", _bytes(size), f"{size:,} bytes"),
+    ]
+    return "\n".join(
+        f'<div id="tile-{name}"><dt>{label}</dt><dd>{value}<small>{more}</small></dd></div>'
+        for name, label, value, more in tiles
+    )
+
+
+def _date(ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d")
+    except (OverflowError, OSError, ValueError):
+        return f"{ms} ms"
+
+
+def _bytes(size: int) -> str:
+    value = float(size)
+    for unit in ("B", *_UNITS):
+        if value < 999.95 or unit == _UNITS[-1]:
+            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("the last unit takes all")

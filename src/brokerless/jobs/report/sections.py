@@ -1,0 +1,208 @@
+"""What a report's page consists of: its sections, with their charts and the columns of their tables."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from brokerless.jobs.report.chart_rows import partition_name, topic_name
+from brokerless.jobs.report.sums import Row
+from brokerless.text import show_name
+
+Kind = Literal["text", "name", "wide", "number", "id", "bytes", "time", "severity", "command"]
+"""How a column is written and aligned; ``id`` is a number without separators of thousands."""
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """``value``: of a figure's row; by default that of the column ``name``."""
+
+    name: str
+    label: str
+    kind: Kind = "number"
+    value: Callable[[Row], Any] | None = None
+
+    def of(self, row: Row) -> Any:
+        found = row[self.name] if self.value is None else self.value(row)
+        return show_name(found) if isinstance(found, str) else found
+
+
+@dataclass(frozen=True)
+class TableView:
+    """A table of the page: that of the figure ``name``."""
+
+    name: str
+    label: str
+    columns: tuple[TableColumn, ...]
+    is_folded: bool = False
+    is_cards: bool = False
+    """On a phone, each row is a card."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page. ``charts``: names in :data:`brokerless.jobs.report.charts.CHARTS`, with what they show."""
+
+    id: str
+    title: str
+    about: str
+    charts: dict[str, str] = field(default_factory=dict[str, str])
+    tables: tuple[TableView, ...] = ()
+    nothing: str = ""
+    """What is there instead, where the tables are empty."""
+
+
+def _place(row: Row) -> str:
+    place = row["file"] if row["position"] is None else f"{row['file']}, position {row['position']}"
+    return place if row["offset"] is None else f"{place}, offset {row['offset']}"
+
+
+def _message(row: Row) -> str:
+    details = [f"{name} {row[name]}" for name in ("expected", "found") if row[name]]
+    return f"{row['message']} ({', '.join(details)})" if details else row["message"]
+
+
+def _advice(row: Row) -> str:
+    return "" if row["advice"] in (None, "nothing") else row["advice"]
+
+
+def _command(row: Row) -> str:
+    if row["position"] is None or not row["file"].endswith(".log"):
+        return ""
+    return f"brokerless batches {shlex.quote(row['file'])}"
+
+
+def _joined(name: str, separator: str = ", ", before: str = "") -> Callable[[Row], str]:
+    return lambda row: separator.join(f"{before}{value}" for value in row[name])
+
+
+_PARTITION = TableColumn("partition", "partition", "text", partition_name)
+_TOPIC = TableColumn("topic", "topic", "text", lambda row: topic_name(row["topic"]))
+_SUMS = (
+    TableColumn("batches", "batches"),
+    TableColumn("records", "records"),
+    TableColumn("sizeInBytes", "size", "bytes"),
+)
+_TIMES = (TableColumn("minTimestamp", "first", "time"), TableColumn("maxTimestamp", "last", "time"))
+_OFFSETS = (TableColumn("firstOffset", "first offset"), TableColumn("lastOffset", "last offset"))
+
+FINDINGS = TableView(
+    "findings",
+    "Findings of the audit",
+    (
+        TableColumn("severity", "severity", "severity"),
+        TableColumn("message", "finding", "wide", _message),
+        TableColumn("file", "place", "name", _place),
+        TableColumn("advice", "what to do", "wide", _advice),
+        TableColumn("kind", "see the bytes", "command", _command),
+    ),
+    is_cards=True,
+)
+PARTITIONS = TableView(
+    "partitions", "Partitions", (_PARTITION, TableColumn("segments", "segments"), *_SUMS, *_OFFSETS, *_TIMES)
+)
+SEGMENTS = TableView(
+    "segments",
+    "Segments",
+    (
+        _PARTITION,
+        TableColumn("baseOffset", "base offset", "id"),
+        TableColumn("lastOffset", "last offset"),
+        TableColumn("gapBefore", "gap before"),
+        *_SUMS,
+        TableColumn("magics", "formats", "text", _joined("magics", before="v")),
+        TableColumn("compressions", "codecs", "text", _joined("compressions")),
+        TableColumn("leaderEpochs", "leader epochs", "text", _joined("leaderEpochs", " to ")),
+        *_TIMES,
+    ),
+)
+THROUGHPUT = TableView(
+    "throughput",
+    "Throughput",
+    (TableColumn("start", "from", "time"), TableColumn("end", "to", "time"), _TOPIC, *_SUMS),
+    is_folded=True,
+)
+BATCH_SIZES = TableView(
+    "batchSizes",
+    "Batch sizes",
+    (_TOPIC, TableColumn("fromBytes", "from (bytes)"), TableColumn("belowBytes", "below (bytes)"), *_SUMS),
+    is_folded=True,
+)
+COMPRESSION = TableView(
+    "compression",
+    "Formats and codecs",
+    (
+        _TOPIC,
+        TableColumn("magic", "format", "text", lambda row: f"v{row['magic']}"),
+        TableColumn("compression", "codec", "text", lambda row: row["compression"] or "unknown"),
+        *_SUMS,
+    ),
+    is_folded=True,
+)
+PRODUCERS = TableView(
+    "producers",
+    "Producers",
+    (
+        _PARTITION,
+        TableColumn("producerId", "producer id", "text", lambda row: _producer(row["producerId"])),
+        TableColumn("producerEpoch", "epoch", "id", lambda row: _known(row["producerEpoch"])),
+        *_SUMS,
+        TableColumn("transactionalBatches", "in transactions"),
+        *_TIMES,
+    ),
+)
+TRANSACTIONS = TableView(
+    "transactions",
+    "Transactions",
+    (
+        _PARTITION,
+        TableColumn("committed", "committed"),
+        TableColumn("aborted", "aborted"),
+        TableColumn("open", "open"),
+        TableColumn("withoutData", "only a marker"),
+    ),
+)
+LAG = TableView(
+    "lag",
+    "Lag of consumer groups",
+    (
+        TableColumn("group", "group", "name"),
+        _PARTITION,
+        TableColumn("offset", "committed offset"),
+        TableColumn("endOffset", "end offset"),
+        TableColumn("lag", "lag"),
+        TableColumn("commitTimestamp", "committed", "time"),
+    ),
+)
+
+SECTIONS = (
+    Section("findings", "Findings", "What an audit of every batch, index and checkpoint found, the worst first.",
+            tables=(FINDINGS,), nothing="Nothing was found."),
+    Section("sizes", "Sizes", "Each rectangle is a partition, as large as its log files; topics have colours.",
+            {"sizes": "Partitions by size"}, (PARTITIONS,), "There are no partitions."),
+    Section("timeline", "Segments",
+            "From the first to the last timestamp of each segment. A red mark is where offsets are missing before it.",
+            {"timeline": "Segments by time"}, (SEGMENTS,), "There are no segments."),
+    Section("throughput", "Throughput",
+            "Records by topic and hour, or by as many hours as fit; a batch counts where its last timestamp is.",
+            {"throughput": "Records by time"}, (THROUGHPUT,), "There are no batches."),
+    Section("batches", "Batches", "How large the batches are, and what they take by message format and codec.",
+            {"batchSizes": "Batches by their size in bytes", "compression": "Bytes by topic and codec"},
+            (BATCH_SIZES, COMPRESSION), "There are no batches."),
+    Section("producers", "Producers", "Who wrote how much to which partition, by the ids in batch headers.",
+            tables=(PRODUCERS,), nothing="There are no batches."),
+    Section("transactions", "Transactions", "How transactions ended, by their markers.",
+            tables=(TRANSACTIONS,), nothing="There are no transactions."),
+    Section("lag", "Consumer groups", "How far committed offsets are from the ends of the partitions that are here.",
+            tables=(LAG,), nothing="There are no committed offsets: __consumer_offsets is not here, or is empty."),
+)  # fmt: skip
+
+
+def _producer(producer_id: int | None) -> str:
+    return "all others" if producer_id is None else "not idempotent" if producer_id < 0 else str(producer_id)
+
+
+def _known(value: int | None) -> int | None:
+    return None if value is None or value < 0 else value

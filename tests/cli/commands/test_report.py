@@ -1,0 +1,61 @@
+"""``brokerless report`` writes a page, or the rows of its tables as JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import brokerless
+from brokerless.cli import main
+from brokerless.jobs.report import page
+from brokerless.jobs.report.schemas import FIGURES
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+
+
+def test_the_page_is_one_file(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page, "charts_script", lambda: "")  # which takes seconds to bundle
+    file = tmp_path / "report.html"
+    assert main(["report", str(DEMO), "-o", str(file)]) == 0
+    assert capfd.readouterr().out == f"written to {file}\n"
+    assert list(tmp_path.iterdir()) == [file]
+    assert file.read_text().startswith("<!doctype html>")
+    brokerless.open(DEMO).report(tmp_path / "library.html")
+    assert len((tmp_path / "library.html").read_text()) == len(file.read_text())
+
+
+def test_json_has_the_rows_of_all_tables(capfd: pytest.CaptureFixture[str]):
+    assert main(["report", str(DEMO), "--topic", "orders", "--json"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    for row in rows:
+        assert [*row] == ["table", *FIGURES[row["table"]].names]
+    log = brokerless.open(DEMO)
+    segments = sum(len(each.segment_paths) for each in log.partitions if each.topic == "orders")
+    counts = Counter(row["table"] for row in rows)
+    assert (counts["partitions"], counts["segments"]) == (3, segments)
+    assert {row["topic"] for row in rows if row["table"] == "producers"} == {"orders"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([str(DEMO)], "report needs either -o FILE, for the page, or --json"),
+        ([str(DEMO), "-o", "x.html", "--json"], "report needs either -o FILE, for the page, or --json"),
+        ([str(DEMO), str(DEMO), "--json"], "report takes one PATH: a page shows one log directory"),
+        ([str(DEMO / "missing"), "--json"], "missing"),
+    ],
+)
+def test_a_wrong_command_line_is_explained(arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]):
+    assert main(["report", *arguments]) == 2
+    assert message in capfd.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(page, "charts_script", lambda: "")
+    assert main(["report", str(DEMO), "-o", str(tmp_path / "missing" / "report.html")]) == 2
+    assert "missing" in capfd.readouterr().err

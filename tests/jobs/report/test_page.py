@@ -1,0 +1,338 @@
+"""The page of a report in a real browser: its numbers are those of the tables, it is quiet, and anyone can use it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+from tests.browser import Browser
+
+import brokerless
+from brokerless.arrow import table_of
+from brokerless.errors import UsageError
+from brokerless.jobs.report import charts, page
+from brokerless.jobs.report.chart_rows import rows_of
+from brokerless.jobs.report.figures import Figures
+from brokerless.jobs.report.job import gather
+from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.report.sections import SECTIONS
+from brokerless.log.directory import resolve
+from brokerless.tables.partition_reader import open_partitions
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+NOW_MS = 1_795_000_000_000
+HOSTILE = (
+    "</script><script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">&amp;\u2028'"
+)
+VIEWS = {view.name: view for section in SECTIONS for view in section.tables}
+
+
+@pytest.fixture(scope="module")
+def figures() -> Figures:
+    return gather(resolve(str(DEMO)), open_partitions(str(DEMO)), processes=1)
+
+
+@pytest.fixture(scope="module")
+def scripts() -> str:
+    """Vega, which takes seconds to bundle."""
+    return page.charts_script()
+
+
+@pytest.fixture(autouse=True)
+def bundled_once(scripts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "charts_script", lambda: scripts)
+
+
+def write(figures: Figures, to: Path, path: str = "demo/data") -> Path:
+    to.write_text(page.render(figures, path, NOW_MS, "brokerless 0"), "utf-8")
+    return to
+
+
+def show(browser: Browser, file: Path, **options: Any) -> float:
+    """Opens a page; the seconds until everything is drawn."""
+    started = monotonic()
+    browser.open(file, **options)
+    while not browser.run("return document.body.dataset.drawn"):
+        assert monotonic() - started < 60, browser.messages()
+        sleep(0.02)
+    return monotonic() - started
+
+
+def shown_rows(browser: Browser, name: str) -> list[list[str]]:
+    """The texts of a table's cells, after all rows were asked for."""
+    return browser.run(
+        """
+        const holder = document.querySelector(`[data-table="${arguments[0]}"]`);
+        while (!holder.querySelector(".more").hidden) holder.querySelector(".more").click();
+        return [...holder.querySelectorAll("tbody tr")].map((row) => [...row.cells].map((each) => each.textContent));
+        """,
+        name,
+    )
+
+
+def text_of(kind: str, value: Any) -> str:
+    """As the page has to write a value, by Python's own means."""
+    if value is None:
+        return ""
+    if kind == "number":
+        return f"{value:,}"
+    if kind == "bytes":
+        from brokerless.views.table import format_bytes
+
+        return format_bytes(value)
+    if kind == "time":
+        from brokerless.views.text import format_times
+
+        return format_times([value])[0].split(".")[0].replace("T", " ").removesuffix("Z")
+    return str(value)
+
+
+def test_every_number_is_that_of_the_tables(browser: Browser, figures: Figures, tmp_path: Path):
+    show(browser, write(figures, tmp_path / "report.html"))
+    for name, view in VIEWS.items():
+        rows = rows_of(figures[name])
+        expected = [[text_of(column.kind, column.of(row)) for column in view.columns] for row in rows]
+        is_shown = [any(row[at] for row in expected) for at in range(len(view.columns))]
+        expected = [[text for text, shown in zip(row, is_shown, strict=True) if shown] for row in expected]
+        assert shown_rows(browser, name) == expected, name
+        assert expected, name
+
+
+def test_the_tiles_are_sums_of_the_tables(browser: Browser, figures: Figures, tmp_path: Path):
+    show(browser, write(figures, tmp_path / "report.html"))
+    tiles = {name: browser.run("return document.getElementById(arguments[0]).innerText", f"tile-{name}").split("\n")
+             for name in ("verdict", "topics", "segments", "records", "size")}  # fmt: skip
+    partitions, log = figures["partitions"], brokerless.open(DEMO)
+    assert tiles["topics"][1:] == ["6", f"{len(log.partitions)} partitions"]
+    assert tiles["segments"][1] == str(log.segments().num_rows)
+    assert tiles["records"][1] == f"{sum(log.segments()['records'].to_pylist()):,}"
+    assert tiles["size"][2] == f"{sum(partitions['sizeInBytes'].to_pylist()):,} bytes"
+    assert tiles["verdict"][1:] == ["ok", "1 for information"]
+
+
+def test_charts_have_the_rows_of_the_figures(browser: Browser, figures: Figures, tmp_path: Path):
+    """What Vega drew, not what it was given: each mark's datum."""
+    show(browser, write(figures, tmp_path / "report.html"))
+    marks = """
+        const items = [];
+        (function walk(node) {
+          if (node.marktype && node.marktype !== "group" && node.role === "mark") items.push(...node.items);
+          (node.items || []).forEach(walk);
+        })(views[arguments[0]].scenegraph().root);
+        return items.filter((item) => item.mark.name !== arguments[1]).map(
+          (item) => [item.datum, item.bounds.x2 - item.bounds.x1, item.bounds.y2 - item.bounds.y1]);
+    """
+    partitions = {f"{row['topic']}-{row['partition']}": row for row in rows_of(figures["partitions"])}
+    drawn = [each for each in browser.run(marks, "sizes") if "label" in each[0] and "middle" not in each[0]]
+    assert {each["label"]: each["sizeInBytes"] for each, *_ in drawn} == {
+        name: row["sizeInBytes"] for name, row in partitions.items()
+    }
+    areas = {each["label"]: width * height for each, width, height in drawn}
+    assert areas["orders-2"] / areas["payments-0"] == pytest.approx(
+        partitions["orders-2"]["sizeInBytes"] / partitions["payments-0"]["sizeInBytes"], rel=0.05
+    )
+    bars = browser.run(marks, "timeline", "layer_0_marks")  # without the ticks under the bars
+    assert len(bars) == figures["segments"].num_rows
+    assert {each["lastOffset"] for each, *_ in bars} == set(figures["segments"]["lastOffset"].to_pylist())
+    records = sum(figures["throughput"]["records"].to_pylist())
+    assert sum(each["records"] for each, *_ in browser.run(marks, "throughput")) == records
+    batches = sum(figures["batchSizes"]["batches"].to_pylist())
+    assert sum(each["batches"] for each, *_ in browser.run(marks, "batchSizes")) == batches
+    assert sum(each["batches"] for each, *_ in browser.run(marks, "compression")) == batches
+
+
+def test_tables_are_searched_and_sorted(browser: Browser, figures: Figures, tmp_path: Path):
+    show(browser, write(figures, tmp_path / "report.html"))
+    browser.run("""
+        const search = document.querySelector('[data-table="segments"] input');
+        search.value = "ORDERS-1 lz4";
+        search.dispatchEvent(new Event("input"));
+    """)
+    rows = [row for row in rows_of(figures["segments"]) if (row["topic"], row["partition"]) == ("orders", 1)]
+    expected = sorted(f"{row['lastOffset']:,}" for row in rows if "lz4" in row["compressions"])
+    assert sorted(row[2] for row in shown_rows(browser, "segments")) == expected
+    assert f"{len(expected)} of 24" in browser.run("return document.querySelector('[data-table=segments]').innerText")
+    for direction in ("ascending", "descending"):
+        browser.run("""document.querySelector('[data-table="partitions"] th:nth-child(4) button').click()""")
+        sizes = sorted((row["records"] for row in rows_of(figures["partitions"])), reverse=direction == "descending")
+        assert [row[3] for row in shown_rows(browser, "partitions")] == [f"{size:,}" for size in sizes]
+        head = (
+            """return document.querySelector('[data-table="partitions"] th:nth-child(4)').getAttribute("aria-sort")"""
+        )
+        assert browser.run(head) == direction
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1400, "light")])
+def test_a_page_is_quiet_accessible_and_as_wide_as_its_window(
+    browser: Browser, figures: Figures, tmp_path: Path, width: int, scheme: str
+):
+    show(browser, write(figures, tmp_path / "report.html"), width=width, scheme=scheme)
+    browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert browser.violations() == []
+    assert browser.messages() == []
+    assert browser.run("return document.documentElement.scrollWidth") == width
+    background = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", background)[:3])) < 200) == (scheme == "dark")
+
+
+def test_a_dark_page_prints_light(browser: Browser, figures: Figures, tmp_path: Path):
+    show(browser, write(figures, tmp_path / "report.html"), scheme="dark")
+    browser.emulate("prefers-color-scheme", "dark", medium="print")
+    assert browser.run("return getComputedStyle(document.querySelector('h1')).color") == "rgb(27, 35, 48)"
+    assert browser.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    browser.emulate("prefers-color-scheme", "light")
+
+
+def test_keys_reach_all_controls(browser: Browser, figures: Figures, tmp_path: Path):
+    show(browser, write(figures, tmp_path / "report.html"))
+    from selenium.webdriver import ActionChains, Keys
+
+    names: list[str] = []
+    for _ in range(80):
+        ActionChains(browser.driver).send_keys(Keys.TAB).perform()
+        names.append(browser.run("return (document.activeElement.className || document.activeElement.tagName) + ''"))
+    assert names[0] == "skip"
+    assert {"A", "BUTTON", "INPUT", "scroll"} <= set(names)
+
+
+def hostile_figures() -> Figures:
+    segment = dict.fromkeys(FIGURES["segments"].names) | {
+        "topic": HOSTILE, "partition": 0, "file": f"/{HOSTILE}/0.log", "baseOffset": 0, "firstOffset": 0,
+        "lastOffset": 2**63 - 1, "sizeInBytes": 100, "validBytes": 100, "batches": 1, "records": 1, "minTimestamp": 0,
+        "maxTimestamp": 2**63 - 1, "magics": [2, -1], "compressions": ["none"], "hasOffsetIndex": False,
+        "hasTimeIndex": False, "hasTransactionIndex": False, "gapBefore": 5, "leaderEpochs": [],
+    }  # fmt: skip
+    sums = {"batches": 1, "records": 1, "sizeInBytes": 100}
+    place = {"topic": HOSTILE, "partition": 0}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "partitions": [place | sums | {"segments": 1, "firstOffset": 0, "lastOffset": 1, "minTimestamp": 0,
+                       "maxTimestamp": 2**63 - 1}],
+        "segments": [segment],
+        "throughput": [{"topic": HOSTILE, "start": 0, "end": 3_600_000, **sums}],
+        "batchSizes": [{"topic": HOSTILE, "fromBytes": 64, "belowBytes": 128, **sums}],
+        "compression": [{"topic": HOSTILE, "magic": 2, "compression": None, **sums}],
+        "producers": [place | sums | {"producerId": 1, "producerEpoch": 0, "transactionalBatches": 0,
+                      "minTimestamp": None, "maxTimestamp": None}],
+        "transactions": [place | {"committed": 1, "aborted": 0, "open": 0, "withoutData": 0}],
+        "lag": [place | {"group": HOSTILE, "offset": 1, "endOffset": None, "lag": None, "commitTimestamp": None}],
+        "findings": [place | {"severity": "error", "kind": "checksum-mismatch", "file": f"/{HOSTILE}/0.log",
+                     "position": 5, "offset": 7, "message": HOSTILE, "expected": HOSTILE, "found": None,
+                     "advice": "nothing"}],
+    }  # fmt: skip
+    return {name: table_of(rows[name], schema) for name, schema in FIGURES.items()}
+
+
+def test_nothing_of_a_log_becomes_a_script(browser: Browser, tmp_path: Path):
+    file = write(hostile_figures(), tmp_path / "report.html", path=HOSTILE)
+    show(browser, file)
+    assert browser.messages() == []
+    assert "owned" not in browser.run("return document.title").split("'")[0]
+    assert browser.run("return document.querySelectorAll('img, script').length") == 3
+    assert browser.run("return document.querySelector('h1').textContent").startswith("</script><script>")
+    for name in ("segments", "lag", "findings"):
+        assert any("</script><script>" in text for row in shown_rows(browser, name) for text in row)
+    script = """
+        const injected = document.createElement("script");
+        injected.textContent = "document.title = 'injected'";
+        document.body.append(injected);
+        return document.title;
+    """
+    assert browser.run(script) != "injected"  # by the policy, whatever may get into the page
+    assert any("Content Security Policy" in each for each in browser.messages())
+
+
+def test_a_page_refers_to_no_network(figures: Figures, scripts: str):
+    text = page.render(figures, "demo/data", NOW_MS, "brokerless 0").replace(scripts, "")
+    assert set(re.findall(r"https?://[^\"'\s<]*", text)) <= {
+        "https://vega.github.io/schema/vega-lite/v6.4.1.json"
+    } | set(re.findall(r"https://vega\.github\.io/schema/vega-lite/[v\d.]+json", text))
+    assert "default-src 'none'" in text
+    assert "unsafe-eval" not in text
+
+
+def test_an_empty_log_has_a_page(browser: Browser, tmp_path: Path):
+    empty = {name: table_of([], schema) for name, schema in FIGURES.items()}
+    show(browser, write(empty, tmp_path / "report.html"))
+    assert browser.messages() == []
+    assert browser.violations() == []
+    assert "There are no segments." in browser.run("return document.body.innerText")
+
+
+def many_segments(count: int) -> Figures:
+    hour = 3_600_000
+    rows = [
+        {"topic": f"topic-{at % 12}", "partition": at % 40, "file": f"/data/topic-{at % 12}-{at % 40}/{at:020}.log",
+         "baseOffset": at * 1000, "firstOffset": at * 1000, "lastOffset": at * 1000 + 999, "sizeInBytes": 1 << 30,
+         "validBytes": 1 << 30, "batches": 1000, "records": 1000, "minTimestamp": NOW_MS + at * hour // 40,
+         "maxTimestamp": NOW_MS + at * hour // 40 + 20 * hour, "magics": [2], "compressions": ["lz4", "zstd"][: at % 3],
+         "hasOffsetIndex": True, "hasTimeIndex": True, "hasTransactionIndex": False, "gapBefore": at % 100 == 0,
+         "leaderEpochs": [at % 7]}
+        for at in range(count)
+    ]  # fmt: skip
+    figures = {name: table_of([], schema) for name, schema in FIGURES.items()}
+    figures["segments"] = table_of(rows, FIGURES["segments"])
+    sums = {"batches": 1000, "records": 1000, "sizeInBytes": 1 << 30}
+    times = [{"topic": f"topic-{at % 12}", "start": NOW_MS // hour * hour + at * hour,
+              "end": NOW_MS // hour * hour + (at + 1) * hour, **sums} for at in range(5000)]  # fmt: skip
+    figures["throughput"] = table_of(times, FIGURES["throughput"])
+    return figures
+
+
+def test_ten_thousand_segments_are_a_page_below_five_megabytes(browser: Browser, tmp_path: Path):
+    file = write(many_segments(10_000), tmp_path / "report.html")
+    assert file.stat().st_size < 5_000_000
+    show(browser, file)
+    assert browser.messages() == []
+    assert "10,000 in all" in browser.run("return document.querySelector('[data-table=segments]').innerText")
+
+
+def test_json_in_html_is_what_was_given():
+    value = [HOSTILE, {"\u2029<!--": 1}]
+    text = page.json_in_html(value)
+    assert json.loads(text) == value
+    assert not set("<>&\u2028\u2029") & set(text)
+
+
+def test_charts_say_what_is_missing(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(__import__("sys").modules, "altair", None)
+    with pytest.raises(UsageError, match=r"pip install 'brokerless\[report\]'"):
+        charts.vega_altair()
+
+
+def test_plots_of_a_log_are_those_of_the_page(figures: Figures):
+    log = brokerless.open(DEMO)
+    for name, chart in (
+        ("sizes", log.plot.sizes()),
+        ("timeline", log.plot.timeline()),
+        ("throughput", log.plot.throughput()),
+        ("batchSizes", log.plot.batch_sizes()),
+        ("compression", log.plot.compression()),
+    ):
+        expected = charts.CHARTS[name](figures).to_dict()
+        assert json.dumps(chart.to_dict()).replace(str(DEMO), "") == json.dumps(expected).replace(str(DEMO), "")
+
+
+def test_lag_is_what_is_left_to_read(figures: Figures):
+    (row,) = rows_of(figures["lag"])
+    end = brokerless.open(DEMO).partition("orders", 2).end_offset
+    assert (row["group"], row["endOffset"], row["lag"]) == ("shipping", end, end - 500)
+
+
+def test_findings_are_those_of_the_audit_with_advice(tmp_path: Path):
+    (directory := tmp_path / "orders-0").mkdir()
+    for file in (DEMO / "orders-0").iterdir():
+        (directory / file.name).write_bytes(file.read_bytes())
+    log = next(iter(sorted(directory.glob("*.log"))))
+    damaged = bytearray(log.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    log.write_bytes(damaged)
+    found = rows_of(gather(resolve(str(directory)), open_partitions(str(directory)), processes=1)["findings"])
+    audited = brokerless.open(directory).partitions[0].audit().findings
+    assert {(row["kind"], row["position"]) for row in found} == {(each.kind, each.position) for each in audited}
+    assert found[0]["severity"] == "error"
+    assert found[0]["kind"] == "checksum-mismatch"
+    assert "another replica" in found[0]["advice"]

@@ -410,7 +410,7 @@ def test_a_line_of_a_manifest_that_is_not_ours_is_refused(place: Place, run: Run
     assert run(*arguments, "-t", "orders", "-p", "1").exit_code == 0
     path.write_text(path.read_text() + line + "\n")
     result = run(*arguments)
-    assert (result.exit_code, "no line of a manifest" in result.err) == (2, True), result.err
+    assert (result.exit_code, "not a line of a manifest" in result.err) == (2, True), result.err
     place.check()
 
 

@@ -145,9 +145,9 @@ def test_a_directory_without_a_name_is_refused(name: str, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("topic", ["", "..", "a/b", "a b", "t" * 250])
 def test_impossible_names_are_refused(tmp_path: Path, topic: str) -> None:
-    with pytest.raises(UsageError, match="no name of a partition"):
+    with pytest.raises(UsageError, match="not a partition's name"):
         PartitionOutput(tmp_path, topic, 0)
-    with pytest.raises(UsageError, match="no name of a partition"):
+    with pytest.raises(UsageError, match="not a partition's name"):
         open_log(tmp_path, "orders", -1)
 
 

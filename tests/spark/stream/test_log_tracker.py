@@ -249,7 +249,7 @@ def test_records_that_appear_later_begin_at_the_log_start_offset(tmp_path: Path)
 LOSSES: dict[str, tuple[Callable[[Path], object], str, Rows]] = {
     "segments that retention removed": (
         lambda path: [remove(each) for each in sorted(path.glob("segments-0/*.log"))[:2]],
-        "segments-0: offset 200 comes next, but the log begins at 342",
+        "segments-0: offset 200 comes next, but the log now begins at 342",
         there("segments-0")[342:],
     ),
     "a partition": (

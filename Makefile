@@ -16,7 +16,7 @@ WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/tes
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data test quick oldest bounds lint types format architecture docs bench lock clean
+.PHONY: help install demo demo-data screenshot test quick oldest bounds lint types format architecture docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -30,6 +30,9 @@ demo-data: install  ## Write demo/data again, with a real Kafka
 	$(BIN)/python -m demo.make_data
 
 # Three at a time, on two cores: those with Spark or Kafka wait for a third of their time.
+screenshot: install  ## Write docs/images/report.png again: the report of demo/data in Chromium
+	$(BIN)/python -m scripts.make_screenshot
+
 test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
 	$(COMPILING) $(BIN)/python -m pytest -n 3 $(TESTS)
 

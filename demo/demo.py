@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PYTHON = ".venv/bin/python"
 BROKERLESS = ".venv/bin/brokerless"
+REPORT = ".cache/report.html"
 
 COUNT = """\
 import brokerless
@@ -51,7 +52,9 @@ def main() -> int:
         step("A topic in fewer bytes, as partitions that a broker can serve", [*convert, "--to", scratch])
         step("They have the same records", [BROKERLESS, "ls", scratch])
     step("Spark SQL on the files (its start takes some seconds)", [PYTHON, "demo/query.py"], quiet=True)
+    step("A page with charts of all that, which needs no network", [BROKERLESS, "report", "demo/data", "-o", REPORT])
     print(NEXT)
+    print(f"The page is {ROOT / REPORT}; open it in a browser.")
     return 0
 
 

@@ -41,8 +41,7 @@ function cell(kind, value) {
 
 function showTable(holder) {
   const { columns, rows } = report.tables[holder.dataset.table], name = holder.dataset.label;
-  const texts = rows.map((row) => row.map((value, at) => format(columns[at].kind, value)).join("\n").toLowerCase());
-  let chosen = rows.map((_, at) => at), limit = PAGE;
+  let chosen = rows.map((_, at) => at), limit = PAGE, texts;
   const search = element("input", { type: "search", autocomplete: "off" });
   const shown = element("span", { class: "shown", role: "status" });
   const heads = columns.map(({ label, kind }) => element("th", { scope: "col", class: RIGHT.has(kind) ? "number" : "" },
@@ -71,6 +70,7 @@ function showTable(holder) {
   }
   heads.forEach((head, column) => head.firstChild.addEventListener("click", () => sort(column)));
   search.addEventListener("input", () => {
+    texts ??= rows.map((row) => row.map((value, at) => format(columns[at].kind, value)).join("\n").toLowerCase());
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     chosen = rows.map((_, at) => at).filter((at) => words.every((word) => texts[at].includes(word)));
     heads.forEach((head) => head.removeAttribute("aria-sort"));

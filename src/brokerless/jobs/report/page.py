@@ -170,13 +170,14 @@ def _tiles(rows: dict[str, list[Row]]) -> str:
         span = f"{_date(min(times))} to {_date(max(times))}"
     topics = len({row["topic"] for row in partitions})
     counts = [sum(row["severity"] == name for row in findings) for name in SEVERITIES]
-    worst = next((name for name, count in zip(SEVERITIES, counts, strict=True) if count and name != "info"), "ok")
-    verdict = ", ".join(
+    named = [
         f"{count:,} {name}{'s' * (count > 1)}" for name, count in zip(SEVERITIES[:2], counts, strict=False) if count
-    )
+    ]
+    worst = next((name for name, count in zip(SEVERITIES[:2], counts, strict=False) if count), "ok")
+    less = ", ".join([*named[1:], f"{counts[2]:,} for information"])
     size = sum(row["sizeInBytes"] for row in partitions)
     tiles = [
-        ("verdict", "Audit", f'<span class="{worst}">{verdict or "ok"}</span>', f"{counts[2]:,} for information"),
+        ("verdict", "Audit", f'<span class="{worst}">{named[0] if named else "ok"}</span>', less),
         ("topics", "Topics", f"{topics:,}", f"{len(partitions):,} partitions"),
         (
             "segments",

@@ -55,7 +55,8 @@ class Section:
 
 
 def _place(row: Row) -> str:
-    place = row["file"] if row["position"] is None else f"{row['file']}, position {row['position']}"
+    file = "/".join(row["file"].split("/")[-2:])  # the name of the partition's directory is enough
+    place = file if row["position"] is None else f"{file}, position {row['position']}"
     return place if row["offset"] is None else f"{place}, offset {row['offset']}"
 
 
@@ -96,7 +97,7 @@ FINDINGS = TableView(
         TableColumn("message", "finding", "wide", _message),
         TableColumn("file", "place", "name", _place),
         TableColumn("advice", "what to do", "wide", _advice),
-        TableColumn("kind", "see the bytes", "command", _command),
+        TableColumn("kind", "see the batches", "command", _command),
     ),
     is_cards=True,
 )

@@ -183,6 +183,7 @@ def test_a_dark_page_prints_light(browser: Browser, figures: Figures, tmp_path: 
     show(browser, write(figures, tmp_path / "report.html"), scheme="dark")
     browser.emulate("prefers-color-scheme", "dark", medium="print")
     assert browser.run("return getComputedStyle(document.querySelector('h1')).color") == "rgb(27, 35, 48)"
+    assert browser.run("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert browser.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
     browser.emulate("prefers-color-scheme", "light")
 
@@ -233,6 +234,7 @@ def test_nothing_of_a_log_becomes_a_script(browser: Browser, tmp_path: Path):
     assert "owned" not in browser.run("return document.title").split("'")[0]
     assert browser.run("return document.querySelectorAll('img, script').length") == 3
     assert browser.run("return document.querySelector('h1').textContent").startswith("</script><script>")
+    assert "9,223,372,036,854,775,807" in shown_rows(browser, "segments")[0]  # which JavaScript's numbers do not hold
     for name in ("segments", "lag", "findings"):
         assert any("</script><script>" in text for row in shown_rows(browser, name) for text in row)
     script = """

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless.arrow import integers
-from brokerless.jobs.report.sums import HOUR_MS, Row
+from brokerless.jobs.report.sums import END_OF_TIME_MS, HOUR_MS, Row
 from brokerless.jobs.report.treemap import Rectangle, lay_out
 from brokerless.text import show_name
 
@@ -67,7 +67,7 @@ def _size(rows: Sequence[Row]) -> int:
 
 
 def timeline_rows(segments: pa.Table) -> list[Row]:
-    """A bar for each segment that has timestamps; of the largest partitions, if there are many."""
+    """A bar for each segment that has timestamps, those of the largest partitions if there are many."""
     rows = rows_of(segments)
     lanes: dict[str, int] = {}
     for row in rows:
@@ -87,8 +87,14 @@ def timeline_rows(segments: pa.Table) -> list[Row]:
             "leaderEpochs": "-".join(map(str, row["leaderEpochs"])),
         }
         for row in rows
-        if partition_name(row) in largest and row["minTimestamp"] is not None and row["maxTimestamp"] is not None
+        if partition_name(row) in largest and _has_times(row)
     ]
+
+
+def _has_times(row: Row) -> bool:
+    """Not if a timestamp is impossible: beside it, all others would be one point."""
+    times = (row["minTimestamp"], row["maxTimestamp"])
+    return all(time is not None and 0 <= time < END_OF_TIME_MS for time in times)
 
 
 def _one(names: Sequence[str]) -> str:

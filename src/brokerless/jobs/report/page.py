@@ -37,6 +37,7 @@ from brokerless.text import show_name
 
 MOST_ROWS = 20_000
 """Rows of a table that are in the page."""
+_MAX_SAFE_INTEGER = 2**53 - 1
 _UNITS = ("KB", "MB", "GB", "TB", "PB")
 
 
@@ -114,10 +115,15 @@ def _hash(script: str) -> str:
 
 def _table(view: TableView, rows: Sequence[Row]) -> dict[str, Any]:
     """What the page has of a table; a column that is empty in all rows is left out."""
-    values = {each: [each.of(row) for row in rows[:MOST_ROWS]] for each in view.columns}
+    values = {each: [_exact(each.of(row)) for row in rows[:MOST_ROWS]] for each in view.columns}
     shown = [each for each, of_column in values.items() if any(value not in (None, "") for value in of_column)]
     columns = [{"name": each.name, "label": each.label, "kind": each.kind} for each in shown]
     return {"columns": columns, "rows": list(zip(*(values[each] for each in shown), strict=True))}
+
+
+def _exact(value: Any) -> Any:
+    """A number that JavaScript would round, as text: it is formatted and compared all the same."""
+    return str(value) if isinstance(value, int) and abs(value) > _MAX_SAFE_INTEGER else value
 
 
 def _chart(spec: dict[str, Any]) -> dict[str, Any]:

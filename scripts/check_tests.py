@@ -80,6 +80,7 @@ TESTED_IN = {
     "views/internals": "cli/commands/test_internals.py",
     "views/merge": "cli/commands/test_merge.py",
     "views/restart": "cli/commands/test_restart.py",
+    "views/size": "cli/commands/test_size.py",
     "views/salvage": "cli/commands/test_salvage.py",
 }
 """Where modules without a file of their own are tested, or all such modules of a package."""

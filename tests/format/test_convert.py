@@ -105,12 +105,14 @@ OLD = [
     *(ConversionTarget(1, codec) for codec in ("none", "gzip", "snappy", "lz4")),
     ConversionTarget(0, batch_size=1000),
     ConversionTarget(1, batch_size=700),
+    ConversionTarget(1, "gzip", batch_records=7),
     ConversionTarget(1),
 ]
 NEW = [
     *(ConversionTarget(2, codec) for codec in ("none", "gzip", "snappy", "lz4", "zstd")),
     ConversionTarget(2, "zstd", batch_size=500),
     ConversionTarget(2, batch_size=100_000),
+    ConversionTarget(2, "lz4", batch_records=3),
     ConversionTarget(2),
     ConversionTarget(codec="gzip", level=9),
 ]

@@ -26,7 +26,7 @@ from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, inspect_wrappers
 from brokerless.format.write.column_slices import MOST_BYTES, concat_buffers, data_size
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
-from brokerless.format.write.encoder import Encoder, cut_batches
+from brokerless.format.write.encoder import Encoder, cut_batches, cut_by_count
 from brokerless.format.write.grouping import BatchGroup, group_batches, join_groups
 
 Int64s = NDArray[np.int64]
@@ -56,7 +56,8 @@ _ROUND = 64
 @dataclass(frozen=True, slots=True)
 class ConversionTarget:
     """The format and codec that batches get; None keeps each batch's. ``level``: as ``compression.gzip.level`` and so
-    on. ``batch_size``: bytes, as ``batch.size``; None keeps the batches' boundaries.
+    on. ``batch_size``: bytes, as ``batch.size``; ``batch_records``: records of a batch instead; None for both keeps the
+    batches' boundaries.
 
     Raises :class:`UsageError` for what Kafka does not have."""
 
@@ -64,6 +65,7 @@ class ConversionTarget:
     codec: str | None = None
     level: int | None = None
     batch_size: int | None = None
+    batch_records: int | None = None
 
     def __post_init__(self) -> None:
         if self.codec is None and self.level is not None:
@@ -71,6 +73,13 @@ class ConversionTarget:
         Encoder(layouts.MAGIC_V2 if self.magic is None else self.magic, self.codec or "none", self.level)
         if self.batch_size is not None and not 0 <= self.batch_size <= LARGEST:
             raise UsageError(f"a batch size of {self.batch_size} bytes; Kafka accepts 0 to {LARGEST}")
+        if self.batch_records is not None and (self.batch_records < 1 or self.batch_size is not None):
+            raise UsageError(f"batches of {self.batch_records} records; use 1 or more, and no batch size")
+
+    @property
+    def is_repacked(self) -> bool:
+        """Whether batches get other boundaries."""
+        return self.batch_size is not None or self.batch_records is not None
 
 
 @dataclass(slots=True)
@@ -234,7 +243,7 @@ class Converter:
 
     def _unchanged(self, batches: Batches, magic: NDArray[np.int8], codec: NDArray[np.int8]) -> NDArray[np.bool_]:
         same = (batches.magic == magic) & (batches.codec == codec)
-        if self._target.batch_size is not None or self._target.level is not None:
+        if self._target.is_repacked or self._target.level is not None:
             same &= batches.is_legacy & (codec == 0)  # single messages are in no batch
         is_marker = batches.is_control & (codec == 0) & (batches.codec == 0)
         return same | (~batches.is_legacy & (magic == layouts.MAGIC_V2) & (is_marker | (batches.count == 0)))
@@ -299,15 +308,18 @@ class Converter:
             self._encoders[magic, codec] = Encoder(magic, layouts.CODECS[codec], level), CompressionRatioEstimator()
         encoder, ratio = self._encoders[magic, codec]
         alone = magic < layouts.MAGIC_V2 and not codec
-        size = self._target.batch_size
-        if size is None and _is_single_message(run.batches)[0]:
+        size, records = self._target.batch_size, self._target.batch_records
+        if not self._target.is_repacked and _is_single_message(run.batches)[0]:
             size = PACKED
-        breaks = None if size is None or alone or run.batches.is_control[0] else run.breaks()
+        is_packed = (size is not None or records is not None) and not alone and not run.batches.is_control[0]
+        breaks = run.breaks() if is_packed else None
         rows, at = run.columns.rows, 0
         while at < rows:
-            if size is None or breaks is None:
+            if breaks is None:
                 starts = np.append(run.firsts, rows)
                 is_open = is_open and not run.is_complete
+            elif size is None:
+                starts = cut_by_count(run.columns, records or 1, breaks, at)
             else:
                 estimate, most = (float(ratio.estimate), _ROUND) if codec else (None, None)
                 starts = cut_batches(run.columns, size, estimate, breaks, magic, at, most)

@@ -12,6 +12,7 @@ COMMANDS = {
     "carve": "extract batches from files of any content, such as the image of a disk",
     "merge": "combine replicas from several brokers' disks into one log per partition",
     "convert": "rewrite partitions in another message format, codec or batch size",
+    "size": "estimate what topics would take in other formats, codecs and batch sizes",
     "export": "write new records to Parquet files, by topic (and date)",
     "load": "write records from Parquet or JSON Lines into new partitions",
     "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",

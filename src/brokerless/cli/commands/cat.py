@@ -87,7 +87,8 @@ def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
     import secrets
 
     from brokerless.interchange import jsonl_writer
-    from brokerless.views import controls, redaction, template, text
+    from brokerless.views import text
+    from brokerless.views.records import controls, redaction, template
 
     key = secrets.token_bytes(32)
     form = redaction.as_json if options.json else redaction.as_text
@@ -114,7 +115,7 @@ def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
 
 def _reader(options: Namespace, columns: list[str], output: Output) -> Reader:
     """How a partition's records are read."""
-    from brokerless.views.tail import tail
+    from brokerless.views.records.tail import tail
 
     now = clock.now()
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)

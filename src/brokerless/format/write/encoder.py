@@ -66,6 +66,24 @@ def cut_batches(
     return starts[: batches + 1]
 
 
+def cut_by_count(
+    columns: RecordColumns, records: int, breaks: NDArray[np.bool_] | None = None, first: int = 0
+) -> Int64s:
+    """Cuts the rows from ``first`` on into batches of ``records`` rows, or fewer before a row with which a batch must
+    begin: those of ``breaks``, and by the distance of offsets, as in :func:`cut_batches`; int64, where each begins, and
+    where the last one ends."""
+    rows, offset = np.arange(first, columns.rows), columns.offset[first : columns.rows]
+    begins = np.zeros(len(rows), np.bool_) if breaks is None else breaks[first : columns.rows].copy()
+    while True:
+        since = rows - np.maximum.accumulate(np.where(begins, rows, first))
+        starts = np.flatnonzero(since % records == 0)
+        of = np.repeat(starts, np.diff(starts, append=len(rows)))
+        far = np.flatnonzero(offset - offset[of] > LARGEST)
+        if not len(far):
+            return np.append(starts + first, columns.rows)
+        begins[far[np.unique(of[far], return_index=True)[1]]] = True
+
+
 def build_headers(columns: RecordColumns, starts: Int64s) -> NDArray[np.void]:
     """Headers for batches of the rows ``starts[i]`` to ``starts[i + 1]``, each of one row at least: shape ``(n,)``,
     :data:`layouts.BATCH_V2`. Without a producer or leader epoch; the timestamp type is that of the first row."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.views.rows import batch_of, record
 
-from brokerless.views.controls import describe_controls
+from brokerless.views.records.controls import describe_controls
 
 
 def test_rows_say_what_they_control() -> None:

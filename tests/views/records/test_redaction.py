@@ -6,7 +6,7 @@ from tests.views.rows import batch_of, record
 
 from brokerless.interchange import jsonl_writer
 from brokerless.views import text
-from brokerless.views.redaction import as_json, as_text, redact
+from brokerless.views.records.redaction import as_json, as_text, redact
 
 ROWS = [
     record(key=b"secret", value=b"other", headers=[{"key": "trace", "value": b"secret"}, {"key": "x", "value": None}]),

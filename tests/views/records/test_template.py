@@ -8,7 +8,7 @@ import pytest
 from tests.views.rows import batch_of, record
 
 from brokerless.errors import UsageError
-from brokerless.views import template
+from brokerless.views.records import template
 
 
 def rendered(text: str, *rows: dict[str, Any]) -> bytes:

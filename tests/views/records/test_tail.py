@@ -7,7 +7,7 @@ import pytest
 from tests.views.rows import batch_of, record
 
 from brokerless import schemas
-from brokerless.views.tail import tail
+from brokerless.views.records.tail import tail
 
 BATCHES = [(0, 4), (5, 9), (10, 10), (20, 29)]
 """First and last offsets; 11 to 19 were compacted away."""

@@ -1,0 +1,124 @@
+"""The exact size of one partition for each choice, by converting all of it as ``convert`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from brokerless.errors import Finding, UsageError
+from brokerless.format import layouts
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.convert import Converter
+from brokerless.format.read.batch_headers import Batches
+from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.resync import find_next_batch
+from brokerless.format.write.grouping import group_batches
+from brokerless.jobs.run.types import Done
+from brokerless.jobs.size.choices import Choice
+from brokerless.jobs.size.contents import Contents, contents_of
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import OpenSegment, open_segments
+from brokerless.log.partition import damage_finding
+from brokerless.log.ranges import from_log_start
+from brokerless.log.segment import Chunk, Report, check_checksums, scan
+from brokerless.log.storage.paths import StorageOptions
+
+
+@dataclass(slots=True)
+class ExactSizes:
+    """``bytes``: by choice; one that cannot be written is not there. ``contents``: where they were requested.
+    ``bytes_other``: of control batches and those without records."""
+
+    bytes: dict[Choice, int]
+    contents: Contents
+    bytes_other: int = 0
+
+
+def measure_partition(
+    partition: PartitionPath,
+    choices: Sequence[Choice],
+    report: Report,
+    done: Done,
+    storage_options: StorageOptions | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+    *,
+    with_contents: bool = True,
+) -> ExactSizes:
+    """Reads all batches once and converts them for each choice; what is damaged is reported and left out. ``done`` is
+    called with the bytes that were read, times the choices."""
+    converters = {choice: Converter(choice.target, max_batch_bytes) for choice in choices}
+    decoder, result = Decoder(max_batch_bytes=max_batch_bytes), ExactSizes({}, Contents())
+    selected = from_log_start(partition)
+
+    def run(choice: Choice, chunk: Chunk | None, reported: Report) -> None:
+        converter = converters[choice]
+        try:
+            pieces = converter.flush() if chunk is None else converter.convert(chunk.buffer, chunk.batches, chunk.base)
+            for piece in pieces:
+                for damage in piece.damages:
+                    reported(damage_finding(partition.path, damage))
+        except UsageError as error:
+            report(_refused(partition.path, choice, error))
+            del converters[choice]
+
+    for opened in open_segments(partition, report, selected, storage_options):
+        for chunk in _chunks(opened, report):
+            valid = check_checksums(chunk, opened.file.path, report)
+            chosen = chunk.batches.take(valid & selected.batches(chunk.batches))
+            whole, damages = _decode(decoder, chunk, chosen, result if with_contents else None)
+            for damage in damages:
+                report(damage_finding(opened.file.path, damage))
+            for choice in [*converters] if len(whole) else ():
+                run(choice, Chunk(chunk.buffer, chunk.base, whole), report)
+            done(int(chunk.batches.sizes.sum()) * max(1, len(choices)))
+        for choice in [*converters]:  # as a conversion that keeps its segments
+            run(choice, None, report)
+    result.bytes = {choice: converter.totals.bytes_out for choice, converter in converters.items()}
+    return result
+
+
+def _chunks(opened: OpenSegment, report: Report) -> Iterator[Chunk]:
+    """All chunks of a segment's log, those after damage as well."""
+    file, at = opened.file, opened.start
+    while at < file.size:
+        end = at
+        for chunk in scan(file, report, at):
+            end = chunk.base + int(chunk.batches.ends[-1])
+            yield chunk
+        if end >= file.size:
+            return
+        following = find_next_batch(file.read, file.size, end + 1, file.size, skip=file.next_data)
+        if following is None:
+            return
+        at = following
+
+
+def _decode(
+    decoder: Decoder, chunk: Chunk, batches: Batches, result: ExactSizes | None
+) -> tuple[Batches, list[Damage]]:
+    """The batches that can be decoded, and the damage in others; adds up what is in them."""
+    damages: list[Damage] = []
+    other = batches.is_control | (~batches.is_legacy & (batches.count == 0))
+    rows = np.flatnonzero(~other)
+    kinds = np.full(len(batches), layouts.MAGIC_V2, np.int8), np.zeros(len(batches), np.int8)
+    added: list[Contents] = []
+    for decoded in (*decoder.decode(chunk.buffer, batches.take(rows), chunk.base), decoder.flush()):
+        if decoded is not None:
+            places = np.searchsorted(batches.positions[rows], decoded.positions - chunk.base)
+            group = group_batches(decoded, batches, *kinds, rows[places])
+            damages += [*decoded.damages, *group.damages(chunk.base)]
+            if result is not None and len(group.given):
+                added.append(contents_of(group))
+    if result is not None:
+        result.bytes_other += int(batches.sizes[other].sum())
+        for each in added:
+            result.contents.add(each)
+    damaged = np.array([damage.position - chunk.base for damage in damages], np.int64)
+    return batches.take(~np.isin(batches.positions, damaged)), damages
+
+
+def _refused(path: str, choice: Choice, error: UsageError) -> Finding:
+    text = f"cannot be written as v{choice.magic} {choice.codec}: {error}"
+    return Finding("warning", "batch-refused", path, None, None, text)

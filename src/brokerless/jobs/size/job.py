@@ -1,0 +1,238 @@
+"""Sizes of topics in other formats, codecs and batch sizes: estimated from a sample, or exact.
+
+A topic that is sampled is one task. One that is read as a whole is as many as it has partitions, times groups of
+choices, whose results are added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from brokerless.errors import Finding, UsageError
+from brokerless.format import layouts
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.run.job import in_order, processors, run
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.size.choices import Choice, choices_of, is_too_large
+from brokerless.jobs.size.contents import Contents, contents_of, sum_of
+from brokerless.jobs.size.crossover import smaller_from
+from brokerless.jobs.size.estimate import Estimate, Estimator, Population
+from brokerless.jobs.size.exact import measure_partition
+from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
+from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Place, Sample, offsets_of, places_of, read_sample
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions
+
+_HEAVIEST = 1000
+"""Keys and so on that a task hands to the driver."""
+_CROSSOVER_BYTES = 256 << 10
+"""Bytes of a sample for where v2 becomes smaller, of a topic that is read as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeSettings:
+    """``sample``: bytes, or a share below 1, of each topic that is read; None for :data:`SHARE` and at most
+    :data:`MOST_BYTES`. ``is_full``: all is read. ``max_batch_bytes``: bytes that one batch may inflate to."""
+
+    choices: tuple[Choice, ...] = field(default_factory=lambda: tuple(choices_of()))
+    sample: float | None = None
+    is_full: bool = False
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    def __post_init__(self) -> None:
+        if not self.choices:
+            raise UsageError("there is nothing to compare: no format has such a codec, or no codec such a level")
+        if self.sample is not None and self.sample <= 0:
+            raise UsageError("a sample has more than 0 bytes")
+
+    def budget(self, size: int) -> int | None:
+        """Bytes to sample of a topic of ``size``; None to read all of it."""
+        if self.is_full or (self.sample is None and size <= WHOLE):
+            return None
+        if self.sample is None:
+            return min(MOST_BYTES, int(SHARE * size))
+        budget = int(self.sample * size if self.sample < 1 else self.sample)
+        return budget if budget < size else None
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTask:
+    """Some partitions of one topic. ``budget``: bytes to sample; None to read all of them. ``with_contents``: whether
+    what does not depend on the choices is measured."""
+
+    partitions: tuple[PartitionPath, ...]
+    choices: tuple[Choice, ...]
+    budget: int | None
+    settings: SizeSettings
+    threads: int
+    with_contents: bool = True
+    storage_options: StorageOptions | None = None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes are read and encoded."""
+        read = sum(each.size for each in self.partitions) if self.budget is None else self.budget
+        return read * max(1, len(self.choices))
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTaskResult:
+    """``bytes``: what is there, of which ``bytes_read`` were read. ``sizes``, ``records``, ``contents``: estimates for
+    what is there."""
+
+    bytes: int
+    bytes_read: int
+    sizes: dict[Choice, Estimate]
+    records: Estimate
+    contents: Contents
+    bytes_other: float
+    smaller_from: dict[tuple[int, str], int | None]
+    findings: tuple[Finding, ...]
+
+
+def size(
+    partitions: Sequence[PartitionPath],
+    settings: SizeSettings,
+    storage_options: StorageOptions | None = None,
+    *,
+    spark: Spark = NONE,
+    done: Done = ignore,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[TopicSize]:
+    """The size of each topic, in order. ``spark``, ``done``, ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them; ``done`` is called with bytes of :func:`work_of`."""
+    plans = plan(partitions, settings, storage_options)
+    tasks = [task for _, _, own in plans for task in own]
+    values = run(run_task, tasks, spark=spark, done=done, say=say, name="brokerless size", processes=processes)
+    with closing(values):
+        results = in_order(values)
+        for topic, number, own in plans:
+            yield _assemble(topic, number, list(zip(own, islice(results, len(own)), strict=True)))
+
+
+def work_of(partitions: Sequence[PartitionPath], settings: SizeSettings) -> int:
+    """What all tasks read and encode, about, in bytes."""
+    return sum(task.size for _, _, own in plan(partitions, settings) for task in own)
+
+
+def plan(
+    partitions: Sequence[PartitionPath], settings: SizeSettings, storage_options: StorageOptions | None = None
+) -> list[tuple[str | None, int, list[SizeTask]]]:
+    """Of each topic (of lone files, of each): its name, the number of partitions, and the tasks."""
+    topics: dict[str, list[PartitionPath]] = {}
+    for each in partitions:
+        topics.setdefault(f"/{each.path}" if each.topic is None else each.topic, []).append(each)
+    found: list[tuple[str | None, int, list[SizeTask]]] = []
+    threads = max(1, processors() // max(1, len(topics)))
+    for own in topics.values():
+        budget = settings.budget(sum(each.size for each in own))
+        common = SizeTask(tuple(own), settings.choices, budget, settings, threads, True, storage_options)
+        tasks = [common] if budget is not None else _whole(common)
+        found.append((own[0].topic, len(own), tasks))
+    return found
+
+
+def _whole(task: SizeTask) -> list[SizeTask]:
+    """Tasks for each partition and group of choices; and one without choices, for the sample of all."""
+    groups = min(len(task.choices), processors()) if sum(each.size for each in task.partitions) > WHOLE else 1
+    of_partitions = [
+        replace(task, partitions=(each,), choices=task.choices[number::groups], with_contents=number == 0)
+        for each in task.partitions
+        for number in range(groups)
+    ]
+    budget = min(_CROSSOVER_BYTES, sum(each.size for each in task.partitions))
+    return [replace(task, choices=(), budget=budget), *of_partitions]
+
+
+def run_task(task: SizeTask, done: Done) -> SizeTaskResult:
+    """Samples a topic, or reads some partitions."""
+    findings: list[Finding] = []
+    places = places_of(task.partitions, task.storage_options)
+    if task.budget is None:
+        return _run_whole(task, places, findings, done)
+    limit = task.settings.max_batch_bytes
+    sample = read_sample(places, task.budget, findings.append, task.storage_options, limit)
+    by_partition: dict[str, int] = {}
+    for place in places:
+        by_partition[place.partition.path] = by_partition.get(place.partition.path, 0) + place.size
+    offsets = offsets_of(places, task.storage_options)
+    population = Population(tuple(by_partition.values()), len(places), offsets)
+    estimator = Estimator(sample, population)
+    sizes = _estimate_all(task, estimator, done) if sample.rows else {}
+    done(task.size - task.budget * len(sizes))
+    factor = population.bytes / sample.bytes_read if sample.bytes_read else 0.0
+    contents = sum_of(contents_of(group) for group in sample.groups).scaled(factor)
+    other, smaller = sample.bytes_other * factor, _crossovers(sample, contents)
+    records, read = estimator.records(), min(sample.touched, population.bytes)
+    contents = contents.lightened(_HEAVIEST)
+    return SizeTaskResult(population.bytes, read, sizes, records, contents, other, smaller, tuple(findings))
+
+
+def _estimate_all(task: SizeTask, estimator: Estimator, done: Done) -> dict[Choice, Estimate]:
+    """All choices, those of one format, codec and level one after the other, from small batches to large ones."""
+    record_bytes = float(estimator.sizes.payload.mean())
+    fitting = [choice for choice in task.choices if not is_too_large(choice, record_bytes)]
+    groups: dict[tuple[int, str, int | None], list[Choice]] = {}
+    for choice in sorted(fitting, key=lambda each: (each.batch_bytes or 0) or (each.batch_records or 0) * record_bytes):
+        groups.setdefault((choice.magic, choice.codec, choice.level), []).append(choice)
+
+    def estimate(group: list[Choice]) -> list[tuple[Choice, Estimate]]:
+        return [(choice, estimator.estimate(choice)) for choice in group]
+
+    found: dict[Choice, Estimate] = {}
+    with ThreadPoolExecutor(task.threads) as pool:
+        for estimates in pool.map(estimate, groups.values()):
+            found.update(estimates)
+            done((task.budget or 0) * len(estimates))
+    return {choice: found[choice] for choice in fitting}
+
+
+def _crossovers(sample: Sample, contents: Contents) -> dict[tuple[int, str], int | None]:
+    """Without a codec, and with the one that is there, if older formats have it."""
+    if not sample.rows:
+        return {}
+    kinds = contents.kinds.most_common(1)
+    current = codec_name(kinds[0][0][1]) if kinds else "none"
+    codecs = ["none"] if current in ("none", "zstd") else ["none", current]
+    magics = layouts.MAGIC_V0, layouts.MAGIC_V1
+    return {(magic, codec): smaller_from(sample, magic, codec) for codec in codecs for magic in magics}
+
+
+def _run_whole(task: SizeTask, places: list[Place], findings: list[Finding], done: Done) -> SizeTaskResult:
+    (partition,) = task.partitions
+    measured = measure_partition(
+        partition, task.choices, findings.append, done, task.storage_options, task.settings.max_batch_bytes,
+        with_contents=task.with_contents,
+    )  # fmt: skip
+    sizes = {choice: Estimate(value, value, value) for choice, value in measured.bytes.items()}
+    bytes_ = sum(place.size for place in places)
+    records = measured.contents.records
+    contents = measured.contents.lightened(_HEAVIEST)
+    exact = Estimate(records, records, records)
+    return SizeTaskResult(bytes_, bytes_, sizes, exact, contents, measured.bytes_other, {}, tuple(findings))
+
+
+def _assemble(topic: str | None, partitions: int, results: list[tuple[SizeTask, SizeTaskResult]]) -> TopicSize:
+    """The result of a topic's tasks. Of partitions that were read for several groups of choices, each finds the same
+    damage."""
+    sampled, whole = results[0][1], [result for _, result in results[1:]]
+    if not whole:
+        sizes, findings = sampled.sizes, tuple(dict.fromkeys(sampled.findings))
+        parts = sampled.records, sizes, sampled.contents, sampled.bytes_other, sampled.smaller_from, findings
+        return TopicSize(topic, partitions, sampled.bytes, False, sampled.bytes_read, *parts)
+    own = [result for task, result in results[1:] if task.with_contents]
+    bytes_ = sum(each.bytes for each in own)
+    sizes: dict[Choice, Estimate] = {}
+    for choice in results[1][0].settings.choices:
+        each = [result.sizes[choice] for result in whole if choice in result.sizes]
+        if len(each) == partitions:  # else it cannot be written for one of them
+            sizes[choice] = sum_estimates(each)
+    contents, records = sum_of(each.contents for each in own), sum_estimates([each.records for each in own])
+    findings = tuple(dict.fromkeys(finding for each in whole for finding in each.findings))
+    parts = records, sizes, contents, sum(each.bytes_other for each in own), sampled.smaller_from, findings
+    return TopicSize(topic, partitions, bytes_, True, bytes_, *parts)

@@ -1,0 +1,189 @@
+"""What one topic costs and would cost: the result of the size job, and its lines of JSON."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import hypot
+from typing import Any
+
+from brokerless.errors import Finding
+from brokerless.format import layouts
+from brokerless.jobs.size.choices import Choice
+from brokerless.jobs.size.contents import HOUR_MS, Contents, sum_of
+from brokerless.jobs.size.estimate import Estimate
+
+_NEARLY_ALL = 0.95
+HEAVIEST = 10
+"""Keys, headers, producers and hours that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSize:
+    """What one topic costs and would cost, in bytes of its segments' logs.
+
+    ``topic``: None for a lone file. ``bytes``: what is there, from the log start offsets on. ``records``, ``sizes`` (by
+    choice): with 95 % intervals, or exact, with none. ``contents``: estimates as well, scaled to the topic.
+    ``bytes_other``: of control batches, and those without records. ``smaller_from``: by format (0, 1) and codec, from
+    how many records on a batch is smaller in v2, None for never. ``bytes_read``: of these bytes, for the estimate.
+    ``findings``: what could not be read.
+    """
+
+    topic: str | None
+    partitions: int
+    bytes: int
+    is_exact: bool
+    bytes_read: int
+    records: Estimate
+    sizes: dict[Choice, Estimate]
+    contents: Contents
+    bytes_other: float
+    smaller_from: dict[tuple[int, str], int | None]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def kind(self) -> tuple[int, str] | None:
+        """The format and codec of most bytes that are there; None without records."""
+        kinds = self.contents.kinds.most_common(1)
+        return (kinds[0][0][0], codec_name(kinds[0][0][1])) if kinds else None
+
+    @property
+    def best(self) -> Choice | None:
+        """The smallest that ``convert`` can write without losing anything: v2, and not by a number of records."""
+        fitting = [each for each in self.sizes if each.magic == layouts.MAGIC_V2 and each.batch_records is None]
+        return min(fitting or self.sizes, key=lambda each: self.sizes[each].bytes, default=None)
+
+    @property
+    def best_batches(self) -> Choice | None:
+        """The smallest with the format and codec that nearly all bytes have, in other batches."""
+        kinds = self.contents.kinds
+        if not kinds or kinds.most_common(1)[0][1] < _NEARLY_ALL * kinds.total():
+            return None
+        same = [
+            each
+            for each in self.sizes
+            if (each.magic, each.codec) == self.kind and each.level is None and not each.is_unchanged
+        ]
+        return min(same, key=lambda each: self.sizes[each].bytes, default=None)
+
+    def as_dicts(self, price_per_gb: float | None = None) -> list[dict[str, Any]]:
+        """As ``size --json`` writes it: what is there, then one for each choice."""
+        contents, kind, best = self.contents, self.kind, self.best
+        now = {
+            "topic": self.topic,
+            "format": None if kind is None else f"v{kind[0]}",
+            "compression": None if kind is None else kind[1],
+            "level": None,
+            "batchRecords": round(contents.records / contents.batches, 1) if contents.batches else None,
+            "batchBytes": round(contents.stored / contents.batches, 1) if contents.batches else None,
+            **self._costs(Estimate(self.bytes, self.bytes, self.bytes), price_per_gb),
+            "isCurrent": True,
+            "isBest": False,
+            "isExact": self.is_exact,
+            "partitions": self.partitions,
+            "records": round(self.records.bytes),
+            "recordsLow": round(self.records.low),
+            "recordsHigh": round(self.records.high),
+            "bytesRead": self.bytes_read,
+            "contents": self._contents(),
+            "smallerFrom": [
+                {"format": f"v{magic}", "compression": codec, "records": records}
+                for (magic, codec), records in self.smaller_from.items()
+            ],
+            "heaviest": self.heaviest(),
+        }
+        choices = [
+            {"topic": self.topic, **choice.as_dict(), **self._costs(size, price_per_gb)}
+            | {"isCurrent": False, "isBest": choice == best, "isExact": self.is_exact}
+            for choice, size in self.sizes.items()
+        ]
+        return [now, *choices]
+
+    def _costs(self, size: Estimate, price_per_gb: float | None) -> dict[str, Any]:
+        records = self.records.bytes
+        costs = {
+            "bytes": round(size.bytes),
+            "bytesPerRecord": round(size.bytes / records, 2) if records else None,
+            "low": int(size.low),
+            "high": -int(-size.high // 1),
+        }
+        return costs if price_per_gb is None else costs | {"monthlyCost": monthly_cost(size.bytes, price_per_gb)}
+
+    def _contents(self) -> dict[str, Any]:
+        contents = self.contents
+        names = {
+            "keys": contents.keys,
+            "values": contents.values,
+            "headers": contents.headers,
+            "recordOverhead": contents.overhead,
+            "batchHeaders": contents.batch_headers,
+            "compressedTo": contents.stored,
+            "other": self.bytes_other,
+            "overheadV2": contents.varints,
+            "overheadWithoutDeltas": contents.without_deltas,
+            "overheadFixedWidth": contents.fixed_width,
+            "batches": contents.batches,
+        }
+        return {name: round(value) for name, value in names.items()}
+
+    def heaviest(self, most: int = HEAVIEST) -> dict[str, list[dict[str, Any]]]:
+        """The keys, headers, producers and hours (ms since the epoch) with the most bytes."""
+        contents = self.contents
+        hours = Counter({hour * HOUR_MS: value for hour, value in contents.by_hour.items()})
+        names: dict[str, Counter[Any]] = {
+            "keys": contents.by_key,
+            "headers": contents.by_header,
+            "producers": contents.by_producer,
+            "hours": hours,
+        }
+        return {
+            name: [{"name": as_json(key), "bytes": round(value)} for key, value in counts.most_common(most)]
+            for name, counts in names.items()
+        }
+
+
+def as_json(value: bytes | int | None) -> Any:
+    """Bytes as JSON holds them: a string where they are UTF-8."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+def codec_name(codec: int) -> str:
+    return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"codec {codec}"
+
+
+def monthly_cost(size: float, price_per_gb: float) -> float:
+    """``price_per_gb``: of 10^9 bytes, for a month."""
+    return round(size / 1e9 * price_per_gb, 4)
+
+
+def total(topics: Sequence[TopicSize]) -> TopicSize:
+    """All topics as one; the errors of estimates are independent, so their squares add up."""
+    filled = [each for each in topics if each.records.bytes] or list(topics[:1])
+    chosen = [choice for choice in filled[0].sizes if all(choice in each.sizes for each in filled)] if filled else []
+    return TopicSize(
+        None,
+        sum(each.partitions for each in topics),
+        sum(each.bytes for each in topics),
+        all(each.is_exact for each in topics),
+        sum(each.bytes_read for each in topics),
+        sum_estimates([each.records for each in topics]),
+        {choice: sum_estimates([each.sizes[choice] for each in filled]) for choice in chosen},
+        sum_of(each.contents for each in topics),
+        sum(each.bytes_other for each in topics),
+        {},
+    )
+
+
+def sum_estimates(parts: Iterable[Estimate]) -> Estimate:
+    value = below = above = 0.0
+    for each in parts:
+        value += each.bytes
+        below, above = hypot(below, each.bytes - each.low), hypot(above, each.high - each.bytes)
+    return Estimate(value, value - below, value + above)

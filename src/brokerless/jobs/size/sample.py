@@ -1,0 +1,353 @@
+"""Samples a topic's log evenly: where its runs of batches begin, and what is in them.
+
+All bytes of the topic's segments are divided into equal parts. In each of these a run begins at the first batch after
+a position that is drawn from it (so that nothing periodic in the log misleads), the same one each time: by the offset
+index where that has a valid batch, or by searching for one. The runs are laid one after the other, with the gaps
+between their offsets and timestamps closed, as if they were one log: so a batch may be larger than a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.bounds import MAX_INT32
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format import layouts
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import RecordColumns, empty_columns
+from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
+from brokerless.format.read.batch_scan import scan_batches
+from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.read.resync import find_batch, find_next_batch
+from brokerless.format.write.column_slices import concat_columns
+from brokerless.format.write.grouping import BatchGroup, group_batches, join_groups
+from brokerless.jobs.size.contents import stored_bytes
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.index.readers import load_offset_index
+from brokerless.log.live_segments import ReplacedError, open_listed
+from brokerless.log.partition import damage_finding
+from brokerless.log.positions import last_indexed, position_of_offset
+from brokerless.log.ranges import Range, from_log_start
+from brokerless.log.seek import last_offset
+from brokerless.log.segment import Chunk, Report, check_checksums
+from brokerless.log.storage.paths import File, StorageOptions
+
+Int64s = NDArray[np.int64]
+
+SHARE = 0.04
+"""Of a topic's bytes that are read; its indexes are read beside that, about 0.2 % more."""
+MOST_BYTES = 4 << 20
+"""Bytes that are read of a topic where nothing else is requested, and that these may inflate to, about."""
+WHOLE = 1 << 20
+"""Bytes of a topic that is read as a whole."""
+FEWEST_RUNS, SOME_RUNS, MOST_RUNS = 4, 12, 40
+RUN, LEAST_RUN = 64 << 10, 4 << 10
+"""Bytes of a run; fewer if that would make less than :data:`SOME_RUNS`, but at least a batch."""
+_LARGEST_BATCH = 128 << 20
+_LARGEST_END = 4 << 20
+"""Bytes after the last entry of an offset index, of which headers are read."""
+_BLOCK = 64 << 10
+"""Bytes of batches that are decoded at once."""
+_FAR = 1 << 60
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A segment that is sampled: the bytes from ``start`` on."""
+
+    partition: PartitionPath
+    segment: SegmentPaths
+    selected: Range
+    start: int
+
+    @property
+    def size(self) -> int:
+        return max(0, self.segment.size - self.start)
+
+
+@dataclass(slots=True)
+class Sample:
+    """Runs of batches as one log of ``n`` records.
+
+    ``breaks``, ``legacy_breaks``: bool, shape ``(n,)``: with which a batch must begin in v2, and in v0 and v1.
+    ``firsts``: the first row of each of the source's batches, ``single``: which of these are messages without a codec.
+    ``row_bytes``: float64, shape ``(n,)``: what each takes in the source; ``runs``: int64, the run of each.
+    ``groups``: the batches of each run. ``bytes_other``: of control batches and those without records.
+    ``touched``: bytes that were read.
+    """
+
+    columns: RecordColumns = field(default_factory=empty_columns)
+    breaks: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    legacy_breaks: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    firsts: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    single: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    row_bytes: NDArray[np.float64] = field(default_factory=lambda: np.empty(0, np.float64))
+    runs: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    groups: list[BatchGroup] = field(default_factory=list[BatchGroup])
+    bytes_other: int = 0
+    touched: int = 0
+
+    @property
+    def rows(self) -> int:
+        return self.columns.rows
+
+    @property
+    def bytes_read(self) -> float:
+        """Of the source's whole batches, control batches included."""
+        return float(self.row_bytes.sum()) + self.bytes_other
+
+
+def places_of(partitions: Sequence[PartitionPath], storage_options: StorageOptions | None = None) -> list[Place]:
+    """All segments of some partitions, from their log start offsets on."""
+    found: list[Place] = []
+    for partition in partitions:
+        selected = from_log_start(partition)
+        for number, segment in enumerate(selected.segments(partition.segments)):
+            start = 0
+            if number == 0 and not selected.is_everything:
+                with (
+                    suppress(UnreadableError),
+                    open_listed(segment, is_last=True, storage_options=storage_options) as file,
+                ):
+                    start = position_of_offset(file, segment, partition.log_start_offset, storage_options)
+            found.append(Place(partition, segment, selected, start))
+    return found
+
+
+def offsets_of(places: Sequence[Place], storage_options: StorageOptions | None = None) -> int | None:
+    """How many offsets there are, by the names of segments and the last batch of each partition; None where that is
+    not found by an offset index."""
+    total = 0
+    for place, following in zip_longest(places, places[1:]):
+        first = max(place.segment.base_offset, place.partition.log_start_offset)
+        if following is not None and following.partition is place.partition:
+            total += max(0, following.segment.base_offset - first)
+            continue
+        if place.segment.offset_index is None:
+            return None
+        try:
+            with open_listed(place.segment, is_last=True, storage_options=storage_options) as file:
+                is_small = file.size - last_indexed(file, place.segment, storage_options) <= _LARGEST_END
+                last = last_offset(file, place.segment, storage_options) if is_small else None
+        except UnreadableError:
+            return None
+        if last is None and place.size:
+            return None
+        total += max(0, (first - 1 if last is None else last) + 1 - first)
+    return total
+
+
+def read_sample(
+    places: Sequence[Place],
+    budget: int,
+    report: Report,
+    storage_options: StorageOptions | None = None,
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
+) -> Sample:
+    """Reads about ``budget`` bytes, evenly from all places. What is damaged is reported and left out."""
+    reader = _Reader(report, storage_options, max_batch_bytes)
+    total, sample = sum(place.size for place in places), reader.sample
+    spacing = max((reader.spacing(place) for place in places[:: max(1, len(places) // 3)]), default=0)
+    number = int(np.clip(budget // max(RUN, spacing), FEWEST_RUNS, MOST_RUNS))
+    if number < SOME_RUNS:
+        number = int(np.clip(budget // max(LEAST_RUN, 1.05 * spacing), FEWEST_RUNS, SOME_RUNS))
+    length, most_inflated = max(1, budget // number), max(2 * budget, 2 * MOST_BYTES) // number
+    ends = np.cumsum([place.size for place in places])
+    within = np.random.default_rng(total).random(number)
+    runs: list[BatchGroup] = []
+    if budget >= total:
+        number = 0
+        whole = (reader.read_run(place, place.start, place.size, most_inflated) for place in places)
+        runs = [each for each in whole if each is not None and each.columns.rows]
+    for run in range(number if total else 0):
+        at = int((run + within[run]) * total / number)
+        which = int(np.searchsorted(ends, at, side="right"))
+        place = places[which]
+        position = min(place.start + at - int(ends[which]) + place.size, place.segment.size - length)
+        read = reader.read_run(place, max(place.start, position), length, most_inflated)
+        if read is not None and read.columns.rows:
+            runs.append(read)
+    _lay_out(sample, runs)
+    return sample
+
+
+class _Reader:
+    """Reads runs of segments, in the order of their positions."""
+
+    def __init__(self, report: Report, storage_options: StorageOptions | None, max_batch_bytes: int) -> None:
+        self.sample = Sample()
+        self._report, self._options = report, storage_options
+        self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
+        self._indexes: dict[str, Int64s] = {}
+        self._ends: dict[str, int] = {}
+        """Where the last run of a segment ended, by its path."""
+
+    def spacing(self, place: Place) -> int:
+        """About how many bytes a large batch takes, by the offset index: it has an entry for each one."""
+        positions = self._positions(place)
+        return int(np.median(np.diff(positions))) if len(positions) > 1 else 0
+
+    def read_run(self, place: Place, position: int, length: int, most_inflated: int) -> BatchGroup | None:
+        """The batches of about ``length`` bytes at a position, as far as they do not inflate to more."""
+        path = place.segment.log.path
+        position = max(position, self._ends.get(path, 0))
+        try:
+            is_last = place.segment is place.partition.segments[-1]
+            with open_listed(place.segment, is_last, self._options) as file:
+                return self._read(place, file, position, length, most_inflated)
+        except ReplacedError:
+            return None  # deleted or compacted since it was listed: other runs stand for it
+        except UnreadableError as error:
+            reason = str(error).removeprefix(f"{path}: ")
+            self._report(Finding("error", "unreadable-file", path, None, place.segment.base_offset, reason))
+            return None
+
+    def _read(self, place: Place, file: File, position: int, length: int, most_inflated: int) -> BatchGroup | None:
+        start, buffer = self._begin(place, file, position, length)
+        batches = read_headers(buffer, scan_batches(buffer).positions)
+        if not len(batches):
+            if file.size - position > WHOLE or (position == place.start and position < file.size):
+                text = "the sample has no valid batch from here on; verify shows what is there"
+                self._report(Finding("error", "no-batches", file.path, position, None, text))
+            return None
+        self._ends[place.segment.log.path] = start + int(batches.ends[-1])
+        valid = check_checksums(Chunk(buffer, start, batches), file.path, self._report)
+        batches = batches.take(valid & place.selected.batches(batches))
+        other = batches.is_control | (~batches.is_legacy & (batches.count == 0))
+        self.sample.bytes_other += int(batches.sizes[other].sum())
+        return self._decode(file.path, buffer, batches.take(~other), start, most_inflated)
+
+    def _begin(self, place: Place, file: File, position: int, length: int) -> tuple[int, NDArray[np.uint8]]:
+        """Where a valid batch begins at or after a position, and ``length`` bytes from there on, or the whole batch."""
+        indexed = self._positions(place)
+        at = int(np.searchsorted(indexed, position))
+        hints = indexed[max(0, min(at, len(indexed) - 1)) :][:1].tolist()
+        before = self._ends.get(place.segment.log.path, 0)
+        for start in [position] if position == place.start else [hint for hint in hints if hint >= before]:
+            buffer = self._window(file, start, length)
+            scan = scan_batches(buffer, limit=1)
+            if len(scan.positions) and checksums_match(buffer, read_headers(buffer, scan.positions))[0]:
+                return start, buffer
+        buffer = self._window(file, position, length)
+        found = find_batch(buffer)
+        if found is None:
+            start = find_next_batch(file.read, file.size, position, file.size, skip=file.next_data)
+            if start is None and not before and position > place.start:  # within the only batch
+                return self._begin(place, file, place.start, length)
+            return (file.size, buffer[:0]) if start is None else (start, self._window(file, start, length))
+        return position + found, buffer[found:]
+
+    def _positions(self, place: Place) -> Int64s:
+        """Where batches begin, by the offset index; empty without a valid one."""
+        entry = place.segment.offset_index
+        if entry is None:
+            return _NONE
+        if entry.path not in self._indexes:
+            self._indexes[entry.path] = _NONE
+            with suppress(UnreadableError):
+                index = load_offset_index(entry.path, place.segment.base_offset, self._options)
+                if index.is_valid:
+                    self._indexes[entry.path] = index.positions[index.positions < place.segment.size]
+        return self._indexes[entry.path]
+
+    def _window(self, file: File, start: int, length: int) -> NDArray[np.uint8]:
+        """The batches that begin in a window, as a whole: at least one."""
+        buffer = file.read(start, max(length, layouts.BATCH_V2_SIZE))
+        if len(buffer) >= layouts.HEADER_SIZE_UP_TO_MAGIC:
+            size = layouts.LOG_ENTRY_SIZE + int.from_bytes(buffer[8:12].tobytes(), "big", signed=True)
+            if len(buffer) < size <= min(_LARGEST_BATCH, file.size - start):
+                buffer = file.read(start, size + layouts.BATCH_V2_SIZE)
+        self.sample.touched += len(buffer)
+        return buffer
+
+    def _decode(
+        self, path: str, buffer: NDArray[np.uint8], batches: Batches, start: int, most_inflated: int
+    ) -> BatchGroup | None:
+        """The records of the batches, as many as inflate to ``most_inflated`` bytes; without damaged ones."""
+        group: BatchGroup | None = None
+        blocks, inflated = np.cumsum(batches.sizes) // _BLOCK, 0
+        for block in np.unique(blocks):
+            rows = np.flatnonzero(blocks == block)
+            while len(rows) and inflated <= most_inflated:
+                own, damages = self._decode_block(buffer, batches, rows, start)
+                for damage in damages:
+                    self._report(damage_finding(path, damage))
+                damaged = np.array([damage.position - start for damage in damages], np.int64)
+                rows = rows[~np.isin(batches.positions[rows], damaged)] if damages else rows[:0]
+                if not damages and own is not None:
+                    group = own if group is None else join_groups(group, own)
+                    inflated += int(own.columns.used[1:].sum())
+        return group
+
+    def _decode_block(
+        self, buffer: NDArray[np.uint8], batches: Batches, rows: Int64s, start: int
+    ) -> tuple[BatchGroup | None, list[Damage]]:
+        kinds = np.full(len(batches), layouts.MAGIC_V2, np.int8), np.zeros(len(batches), np.int8)
+        group: BatchGroup | None = None
+        damages: list[Damage] = []
+        for decoded in (*self._decoder.decode(buffer, batches.take(rows), start), self._decoder.flush()):
+            if decoded is not None:
+                places = np.searchsorted(batches.positions[rows], decoded.positions - start)
+                own = group_batches(decoded, batches, *kinds, rows[places])
+                damages += [*decoded.damages, *own.damages(start)]
+                if len(own.given):
+                    group = own if group is None else join_groups(group, own)
+        return group, damages
+
+
+def _lay_out(sample: Sample, runs: list[BatchGroup]) -> None:
+    """Makes one log of the runs."""
+    if not runs:
+        return
+    parts = list(_closed_up(runs))
+    sample.columns = concat_columns(parts)
+    sample.groups = [replace(run, columns=part) for run, part in zip(runs, parts, strict=True)]
+    sample.row_bytes = np.concatenate([stored_bytes(run) for run in runs])
+    sample.runs = np.repeat(np.arange(len(runs)), [part.rows for part in parts])
+    given = np.concatenate([run.given for run in runs])
+    sample.firsts = np.cumsum(given) - given
+    sample.single = np.concatenate([run.batches.is_legacy & (run.batches.codec == 0) for run in runs])
+    for magic, name in ((layouts.MAGIC_V2, "breaks"), (layouts.MAGIC_V1, "legacy_breaks")):
+        breaks = [_breaks(each, magic) for each in sample.groups]
+        for before, after, own in zip(sample.groups, sample.groups[1:], breaks[1:], strict=False):
+            own[0] = not _may_continue(before, after, magic)
+        setattr(sample, name, np.concatenate(breaks))
+
+
+def _breaks(group: BatchGroup, magic: int) -> NDArray[np.bool_]:
+    return replace(group, magic=np.full(len(group.batches), magic, np.int8)).breaks()
+
+
+def _may_continue(before: BatchGroup, after: BatchGroup, magic: int) -> bool:
+    """Whether a batch may have the last records of one run and the first ones of the next, if nothing were between."""
+    one, other = before.batches.take(slice(-1, None)), after.batches.take(slice(0, 1))
+    names = ["timestamp_type"]
+    if magic == layouts.MAGIC_V2:
+        names += ["producer_id", "producer_epoch", "is_transactional", "has_delete_horizon"]
+    is_append_time = bool(other.timestamp_type[0] == layouts.LOG_APPEND_TIME)
+    return not is_append_time and all(getattr(one, name)[0] == getattr(other, name)[0] for name in names)
+
+
+def _closed_up(groups: list[BatchGroup]) -> Iterator[RecordColumns]:
+    """The columns of each run, with offsets that follow those before, and so timestamps; offsets that fall are
+    numbered, and timestamps that no clock has are bounded, as sums of them would overflow."""
+    offset, timestamp = 0, None
+    for group in groups:
+        columns, rows = group.columns, group.columns.rows
+        steps = np.diff(columns.offset[:rows], prepend=columns.offset[0] - 1)
+        offsets = offset - 1 + np.cumsum(np.where((steps > 0) & (steps <= MAX_INT32), steps, 1))
+        timestamps = np.clip(columns.timestamp[:rows], -_FAR, _FAR)
+        first, last = int(timestamps[0]), int(timestamps[-1])
+        if timestamp is not None and first >= 0:
+            timestamps += timestamp - first
+        columns = replace(columns, offset=offsets, timestamp=timestamps)
+        offset = int(offsets[-1]) + 1
+        timestamp = int(timestamps[-1]) if 0 <= last < _FAR else timestamp
+        yield columns

@@ -22,7 +22,7 @@ ORDER = (
     "log.names log.config log.storage log.checkpoint log.index log.directory log.segment",
     "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.segment_summary",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
-    "tables interchange internals",
+    "tables interchange internals fields",
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.report",

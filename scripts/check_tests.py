@@ -19,6 +19,7 @@ TESTED_IN = {
     "schemas": "test_logs.py",
     "writing": "log/write/test_leader_append.py",
     "cli/output": "cli/test_exit_codes.py",
+    "fields": "fields/test_files.py",
     "format/columns": "format/read/test_decoder.py",
     "format/control_messages": "format/test_control.py",
     "format/intrinsics": "test_bounds.py",

@@ -18,7 +18,7 @@ SOURCES = ROOT / "src"
 PAGE = ROOT / "docs" / "architecture.md"
 BEGIN = "<!-- modules: written by `make architecture` -->\n"
 END = "<!-- end of modules -->\n"
-ROOMS = ("format", "log", "tables", "internals", "interchange", "jobs", "spark", "views", "cli")
+ROOMS = ("format", "log", "tables", "internals", "interchange", "fields", "jobs", "spark", "views", "cli")
 """The order of the rooms on the page; one that is not listed comes after these."""
 
 

@@ -30,6 +30,8 @@ from brokerless.logs import Log, Partition, open
 from brokerless.record import Record, record_views
 
 if TYPE_CHECKING:
+    from brokerless.fields.field import Field
+    from brokerless.fields.files import Explanation, explain
     from brokerless.jobs.load.loader import load
     from brokerless.jobs.load.routing import Routing
     from brokerless.log.config import LogConfig
@@ -40,6 +42,8 @@ __all__ = [
     "BatchSettings",
     "BrokerlessError",
     "DamageError",
+    "Explanation",
+    "Field",
     "Finding",
     "JobError",
     "Log",
@@ -54,6 +58,7 @@ __all__ = [
     "UnreadableError",
     "UnwritableError",
     "UsageError",
+    "explain",
     "load",
     "open",
     "record_views",
@@ -63,9 +68,12 @@ __version__ = "0.1.0"
 
 _LATE = {
     "BatchSettings": "brokerless.tables.batcher",
+    "Explanation": "brokerless.fields.files",
+    "Field": "brokerless.fields.field",
     "LogConfig": "brokerless.log.config",
     "Routing": "brokerless.jobs.load.routing",
     "RowError": "brokerless.tables.rows",
+    "explain": "brokerless.fields.files",
     "load": "brokerless.jobs.load.loader",
 }
 """Imported when they are used: with Numba's kernels, ``import brokerless`` would take a second."""

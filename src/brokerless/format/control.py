@@ -32,7 +32,7 @@ TYPES = {
 """Control record types by their id; any other is ``UNKNOWN``."""
 UNKNOWN = "UNKNOWN"
 
-_MESSAGES = {
+MESSAGES = {
     LEADER_CHANGE: messages.LEADER_CHANGE,
     SNAPSHOT_HEADER: messages.SNAPSHOT_HEADER,
     SNAPSHOT_FOOTER: messages.SNAPSHOT_FOOTER,
@@ -60,8 +60,8 @@ def decode_control(key: bytes | None, value: bytes | None) -> ControlRecord | No
     epoch, data = None, None
     if value is not None and type_id in (ABORT, COMMIT) and len(value) >= 6:
         epoch = int.from_bytes(value[2:6], "big", signed=True)
-    elif value is not None and type_id in _MESSAGES:
-        data = messages.decode_message(_MESSAGES[type_id], value)
+    elif value is not None and type_id in MESSAGES:
+        data = messages.decode_message(MESSAGES[type_id], value)
     return ControlRecord(type_id, TYPES.get(type_id, UNKNOWN), epoch, data)
 
 
@@ -106,7 +106,7 @@ def build_kraft_controls(
     As ``MemoryRecords.withLeaderChangeMessage`` and its likes write one record, and the beginning of a snapshot several
     (``SNAPSHOT_HEADER``, ``KRAFT_VERSION``, ``KRAFT_VOTERS``). Raises :class:`UsageError` for data that does not fit.
     """
-    values = [(type_id, messages.encode_message(_MESSAGES[type_id], data)) for type_id, data in records]
+    values = [(type_id, messages.encode_message(MESSAGES[type_id], data)) for type_id, data in records]
     return _control_batch(values, offset, timestamp, leader_epoch)
 
 

@@ -40,15 +40,18 @@ class RawRecord:
 def internal_topic(partition: PartitionReader) -> str | None:
     """Which internal topic's partition this is, None for any other. A lone file is what its directory's name says, and
     a KRaft snapshot is of ``__cluster_metadata``."""
-    topic = partition.topic
-    if topic is None:
-        name = directory_name(partition.path)
-        if name.endswith(".checkpoint"):
-            return CLUSTER_METADATA
-        above = parent_directory(partition.path)
-        named = None if above is None else names.parse_partition_directory(directory_name(above))
-        topic = None if named is None else named.topic
-    return topic if topic in TOPICS else None
+    if partition.topic is None:
+        return topic_of_file(partition.path)
+    return partition.topic if partition.topic in TOPICS else None
+
+
+def topic_of_file(path: str) -> str | None:
+    """Which internal topic the log in a file is of, by the names of the file and its directory; None for any other."""
+    if directory_name(path).endswith(".checkpoint"):
+        return CLUSTER_METADATA
+    above = parent_directory(path)
+    named = None if above is None else names.parse_partition_directory(directory_name(above))
+    return named.topic if named is not None and named.topic in TOPICS else None
 
 
 def read_entries(

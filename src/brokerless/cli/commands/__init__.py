@@ -4,6 +4,7 @@ COMMANDS = {
     "ls": "list partitions: records, bytes, offsets, times, formats, codecs",
     "cat": "print records: as text, by a template, or as JSON Lines",
     "batches": "print batch headers",
+    "explain": "explain a batch or an index byte by byte: fields, values, costs",
     "verify": "check every batch and index: checksums, structure, offsets",
     "audit": "report all that the files show: damage, gaps, producers, transactions, checkpoints; with advice",
     "report": "write one page that shows a log: sizes, segments, throughput, producers, groups, findings",

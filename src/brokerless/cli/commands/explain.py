@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import os
+import shutil
+from argparse import Action, ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from brokerless.cli.options import FORMATS, add_max_batch_bytes
+from brokerless.cli.output import Output
+from brokerless.cli.values import count, integer
+from brokerless.errors import Finding, UsageError
+from brokerless.kafka_names import COMPRESSION_TYPES
+
+if TYPE_CHECKING:
+    from brokerless.fields.files import Explanation
+
+DESCRIPTION = """\
+Explains every byte of a batch, or of an index, snapshot or checkpoint: field by field, with what each costs.
+
+Of a log, one batch is explained: the first, the one with an offset, or the one at a position. Each field has its
+position, bytes, value and cost, and says where the value comes from: bits of varints, deltas added up, flags by name,
+what the checksum covers and whether it matches. Compressed batches are opened; the records of Kafka's own topics and
+control records are decoded. Damaged bytes are explained as far as they make sense, with what was expected there.
+
+Without a FILE, a batch is built of --key and --value and explained: each --value is a record, with the --key before it.
+
+The exit code is 0, 1 if bytes are not as expected, and 2 for a file that cannot be opened or is none of Kafka's.
+"""
+EXAMPLES = """\
+  brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log
+  brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log --offset 42 --records 1
+  brokerless explain /var/lib/kafka/orders-0/00000000000000000000.timeindex
+  brokerless explain --format v1 --key key --value value
+  brokerless explain damaged.log --position 9569 --json | jq 'select(.expected != null)'
+"""
+_BUILT = ("format", "codec", "timestamp")
+
+
+class _Add(Action):
+    """Keys and values in their order."""
+
+    def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, option: str | None = None) -> None:
+        namespace.built = [*namespace.built, (self.dest, os.fsencode(values))]
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    help_of_file = (
+        "a .log file or KRaft snapshot, an .index, .timeindex, .txnindex or .snapshot, or one of the small files "
+        "beside them, such as leader-epoch-checkpoint or meta.properties; local or a URL"
+    )
+    parser.add_argument("path", nargs="?", metavar="FILE", help=help_of_file)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--offset", type=count, metavar="N", help="the batch that has offset N, and its records from N on")
+    add("--position", type=count, metavar="P", help="the batch that has byte P, or whatever is there")
+    help_of_records = "at most so many records or entries field by field (100); others are one field together"
+    add("--records", type=count, metavar="N", help=help_of_records)
+    add("--format", choices=FORMATS, help="build a batch of this message format (v2)")
+    add("--codec", choices=COMPRESSION_TYPES, help="compression.type of the batch that is built (none)")
+    add("--key", action=_Add, metavar="TEXT", help="key of the next record to build; without it, null")
+    add("--value", action=_Add, metavar="TEXT", help="value of a record to build; a --key without one has a null value")
+    add("--timestamp", type=integer, metavar="MS", help="of the records that are built, ms since 1970 (0)")
+    add_max_batch_bytes(parser)
+    parser.set_defaults(built=[])
+
+
+def run(options: Namespace) -> int:
+    from brokerless.views.explain.json_lines import json_lines
+    from brokerless.views.explain.terminal import lines
+
+    explanation, output = _explanation(options), Output()
+    if options.json:
+        output.objects(json_lines(explanation))
+    else:
+        width = shutil.get_terminal_size((120, 24)).columns
+        color = output.is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        for line in lines(explanation, width, color):
+            output.line(line)
+    for path, field in explanation.problems():
+        inside = ".inflated" in path
+        text = f"{path}, at {field.position} of the inflated bytes" if inside else path
+        place = None if inside else field.position
+        output.damage(
+            Finding("error", "field-unexpected", explanation.file or "built", place, None, text, field.expected)
+        )
+    return output.end()
+
+
+def _explanation(options: Namespace) -> Explanation:
+    from brokerless.fields.files import build_batch, explain, explain_built
+
+    is_built = options.built or any(getattr(options, name) is not None for name in _BUILT)
+    if options.path is None and not options.built:
+        raise UsageError("name a FILE to explain, or build a batch with --key and --value")
+    if options.path is not None and is_built:
+        raise UsageError("a batch that is built of --key and --value needs no FILE; leave out one of them")
+    if options.path is None:
+        timestamp, magic = options.timestamp or 0, FORMATS.index(options.format or "v2")
+        records = [(timestamp, key, value) for key, value in _records(options.built)]
+        return explain_built(build_batch(magic, options.codec or "none", records))
+    return explain(
+        options.path,
+        offset=options.offset,
+        position=options.position,
+        records=options.records,
+        max_batch_bytes=options.max_batch_bytes,
+    )
+
+
+def _records(built: list[tuple[str, bytes]]) -> list[tuple[bytes | None, bytes | None]]:
+    """Keys and values as records: a value ends one."""
+    records: list[tuple[bytes | None, bytes | None]] = []
+    key: bytes | None = None
+    for name, content in built:
+        if name == "value":
+            records.append((key, content))
+            key = None
+        else:
+            if key is not None:
+                records.append((key, None))
+            key = content
+    return [*records, (key, None)] if key is not None else records

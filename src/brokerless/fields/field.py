@@ -1,0 +1,82 @@
+"""A field of a file as a value: where it is, its bytes, its value, and where that comes from.
+
+Fields form a tree: those of a group follow one another without a gap, and make up the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+Value = int | float | str | bytes | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bits of a field's number, 0 being the lowest: a flag, or what one byte of a varint adds to it."""
+
+    bits: str
+    name: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Inflated:
+    """What a compressed field inflates to: ``size`` in bytes; the ``fields`` are at positions in these bytes."""
+
+    codec: str
+    size: int
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field, or a group of fields.
+
+    ``position`` in bytes from the start of the file (or of inflated bytes), ``length`` in bytes. ``value`` is decoded;
+    ``note`` says where it comes from and what it means. ``expected``: what should be here instead, where the bytes make
+    no sense; None where they do. ``own`` are the bytes of a field without ``children``.
+    """
+
+    name: str
+    position: int
+    length: int
+    own: bytes = b""
+    value: Value = None
+    note: str = ""
+    expected: str | None = None
+    parts: tuple[Part, ...] = ()
+    children: tuple[Field, ...] = ()
+    inflated: Inflated | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """All its bytes."""
+        return b"".join(each.raw for each in self.children) if self.children else self.own
+
+    @property
+    def end(self) -> int:
+        """The position after it."""
+        return self.position + self.length
+
+
+def leaves(fields: Sequence[Field], above: str = "") -> Iterator[tuple[str, Field]]:
+    """The fields without children, in the order of their bytes, each with the names of the groups around it, as in
+    ``batch.record[0].key``. What is inside inflated fields is left out."""
+    for each in fields:
+        path = f"{above}.{each.name}" if above else each.name
+        if each.children:
+            yield from leaves(each.children, path)
+        else:
+            yield path, each
+
+
+def problems(fields: Sequence[Field], above: str = "") -> Iterator[tuple[str, Field]]:
+    """All fields and groups that are not as expected, with their names as in :func:`leaves`; also inflated ones."""
+    for each in fields:
+        path = f"{above}.{each.name}" if above else each.name
+        if each.expected is not None:
+            yield path, each
+        yield from problems(each.children, path)
+        if each.inflated is not None:
+            yield from problems(each.inflated.fields, f"{path}.inflated")

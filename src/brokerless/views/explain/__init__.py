@@ -1,0 +1,1 @@
+"""Explained fields for a terminal, as JSON Lines, and as a page."""

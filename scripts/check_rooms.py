@@ -53,6 +53,7 @@ OPENERS = {
     "internals.messages": "reads a file of the package",
     "interchange.export_directory": "locks a directory",
     "jobs.report.page": "reads files of the package",
+    "views.explain.page": "reads files of the package",
     "cli.output": "the null device in place of a closed stdout",
 }
 """Modules and packages that open files themselves, and what for; all others open them through ``log.storage``."""

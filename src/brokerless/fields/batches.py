@@ -76,7 +76,7 @@ def _take_payload(
     payload = memoryview(builder.data)[builder.at :]
     if not header.count:
         error = inflater.check_header(attributes & layouts.CODEC_MASK, layouts.MAGIC_V2, payload)
-        expected = None if error is None else f"a {codec} stream: {error}"
+        expected = None if error is None else f"a payload that decompresses; {error}"
         if size:
             note = "no records are declared, so nothing of this is read"
             builder.take("payload", size, None, Said(note, expected))
@@ -91,6 +91,6 @@ def _take_payload(
 
     inflated = Inflated(codec, len(data), build(data, 0, fill, builder.budget))
     if error is not None:
-        builder.take("payload", size, None, Said(f"{codec}", f"a {codec} stream: {error}"), inflated)
+        builder.take("payload", size, None, Said(f"{codec}", f"a payload that decompresses; {error}"), inflated)
         return
     builder.take("payload", size, None, Said(f"{codec}: {size} bytes inflate to {len(data)}"), inflated)

@@ -127,7 +127,7 @@ def _take_wrapped(
     data = inflater.buffer[start:end].tobytes()
     codec = codec_name(values["attributes"])
     fields = build(data, 0, lambda inside: _take_inner(inside, values, contents, chosen), builder.budget)
-    expected = None if error is None else f"a {codec} stream: {error}"
+    expected = None if error is None else f"a payload that decompresses; {error}"
     if not data and error is None:
         expected = "messages inside of the wrapper"
     said = Said(f"{codec}: {length} bytes inflate to {len(data)}", expected)

@@ -69,6 +69,15 @@ def test_what_is_not_as_expected_is_a_line_on_stderr(run: Run, tmp_path: Path) -
     assert "expected: 0x" in result.out.decode()
 
 
+def test_a_page_is_written(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "explain.html"
+    result = run("explain", LOG, "-o", page)
+    assert (result.exit_code, result.lines) == (0, [f"written to {page}"])
+    text = page.read_text()
+    assert "base_offset" in text
+    assert "0x2cc47a83, matches" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -76,6 +85,8 @@ def test_what_is_not_as_expected_is_a_line_on_stderr(run: Run, tmp_path: Path) -
         (["--format", "v1"], "name a FILE"),
         ([LOG, "--value", "x"], "needs no FILE"),
         ([LOG, "--offset", "1", "--position", "1"], "exclude each other"),
+        ([LOG, "-o", "page.html", "--json"], "exclude each other"),
+        ([LOG, "-o", LOG.parent / "no" / "page.html"], "no"),
         ([LOG, "--offset", "77"], "no batch has offset 77"),
         ([LOG, "--position", "88"], "there is no position 88"),
         ([LOG.parent], "this is a directory"),

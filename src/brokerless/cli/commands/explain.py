@@ -1,3 +1,5 @@
+"""``brokerless explain``: explains every byte of a batch or of a small file."""
+
 from __future__ import annotations
 
 import os
@@ -10,6 +12,7 @@ from brokerless.cli.output import Output
 from brokerless.cli.values import count, integer
 from brokerless.errors import Finding, UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES
+from brokerless.text import show_name
 
 if TYPE_CHECKING:
     from brokerless.fields.files import Explanation
@@ -22,6 +25,8 @@ position, bytes, value and cost, and says where the value comes from: bits of va
 what the checksum covers and whether it matches. Compressed batches are opened; the records of Kafka's own topics and
 control records are decoded. Damaged bytes are explained as far as they make sense, with what was expected there.
 
+-o writes a page: pointing at bytes shows their field, and pointing at a field its bytes.
+
 Without a FILE, a batch is built of --key and --value and explained: each --value is a record, with the --key before it.
 
 The exit code is 0, 1 if bytes are not as expected, and 2 for a file that cannot be opened or is none of Kafka's.
@@ -31,6 +36,7 @@ EXAMPLES = """\
   brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log --offset 42 --records 1
   brokerless explain /var/lib/kafka/orders-0/00000000000000000000.timeindex
   brokerless explain --format v1 --key key --value value
+  brokerless explain /var/lib/kafka/orders-0/00000000000000000000.log -o explain.html
   brokerless explain damaged.log --position 9569 --json | jq 'select(.expected != null)'
 """
 _BUILT = ("format", "codec", "timestamp")
@@ -62,6 +68,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--key", action=_Add, metavar="TEXT", help="key of the next record to build; without it, null")
     add("--value", action=_Add, metavar="TEXT", help="value of a record to build; a --key without one has a null value")
     add("--timestamp", type=integer, metavar="MS", help="of the records that are built, ms since 1970 (0)")
+    add("-o", "--output", metavar="PAGE", help="write one HTML page in which bytes and fields point at each other")
     add_max_batch_bytes(parser)
     parser.set_defaults(built=[])
 
@@ -70,8 +77,15 @@ def run(options: Namespace) -> int:
     from brokerless.views.explain.json_lines import json_lines
     from brokerless.views.explain.terminal import lines
 
+    if options.output is not None and options.json:
+        raise UsageError("-o, which writes a page, and --json exclude each other; use one of them")
     explanation, output = _explanation(options), Output()
-    if options.json:
+    if options.output is not None:
+        from brokerless.views.explain.page import write_page
+
+        write_page(explanation, options.output)
+        output.line(f"written to {show_name(options.output)}")
+    elif options.json:
         output.objects(json_lines(explanation))
     else:
         width = shutil.get_terminal_size((120, 24)).columns

@@ -134,7 +134,7 @@ def _rows(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[T
 def _row(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[Text]:
     """A field's line, and those that continue its bytes at the left and its note at the right."""
     style = "expected" if field.expected is not None else "group" if field.children else ""
-    shown = _shown(field.value)
+    shown = shown_value(field.value)
     is_cut = cell_len(shown) > columns.value
     name = set_cell_size("  " * depth + show(field.name), columns.name)
     value = set_cell_size(shown[:-1] if is_cut else shown, columns.value)
@@ -152,11 +152,7 @@ def _row(field: Field, depth: int, whole: int, columns: _Columns) -> Iterator[Te
         below = [[(indent + text, _STYLES[kind])] for text, kind in notes[1:]]
     else:
         below = [[("  " * (depth + 1) + text, _STYLES[kind])] for text, kind in notes]
-    flags = [each for each in field.parts if not isinstance(each.value, str) or not set(each.value) <= {"0", "1"}]
-    for part in flags if len(flags) == len(field.parts) else ():
-        if part.name != "unused" or part.value:
-            text = f"bit{'s' if '-' in part.bits else ''} {part.bits}: {part.name} {_shown(part.value)}"
-            below.append([("  " * (depth + 1) + text, _STYLES["part"])])
+    below += [[("  " * (depth + 1) + text, _STYLES["part"])] for text in shown_parts(field)]
     hexadecimal = [] if field.children else _hexadecimal(field.own)
     place = str(field.position).rjust(columns.position)
     for index, (left, right) in enumerate(zip_longest(hexadecimal, [first, *below])):
@@ -183,7 +179,8 @@ def _expected(field: Field, width: int) -> list[str]:
     return [] if field.expected is None else textwrap.wrap(f"expected: {show(field.expected)}", width)
 
 
-def _shown(value: Value) -> str:
+def shown_value(value: Value) -> str:
+    """A value as text on one line, without anything that moves a terminal's cursor."""
     match value:
         case None:
             return ""
@@ -195,6 +192,17 @@ def _shown(value: Value) -> str:
             return show(value)
         case _:
             return str(value)
+
+
+def shown_parts(field: Field) -> list[str]:
+    """The flags of a field by name. What each byte adds to a varint is in the field's note."""
+    if any(isinstance(each.value, str) and set(each.value) <= {"0", "1"} for each in field.parts):
+        return []
+    return [
+        f"bit{'s' if '-' in each.bits else ''} {each.bits}: {each.name} {shown_value(each.value)}"
+        for each in field.parts
+        if each.name != "unused" or each.value
+    ]
 
 
 def _cost(length: int, whole: int) -> str:

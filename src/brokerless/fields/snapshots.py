@@ -72,7 +72,10 @@ def _describe(name: str, values: dict[str, int]) -> Said:
         case "last_offset":
             note = "of its last batch" if value >= 0 else "none: it has no batch, or only a marker"
         case "offset_delta":
-            note = f"last offset - first offset of that batch: it began at {values['last_offset'] - value}"
+            first = values["last_offset"] - value
+            note = (
+                f"last offset - first offset of that batch: it began at {first}" if values["last_offset"] >= 0 else NONE
+            )
         case "timestamp":
             note = f"ms since 1970: {time_of(value)}"
         case "coordinator_epoch":

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from brokerless.errors import UsageError
 
+HOUR_MS = 3_600_000
 Time = int | datetime
 """Milliseconds since the epoch, or a datetime with a time zone."""
 

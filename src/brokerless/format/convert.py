@@ -23,11 +23,11 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
-from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, inspect_wrappers
+from brokerless.format.read.decoder import Damage, Decoder, inspect_wrappers
 from brokerless.format.write.column_slices import MOST_BYTES, concat_buffers, data_size
 from brokerless.format.write.compression_ratio import CompressionRatioEstimator
 from brokerless.format.write.encoder import Encoder, cut_batches, cut_by_count
-from brokerless.format.write.grouping import BatchGroup, group_batches, join_groups
+from brokerless.format.write.grouping import BatchGroup, decode_groups, join_groups
 
 Int64s = NDArray[np.int64]
 
@@ -164,17 +164,14 @@ class Converter:
             yield ConvertedBatches(_NOTHING, damages)
         unconverted = _Unconverted(buffer, batches, np.flatnonzero(passed))
         rows = np.flatnonzero(~passed & ~dropped)
-        for decoded in self._decode(buffer, batches.take(rows), base):
-            places = np.searchsorted(batches.positions[rows], decoded.positions - base)
-            group = group_batches(decoded, batches, magic, codec, rows[places])
-            damages = decoded.damages + group.damages(base)
+        for group, damages, ordinals in decode_groups(self._decoder, buffer, batches, rows, magic, codec, base):
             if damages:
                 yield ConvertedBatches(_NOTHING, damages)
                 continue
-            last = int(rows[places[-1]])
+            last = int(ordinals[-1])
             continues = last + 1 == len(batches) or not (passed[last + 1] or dropped[last + 1])
             yield from self._convert_group(group, unconverted, continues)
-            del decoded, group  # free it before the next allocation
+            del group  # free it before the next allocation
         if unconverted.left:
             yield from self.flush()
             yield self._out(unconverted.until(len(batches)))
@@ -191,12 +188,6 @@ class Converter:
         """Damage inside batches that are passed through unchanged."""
         found = [*self._checker.decode(buffer, batches, base), self._checker.flush()]
         return [damage for decoded in found if decoded is not None for damage in decoded.damages]
-
-    def _decode(self, buffer: NDArray[np.uint8], batches: Batches, base: int) -> Iterator[DecodedRecords]:
-        yield from self._decoder.decode(buffer, batches, base)
-        rest = self._decoder.flush()
-        if rest is not None:
-            yield rest
 
     def _convert_group(
         self, group: BatchGroup, unconverted: _Unconverted, continues: bool

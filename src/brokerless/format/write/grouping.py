@@ -7,8 +7,10 @@ epoch, delete horizon (KIP-98, KIP-101, KIP-534).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +19,7 @@ from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches, increment_sequence
-from brokerless.format.read.decoder import Damage, DecodedRecords
+from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.format.write.column_slices import concat_columns, filter_rows, slice_rows
 from brokerless.format.write.encoder import build_headers
 
@@ -200,6 +202,34 @@ def join_groups(one: BatchGroup, other: BatchGroup) -> BatchGroup:
     codec = np.concatenate([one.codec[: len(kept)], other.codec])
     ordinals = np.concatenate([one.ordinals[: len(kept)], other.ordinals])
     return BatchGroup(columns, batches, magic, codec, ordinals, given, one.before)
+
+
+def decode_groups(
+    decoder: Decoder,
+    buffer: NDArray[np.uint8],
+    batches: Batches,
+    rows: Int64s,
+    magic: NDArray[np.int8],
+    codec: NDArray[np.int8],
+    base: int = 0,
+) -> Iterator[tuple[BatchGroup, list[Damage], Int64s]]:
+    """Decodes those of ``batches`` that are in ``rows``, in groups; with each, the damage in its batches, and which of
+    ``batches`` these are, those without records included. ``magic``, ``codec``: as :func:`group_batches` takes them.
+    ``base``: the position of the buffer's first byte in its file."""
+    chosen = batches.take(rows)
+    for decoded in chain(decoder.decode(buffer, chosen, base), _flushed(decoder)):
+        ordinals = rows[np.searchsorted(chosen.positions, decoded.positions - base)]
+        group = group_batches(decoded, batches, magic, codec, ordinals)
+        damages = [*decoded.damages, *group.damages(base)]
+        del decoded
+        yield group, damages, ordinals
+        del group  # free it before the next allocation
+
+
+def _flushed(decoder: Decoder) -> Iterator[DecodedRecords]:
+    rest = decoder.flush()
+    if rest is not None:
+        yield rest
 
 
 def group_batches(

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
 
 Numbers = NDArray[np.int64]
 Row = dict[str, Any]
 
-HOUR_MS = 3_600_000
 WIDTHS_MS = (HOUR_MS, 24 * HOUR_MS, 30 * 24 * HOUR_MS)
 MOST_TIMES = 5000
 END_OF_TIME_MS = 7_258_118_400_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-from brokerless.format.write.grouping import BatchGroup
+from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.format.write.grouping import BatchGroup, decode_groups
 from brokerless.jobs.size.record_sizes import MESSAGE_OVERHEADS, RecordSizes, measure
 
 Floats = NDArray[np.float64]
@@ -23,7 +25,6 @@ MOST_NAMES = 1 << 16
 """Different keys (headers, ...) that are counted; beyond it, the lightest ones are forgotten now and then."""
 _LONGEST_NAME = 1 << 10
 """Bytes by which a key is told from others."""
-HOUR_MS = 3_600_000
 
 
 @dataclass(slots=True)
@@ -115,6 +116,21 @@ def contents_of(group: BatchGroup) -> Contents:
     kinds = _sums(np.clip(batches.magic, 0, 2).astype(np.int64) * 8 + batches.codec, batches.sizes * parts)
     result.kinds = Counter({divmod(kind, 8): count for kind, count in kinds.items()})
     return result
+
+
+def without_records(batches: Batches) -> NDArray[np.bool_]:
+    """Control batches, and those that compaction left empty; bool, shape ``(n,)``."""
+    return batches.is_control | (~batches.is_legacy & (batches.count == 0))
+
+
+def decode_contents(
+    decoder: Decoder, buffer: NDArray[np.uint8], batches: Batches, rows: NDArray[np.int64], base: int
+) -> Iterator[tuple[BatchGroup, list[Damage]]]:
+    """Decodes those of ``batches`` that are in ``rows``, in groups; with each, the damage in its batches. ``base``: the
+    position of the buffer's first byte in its file."""
+    magic, codec = np.full(len(batches), layouts.MAGIC_V2, np.int8), np.zeros(len(batches), np.int8)
+    for group, damages, _ in decode_groups(decoder, buffer, batches, rows, magic, codec, base):
+        yield group, damages
 
 
 def stored_bytes(group: BatchGroup, sizes: RecordSizes | None = None) -> Floats:

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from brokerless.errors import Finding, UsageError
-from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import Converter
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, Decoder
 from brokerless.format.read.resync import find_next_batch
-from brokerless.format.write.grouping import group_batches
 from brokerless.jobs.run.types import Done
 from brokerless.jobs.size.choices import Choice
-from brokerless.jobs.size.contents import Contents, contents_of
+from brokerless.jobs.size.contents import Contents, contents_of, decode_contents, without_records
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import OpenSegment, open_segments
 from brokerless.log.partition import damage_finding
@@ -100,21 +98,13 @@ def _decode(
 ) -> tuple[Batches, list[Damage]]:
     """The batches that can be decoded, and the damage in others; adds up what is in them."""
     damages: list[Damage] = []
-    other = batches.is_control | (~batches.is_legacy & (batches.count == 0))
-    rows = np.flatnonzero(~other)
-    kinds = np.full(len(batches), layouts.MAGIC_V2, np.int8), np.zeros(len(batches), np.int8)
-    added: list[Contents] = []
-    for decoded in (*decoder.decode(chunk.buffer, batches.take(rows), chunk.base), decoder.flush()):
-        if decoded is not None:
-            places = np.searchsorted(batches.positions[rows], decoded.positions - chunk.base)
-            group = group_batches(decoded, batches, *kinds, rows[places])
-            damages += [*decoded.damages, *group.damages(chunk.base)]
-            if result is not None and len(group.given):
-                added.append(contents_of(group))
+    other = without_records(batches)
     if result is not None:
         result.bytes_other += int(batches.sizes[other].sum())
-        for each in added:
-            result.contents.add(each)
+    for group, found in decode_contents(decoder, chunk.buffer, batches, np.flatnonzero(~other), chunk.base):
+        damages += found
+        if result is not None and len(group.given):
+            result.contents.add(contents_of(group))
     damaged = np.array([damage.position - chunk.base for damage in damages], np.int64)
     return batches.take(~np.isin(batches.positions, damaged)), damages
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from math import hypot
 from typing import Any
 
+from brokerless.clock import HOUR_MS
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.jobs.size.choices import Choice
-from brokerless.jobs.size.contents import HOUR_MS, Contents, sum_of
+from brokerless.jobs.size.contents import Contents, sum_of
 from brokerless.jobs.size.estimate import Estimate
 
 _NEARLY_ALL = 0.95

@@ -26,8 +26,8 @@ from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, Decoder
 from brokerless.format.read.resync import find_batch, find_next_batch
 from brokerless.format.write.column_slices import concat_columns
-from brokerless.format.write.grouping import BatchGroup, group_batches, join_groups
-from brokerless.jobs.size.contents import stored_bytes
+from brokerless.format.write.grouping import BatchGroup, join_groups
+from brokerless.jobs.size.contents import decode_contents, stored_bytes, without_records
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.live_segments import ReplacedError, open_listed
@@ -220,7 +220,7 @@ class _Reader:
         self._ends[place.segment.log.path] = start + int(batches.ends[-1])
         valid = check_checksums(Chunk(buffer, start, batches), file.path, self._report)
         batches = batches.take(valid & place.selected.batches(batches))
-        other = batches.is_control | (~batches.is_legacy & (batches.count == 0))
+        other = without_records(batches)
         self.sample.bytes_other += int(batches.sizes[other].sum())
         return self._decode(file.path, buffer, batches.take(~other), start, most_inflated)
 
@@ -289,16 +289,12 @@ class _Reader:
     def _decode_block(
         self, buffer: NDArray[np.uint8], batches: Batches, rows: Int64s, start: int
     ) -> tuple[BatchGroup | None, list[Damage]]:
-        kinds = np.full(len(batches), layouts.MAGIC_V2, np.int8), np.zeros(len(batches), np.int8)
         group: BatchGroup | None = None
         damages: list[Damage] = []
-        for decoded in (*self._decoder.decode(buffer, batches.take(rows), start), self._decoder.flush()):
-            if decoded is not None:
-                places = np.searchsorted(batches.positions[rows], decoded.positions - start)
-                own = group_batches(decoded, batches, *kinds, rows[places])
-                damages += [*decoded.damages, *own.damages(start)]
-                if len(own.given):
-                    group = own if group is None else join_groups(group, own)
+        for own, found in decode_contents(self._decoder, buffer, batches, rows, start):
+            damages += found
+            if len(own.given):
+                group = own if group is None else join_groups(group, own)
         return group, damages
 
 

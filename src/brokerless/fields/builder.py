@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from brokerless.fields.field import Field, Inflated, Part, Value
-from brokerless.fields.varints import read_varint
+from brokerless.fields.varints import Varint, read_varint
 
 MOST_FIELDS = 200_000
 """Fields of one explanation; what comes after them is one field. A field takes some hundred times its bytes."""
@@ -147,23 +147,24 @@ class FieldBuilder:
 
     def take_varint(self, name: str, describe: Callable[[int], str], bits: int = 32) -> int:
         """Takes a ZigZag varint; ``describe`` says what its value means."""
-        found = read_varint(self.data, self.at, len(self.data), bits)
-        if isinstance(found, str):
-            self.expect(f"{name}: {found}")
-        meaning = describe(found.value)
-        note = f"{found.derivation}{'; ' if meaning else ''}{meaning}"
-        self.take(name, found.length, found.value, Said(note, None, found.parts))
-        return found.value
+        found = self._read_varint(name, bits)
+        return self._take_varint(name, found, found.value, found.derivation, describe)
 
     def take_unsigned(self, name: str, describe: Callable[[int], str]) -> int:
         """Takes an unsigned varint of 32 bits."""
-        found = read_varint(self.data, self.at, len(self.data))
-        if isinstance(found, str):
-            self.expect(f"{name}: {found}")
-        meaning = describe(found.raw)
-        note = f"{found.unsigned_derivation}{'; ' if meaning else ''}{meaning}"
-        self.take(name, found.length, found.raw, Said(note, None, found.parts))
-        return found.raw
+        found = self._read_varint(name, 32)
+        return self._take_varint(name, found, found.raw, found.unsigned_derivation, describe)
+
+    def _read_varint(self, name: str, bits: int) -> Varint:
+        found = read_varint(self.data, self.at, len(self.data), bits)
+        return self.expect(f"{name}: {found}") if isinstance(found, str) else found
+
+    def _take_varint(
+        self, name: str, found: Varint, value: int, derivation: str, describe: Callable[[int], str]
+    ) -> int:
+        meaning = describe(value)
+        self.take(name, found.length, value, Said("; ".join(filter(None, (derivation, meaning))), None, found.parts))
+        return value
 
     def take_bytes(self, name: str, length: int, note: str = "") -> bytes:
         """Takes bytes that are a value by themselves; of no bytes, no field is made."""

@@ -43,7 +43,7 @@ _CUT_OFF = 1 << 20
 """Bytes of an entry that is cut off, or claims to be so large."""
 
 MOST_RECORDS = 100
-"""Records and entries that are explained field by field, unless more are asked for."""
+"""Records and entries that are explained field by field, unless more are requested."""
 LOG = "log"
 
 
@@ -149,7 +149,7 @@ def _whole(path: str, storage_options: StorageOptions | None) -> bytes:
 def _start(
     file: File, path: str, offset: int | None, position: int | None, storage_options: StorageOptions | None
 ) -> int:
-    """Where the batch begins that is asked for."""
+    """Where the requested batch begins."""
     if offset is not None:
         start = first_position(file, _segment(path, file.size, storage_options), offset, storage_options)
         if start >= file.size:

@@ -73,10 +73,10 @@ def _take_header(builder: FieldBuilder, wrapper: _Wrapper | None) -> dict[str, i
             return Said(_inner_offset(wrapper, values["offset"]))
         if wrapper is not None and wrapper.append_time is not None and name == "timestamp":
             return Said(f"not used, the wrapper's is that of all (LogAppendTime): {time_of(wrapper.append_time)}")
-        told = describe(name, values)
-        if wrapper is not None and name == "crc" and told.expected is not None:
-            return Said(f"{told.note}; {told.expected}, does not match, which Kafka's reader does not check")
-        return told
+        own = describe(name, values)
+        if wrapper is not None and name == "crc" and own.expected is not None:
+            return Said(f"{own.note}; {own.expected}, does not match, which Kafka's reader does not check")
+        return own
 
     values = builder.take_layout(layout_of(min(magic, layouts.MAGIC_V1)), said)
     if values["size"] < layouts.MESSAGE_V0_OVERHEAD:

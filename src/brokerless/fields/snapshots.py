@@ -9,7 +9,7 @@ from brokerless.fields.field import Field
 from brokerless.fields.meanings import NONE, time_of
 from brokerless.fields.records import RecordRange
 from brokerless.format import layouts
-from brokerless.format.crc.plain import crc32c, is_plain_cheaper
+from brokerless.log.checkpoint.producer_snapshot import snapshot_checksum
 
 _SIZE = layouts.PRODUCER_SNAPSHOT_ENTRY.itemsize
 
@@ -45,21 +45,12 @@ def _describe_header(name: str, values: dict[str, int], data: bytes) -> Said:
     value = values[name]
     if name == "crc":
         start = layouts.PRODUCER_SNAPSHOT_CRC_START
-        note, computed = f"CRC-32C of the bytes from {start} to {len(data) - 1}: {value:#010x}", _checksum(data[start:])
+        note = f"CRC-32C of the bytes from {start} to {len(data) - 1}: {value:#010x}"
+        computed = snapshot_checksum(np.frombuffer(data, np.uint8))
         return Said(f"{note}, matches") if computed == value else Said(note, f"{computed:#010x}")
     if name == "version":
         return Said("", None if value == 1 else "1")
     return Said("producers that follow", None if value >= 0 else "0 or more")
-
-
-def _checksum(data: bytes) -> int:
-    if is_plain_cheaper(len(data)):
-        return crc32c(data)
-    from brokerless.format.crc.kernels import crc32c_ranges
-
-    computed = np.empty(1, np.uint32)
-    crc32c_ranges(np.frombuffer(data, np.uint8), np.array([0]), np.array([len(data)]), computed)
-    return int(computed[0])
 
 
 def _describe(name: str, values: dict[str, int]) -> Said:

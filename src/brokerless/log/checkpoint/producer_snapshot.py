@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from brokerless.bounds import MAX_INT32
 from brokerless.format import layouts
+from brokerless.format.crc import plain
 from brokerless.log.checkpoint.text_files import Findings, MalformedFileError, parse_or_report
 from brokerless.log.storage.paths import StorageOptions, read_bytes
 
@@ -68,9 +69,6 @@ def load_producer_snapshot(path: str, storage_options: StorageOptions | None = N
 
 
 def _parse(data: NDArray[np.uint8]) -> NDArray[Any]:
-    # Numba is not imported before a snapshot is to be read: listing must not wait for it.
-    from brokerless.format.crc.kernels import crc32c_ranges
-
     header_size = layouts.PRODUCER_SNAPSHOT_HEADER.itemsize
     if len(data) < header_size:
         raise MalformedFileError("the file is too small", f"{header_size} bytes or more", f"{len(data)} bytes")
@@ -78,27 +76,32 @@ def _parse(data: NDArray[np.uint8]) -> NDArray[Any]:
     version, count = int(header["version"]), int(header["count"])
     if version != 1:
         raise MalformedFileError("a producer snapshot of an unknown version", "version 1", str(version))
-    computed = np.zeros(1, np.uint32)
-    start, end = np.array([layouts.PRODUCER_SNAPSHOT_CRC_START]), np.array([len(data)])
-    crc32c_ranges(data, start, end, computed)
-    if computed[0] != header["crc"]:
+    computed = snapshot_checksum(data)
+    if computed != header["crc"]:
         text = "the checksum of the snapshot does not match"
-        raise MalformedFileError(text, f"{int(computed[0]):#010x}", f"{int(header['crc']):#010x}")
+        raise MalformedFileError(text, f"{computed:#010x}", f"{int(header['crc']):#010x}")
     end = header_size + count * layouts.PRODUCER_SNAPSHOT_ENTRY.itemsize
     if not header_size <= end <= len(data):
         raise MalformedFileError("entries are missing", f"{count} entries", f"{len(data) - header_size} bytes")
     return data[header_size:end].view(layouts.PRODUCER_SNAPSHOT_ENTRY)
 
 
+def snapshot_checksum(data: NDArray[np.uint8]) -> int:
+    """The CRC-32C that a snapshot of these bytes has in its header."""
+    if plain.is_plain_cheaper(len(data)):
+        crc32c_ranges = plain.crc32c_ranges
+    else:  # Numba is not imported before a large snapshot is to be read or written
+        from brokerless.format.crc.kernels import crc32c_ranges
+
+    crc = np.zeros(1, np.uint32)
+    crc32c_ranges(data, np.array([layouts.PRODUCER_SNAPSHOT_CRC_START]), np.array([len(data)]), crc)
+    return int(crc[0])
+
+
 def producer_snapshot(entries: NDArray[np.void]) -> bytes:
     """``.snapshot``, version 1, of entries of :data:`layouts.PRODUCER_SNAPSHOT_ENTRY`, one for each producer."""
-    # Numba is not imported before a snapshot is to be written.
-    from brokerless.format.crc.kernels import crc32c_ranges
-
     header = np.zeros(1, layouts.PRODUCER_SNAPSHOT_HEADER)
     header["version"], header["count"] = 1, len(entries)
     data = np.concatenate([header.view(np.uint8), np.ascontiguousarray(entries).view(np.uint8).reshape(-1)])
-    crc = np.zeros(1, np.uint32)
-    crc32c_ranges(data, np.array([layouts.PRODUCER_SNAPSHOT_CRC_START]), np.array([len(data)]), crc)
-    data[: header.itemsize].view(layouts.PRODUCER_SNAPSHOT_HEADER)["crc"] = crc
+    data[: header.itemsize].view(layouts.PRODUCER_SNAPSHOT_HEADER)["crc"] = snapshot_checksum(data)
     return data.tobytes()

@@ -1,7 +1,9 @@
-"""Makes untrusted text (file names, records' contents) safe to encode, to print, and to show in a notebook."""
+"""Text for people: untrusted text (names, records) made safe to encode, print and show as HTML; sizes in bytes."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -45,6 +47,23 @@ def show(text: str) -> str:
 def show_name(name: str) -> str:
     """A path, or a message that has one in it, on one line."""
     return show(readable(name))
+
+
+def format_bytes(size: int) -> str:
+    """``999 B``, ``1.0 KB``, ``682.1 MB``: powers of 1000."""
+    if size < 1000:
+        return f"{size} B"
+    value = float(size)
+    for unit in ("KB", "MB", "GB", "TB", "PB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1000:.1f} EB"
+
+
+def policy_hash(text: str) -> str:
+    """What allows a page's own script or style in its Content-Security-Policy: ``sha256-...``."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def html_table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

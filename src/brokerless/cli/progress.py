@@ -19,7 +19,7 @@ from threading import Event, Lock, RLock, Thread
 from time import monotonic
 from typing import Any, TextIO
 
-from brokerless.views.table import format_bytes
+from brokerless.text import format_bytes
 
 DELAY_S = 1.0
 """Commands that take less show no bar; and where data was written to the terminal, it comes back after so long."""

@@ -10,9 +10,9 @@ from typing import Any
 from brokerless.errors import Finding
 from brokerless.jobs.audit.advice import ADVICE
 from brokerless.jobs.audit.job import PartitionAudit
-from brokerless.text import show_name
+from brokerless.text import format_bytes, show_name
 from brokerless.views.findings import SEVERITIES, SHOWN
-from brokerless.views.table import NOTHING, format_bytes, format_number, format_offsets, table
+from brokerless.views.table import NOTHING, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
 _COLUMNS = ("partition", "segments", "batches", "records", "size", "offsets", "from", "to", "format", "verdict")

@@ -12,8 +12,8 @@ from brokerless.log.checkpoint.log_start import UNKNOWN
 from brokerless.log.directory import deleted_segments
 from brokerless.log.read_progress import Done, ignore
 from brokerless.tables.partition_reader import OnDamage, OnUnreadable, PartitionReader
-from brokerless.text import show_name
-from brokerless.views.table import NOTHING, format_bytes, format_number, format_offsets, table
+from brokerless.text import format_bytes, show_name
+from brokerless.views.table import NOTHING, format_number, format_offsets, table
 from brokerless.views.text import format_times
 
 Row = dict[str, Any]

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from brokerless.jobs.merge.job import MergeResult
+from brokerless.text import format_bytes
 from brokerless.views.salvage import loss_row
-from brokerless.views.table import NOTHING, format_bytes, format_number, table
+from brokerless.views.table import NOTHING, format_number, table
 
 _PARTITIONS = (
     "partition", "offsets", "records", "size", "copies", "uncommitted offsets", "divergent", "lost offsets",

@@ -10,8 +10,8 @@ from brokerless.errors import Finding
 from brokerless.jobs.restart.job import DirectoryRestart, Restart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.jobs.restart.transactions import Completion
-from brokerless.text import show_name
-from brokerless.views.table import NOTHING, count_of, format_bytes, format_number, table
+from brokerless.text import format_bytes, show_name
+from brokerless.views.table import NOTHING, count_of, format_number, table
 
 _COLUMNS = ("partition", "offsets after", "bytes cut", "segments deleted", "indexes rebuilt", "lost offsets", "records")
 _RIGHT = ("bytes cut", "segments deleted", "indexes rebuilt", "records")

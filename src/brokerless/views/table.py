@@ -1,4 +1,4 @@
-"""Formats tables of aligned columns, sizes and counts as plain text."""
+"""Formats tables of aligned columns, offsets and counts as plain text."""
 
 from __future__ import annotations
 
@@ -18,18 +18,6 @@ def table(names: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[s
         yield "  ".join(
             cell.rjust(width) if name in right else cell.ljust(width) for name, cell, width in cells
         ).rstrip()
-
-
-def format_bytes(size: int) -> str:
-    """``999 B``, ``1.0 KB``, ``682.1 MB``: powers of 1000."""
-    if size < 1000:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("KB", "MB", "GB", "TB", "PB"):
-        value /= 1000
-        if value < 999.95:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1000:.1f} EB"
 
 
 def format_number(value: int | None) -> str:

@@ -81,7 +81,7 @@ def text_of(kind: str, value: Any) -> str:
     if kind == "number":
         return f"{value:,}"
     if kind == "bytes":
-        from brokerless.views.table import format_bytes
+        from brokerless.text import format_bytes
 
         return format_bytes(value)
     if kind == "time":

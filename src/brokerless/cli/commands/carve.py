@@ -8,7 +8,8 @@ from brokerless.cli.options import add_as, add_dry_run, add_max_batch_bytes, add
 from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
-from brokerless.views.table import count_of, format_bytes
+from brokerless.text import format_bytes
+from brokerless.views.table import count_of
 
 DESCRIPTION = """\
 Extracts batches from files of any content, such as the image of a disk, into new partitions.

@@ -24,7 +24,8 @@ from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.views.table import count_of, format_bytes, format_number, segments_changed, table
+from brokerless.text import format_bytes
+from brokerless.views.table import count_of, format_number, segments_changed, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import Conversion, ConvertResult

@@ -12,7 +12,8 @@ from brokerless.cli.selection import named_topics
 from brokerless.cli.values import size
 from brokerless.kafka_names import COMPRESSION_TYPES
 from brokerless.log import names
-from brokerless.views.table import count_of, format_bytes, format_number, table
+from brokerless.text import format_bytes
+from brokerless.views.table import count_of, format_number, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition

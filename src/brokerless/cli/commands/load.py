@@ -24,7 +24,8 @@ from brokerless.cli.values import count, size, size_or_0
 from brokerless.errors import UsageError
 from brokerless.log import names
 from brokerless.log.storage.paths import exists, join
-from brokerless.views.table import count_of, format_bytes, format_number, table
+from brokerless.text import format_bytes
+from brokerless.views.table import count_of, format_number, table
 
 if TYPE_CHECKING:
     from io import BufferedReader

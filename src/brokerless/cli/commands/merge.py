@@ -10,7 +10,8 @@ from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import select
 from brokerless.errors import UnreadableError
-from brokerless.views.table import count_of, format_bytes
+from brokerless.text import format_bytes
+from brokerless.views.table import count_of
 
 if TYPE_CHECKING:
     from brokerless.jobs.merge.job import MergeResult

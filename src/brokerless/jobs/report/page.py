@@ -7,8 +7,6 @@ no request.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -33,12 +31,11 @@ from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import PartitionReader
-from brokerless.text import show_name
+from brokerless.text import format_bytes, policy_hash, show_name
 
 MOST_ROWS = 20_000
 """Rows of a table that are in the page."""
 _MAX_SAFE_INTEGER = 2**53 - 1
-_UNITS = ("KB", "MB", "GB", "TB", "PB")
 
 
 def write_report(
@@ -78,7 +75,7 @@ def render(figures: Figures, path: str, now_ms: int, made_by: str) -> str:
     name = show_name(path)
     return Template(_own("page.html")).substitute(
         title=escape(f"{name}: brokerless report"),
-        script_sources=" ".join(f"'sha256-{_hash(text)}'" for text in scripts.values()),
+        script_sources=" ".join(f"'{policy_hash(text)}'" for text in scripts.values()),
         style=_own("page.css"),
         path=escape(name),
         made=escape(f"{made}, by {made_by}"),
@@ -107,10 +104,6 @@ def charts_script() -> str:
 
 def _own(name: str) -> str:
     return files("brokerless.jobs.report").joinpath(name).read_text("utf-8")
-
-
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def _table(view: TableView, rows: Sequence[Row]) -> dict[str, Any]:
@@ -192,7 +185,7 @@ def _tiles(rows: dict[str, list[Row]]) -> str:
             f"{sum(row['batches'] for row in partitions):,} batches",
         ),
         ("records", "Records", f"{sum(row['records'] for row in partitions):,}", escape(span)),
-        ("size", "Size", _bytes(size), f"{size:,} bytes"),
+        ("size", "Size", format_bytes(size), f"{size:,} bytes"),
     ]
     return "\n".join(
         f'<div id="tile-{name}"><dt>{label}</dt><dd>{value}<small>{more}</small></dd></div>'
@@ -205,12 +198,3 @@ def _date(ms: int) -> str:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d")
     except (OverflowError, OSError, ValueError):
         return f"{ms} ms"
-
-
-def _bytes(size: int) -> str:
-    value = float(size)
-    for unit in ("B", *_UNITS):
-        if value < 999.95 or unit == _UNITS[-1]:
-            return f"{size} B" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError("the last unit takes all")

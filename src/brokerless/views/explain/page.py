@@ -6,8 +6,6 @@ page's Content-Security-Policy allows that script and the page's style alone, by
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -19,7 +17,7 @@ from brokerless.fields.field import Field
 from brokerless.fields.files import Explanation
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.write_errors import unwritable
-from brokerless.text import show, show_name
+from brokerless.text import policy_hash, show, show_name
 from brokerless.views.explain.json_lines import entries_of
 from brokerless.views.explain.terminal import share, shown_parts, shown_value
 from brokerless.views.table import count_of
@@ -53,9 +51,9 @@ def render(explanation: Explanation, made: str) -> str:
         made=escape(made),
         sections=sections,
         style=style,
-        style_hash=_hash(style),
+        style_hash=policy_hash(style),
         script=script,
-        script_hash=_hash(script),
+        script_hash=policy_hash(script),
     )
 
 
@@ -186,7 +184,3 @@ def _cut(text: str) -> str:
 
 def _own(name: str) -> str:
     return files("brokerless.views.explain").joinpath(name).read_text("utf-8").rstrip("\n")
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

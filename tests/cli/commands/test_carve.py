@@ -38,7 +38,7 @@ def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((DATA,), "this is a directory"),
         ((DATA / "no-such",), "there is no such file"),
@@ -46,8 +46,10 @@ def test_where_there_are_no_batches_none_are_carved(run: Run, tmp_path: Path) ->
         ((DATA / "meta.properties", "--as", "parquet", "--segment-bytes", "1GB"), "--segment-bytes does not apply"),
     ],
 )
-def test_what_cannot_be_carved_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
+def test_what_cannot_be_carved_is_reported(
+    run: Run, tmp_path: Path, arguments: tuple[object, ...], message: str
+) -> None:
     result = run("carve", "--to", tmp_path / "to", *arguments)
     assert (result.exit_code, result.out) == (2, b"")
-    assert told in result.err
+    assert message in result.err
     assert not (tmp_path / "to").exists()

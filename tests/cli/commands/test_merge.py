@@ -31,8 +31,8 @@ def test_json_has_an_object_for_each_partition(run: Run, tmp_path: Path) -> None
     assert [copy["sameUntil"] for copy in line["copies"]] == [120, 220, 270]
     assert [copy["comparedBy"] for copy in line["copies"]] == ["epochs"] * 3
     assert [each["copy"] for each in line["pieces"]] == [2]
-    told = [(each["copy"], each["firstOffset"], each["lastOffset"]) for each in line["divergences"]]
-    assert told == [(0, 120, 189), (1, 220, 299)]
+    found = [(each["copy"], each["firstOffset"], each["lastOffset"]) for each in line["divergences"]]
+    assert found == [(0, 120, 189), (1, 220, 299)]
     assert [each["committedOffsets"] for each in line["divergences"]] == [0, 80]
     assert (line["committedUntil"], line["uncommitted"], line["losses"]) == (270, None, [])
 
@@ -83,7 +83,7 @@ def test_partitions_are_chosen_of_all_disks_together(run: Run, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((DISKS[0], DISKS[0]), "given twice"),
         ((DISKS[0], "--to", DISKS[0] / "inside"), "is within"),
@@ -92,10 +92,10 @@ def test_partitions_are_chosen_of_all_disks_together(run: Run, tmp_path: Path) -
         ((DISKS[0] / "orders-0" / "00000000000000000000.log",), "the name does not say which partition this is"),
     ],
 )
-def test_what_cannot_be_done_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
+def test_what_cannot_be_done_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
     result = run("merge", "--to", tmp_path / "to", *arguments)
     assert result.exit_code == 2
-    assert told in result.err
+    assert message in result.err
     assert not (tmp_path / "to").exists()
 
 

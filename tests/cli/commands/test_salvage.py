@@ -86,7 +86,7 @@ def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, dis
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((DATA / "txn-0" / "00000000000000000000.log",), "the name does not say which partition this is"),
         ((DATA / "txn-0", "--to", DATA / "txn-0" / "inside"), "is within"),
@@ -95,8 +95,8 @@ def test_tables_are_written_with_the_same_report_and_can_be_loaded(run: Run, dis
         ((DATA, "--as", "parquet", "--segment-bytes", "1GB"), "--segment-bytes does not apply to --as parquet"),
     ],
 )
-def test_what_cannot_be_done_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], told: str) -> None:
+def test_what_cannot_be_done_is_reported(run: Run, tmp_path: Path, arguments: tuple[object, ...], message: str) -> None:
     result = run("salvage", "--to", tmp_path / "to", *arguments)
     assert result.exit_code == 2
-    assert told in result.err
+    assert message in result.err
     assert not (tmp_path / "to").exists()

@@ -20,46 +20,42 @@ class Rectangle(NamedTuple):
 
 def lay_out(sizes: Sequence[float], within: Rectangle) -> list[Rectangle]:
     """A rectangle for each size, in that order; together they fill ``within``. Sizes are above 0 and descend."""
-    total = sum(sizes)
-    scale = within.width * within.height / total if total else 0.0
-    areas, free = [size * scale for size in sizes], within
+    free = within
     placed: list[Rectangle] = []
-    while len(placed) < len(areas):
-        left, side = areas[len(placed) :], min(free.width, free.height)
+    while len(placed) < len(sizes):
+        left = sizes[len(placed) :]
+        scale, side = free.width * free.height / sum(left), min(free.width, free.height)
         count = 1
-        while count < len(left) and _worst(left[: count + 1], side) <= _worst(left[:count], side):
+        while count < len(left) and _worst(left[: count + 1], scale, side) <= _worst(left[:count], scale, side):
             count += 1
         row = left[:count]
-        placed += _place(row, free)
-        free = _rest(sum(row), free)
+        # By shares of what is free, not by areas: so rounding never leads outside of it.
+        rectangles, free = _take_row(row, sum(row) / sum(left), free)
+        placed += rectangles
     return placed
 
 
-def _worst(row: Sequence[float], side: float) -> float:
-    """The largest ratio of sides among the rectangles of a row along a side."""
-    total = sum(row)
-    return max(side * side * max(row) / (total * total), total * total / (side * side * min(row))) if side else 0.0
+def _worst(row: Sequence[float], scale: float, side: float) -> float:
+    """The largest ratio of sides among the rectangles of a row along a side; areas are sizes times ``scale``."""
+    if not scale or not side:
+        return 0.0
+    width = sum(row) * scale / side
+    return max(max(row) * scale / width / width, width / (min(row) * scale / width))
 
 
-def _place(row: Sequence[float], free: Rectangle) -> list[Rectangle]:
+def _take_row(row: Sequence[float], share: float, free: Rectangle) -> tuple[list[Rectangle], Rectangle]:
+    """Rectangles for a row along the shorter side of ``free``, of which they take this share; and what is left."""
     x, y, width, height = free
     total = sum(row)
     placed: list[Rectangle] = []
-    for area in row:
-        if width >= height:
-            each = Rectangle(x, y, total / height, area / (total / height))
-            y += each.height
-        else:
-            each = Rectangle(x, y, area / (total / width), total / width)
-            x += each.width
-        placed.append(each)
-    return placed
-
-
-def _rest(taken: float, free: Rectangle) -> Rectangle:
-    x, y, width, height = free
     if width >= height:
-        strip = min(taken / height, width)
-        return Rectangle(x + strip, y, width - strip, height)
-    strip = min(taken / width, height)
-    return Rectangle(x, y + strip, width, height - strip)
+        strip = width * share
+        for size in row:
+            placed.append(Rectangle(x, y, strip, height * (size / total)))
+            y += placed[-1].height
+        return placed, Rectangle(x + strip, free.y, width - strip, height)
+    strip = height * share
+    for size in row:
+        placed.append(Rectangle(x, y, width * (size / total), strip))
+        x += placed[-1].width
+    return placed, Rectangle(free.x, y + strip, width, height - strip)

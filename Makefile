@@ -9,7 +9,7 @@ KERNELS := brokerless.format.read.decoder, brokerless.format.write.encoder, brok
     brokerless.format.read.batch_candidate_kernels, brokerless.format.read.partial_record_kernels, \
     brokerless.format.codecs.single_block_kernels, brokerless.log.write.segment_roll_kernels, \
     brokerless.tables.partitioner, brokerless.interchange.jsonl_reader_kernels, brokerless.interchange.jsonl_writer_kernels
-WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/test_logs.py tests/jobs/report \
+WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/api tests/jobs/report \
     tests/spark/stream/test_log_tracker.py $(addprefix tests/spark/test_, $(addsuffix .py, \
     source plan options golden export sink sink_options stream_sink load jobs s3))
 # An environment may forbid Python to write byte code; without it, each start takes twice as long.

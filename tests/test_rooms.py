@@ -61,7 +61,7 @@ def test_only_storage_opens_files(tmp_path: Path, text: str, call: str):
 @pytest.mark.parametrize(
     "text",
     [
-        "from brokerless.logs import open\nopen('x')",
+        "from brokerless.api.log import open\nopen('x')",
         "def open(path): ...\nopen('x')",
         "log.open('convert')",
         "log.open()",

@@ -15,6 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from brokerless import schemas
+from brokerless.api.log import Log, open
+from brokerless.api.partition import Partition
+from brokerless.api.results import LogAudit, LogRestart
 from brokerless.errors import (
     BrokerlessError,
     DamageError,
@@ -25,8 +28,6 @@ from brokerless.errors import (
     UnwritableError,
     UsageError,
 )
-from brokerless.log_results import LogAudit, LogRestart
-from brokerless.logs import Log, Partition, open
 from brokerless.record import Record, record_views
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from brokerless.text import readable, show_name
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from brokerless.api.log import Log
+    from brokerless.api.partition import Partition
     from brokerless.log.names import Include
-    from brokerless.logs import Log, Partition
 
 CLEAN, FINDINGS, UNUSABLE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 """Exit codes: all is well; damage was met; a wrong command line or a path that cannot be opened; Ctrl-C; SIGTERM."""

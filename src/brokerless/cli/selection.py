@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from brokerless.log.names import is_internal
 
 if TYPE_CHECKING:
+    from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
-    from brokerless.logs import Partition
 
 _SHOWN = 8
 

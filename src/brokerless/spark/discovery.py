@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import glob
 
+from brokerless.api.log import open
+from brokerless.api.partition import Partition
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.log.directory import PartitionPath
 from brokerless.log.names import parse_partition_directory
 from brokerless.log.storage.paths import StorageOptions, directory_name, exists, expand, is_directory
-from brokerless.logs import Partition, open
 from brokerless.spark.options import Options, TopicPartition
 
 

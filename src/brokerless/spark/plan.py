@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
+from brokerless.api.partition import Partition
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -22,7 +23,6 @@ from brokerless.log.live_segments import ReplacedError, open_listed, with_curren
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
-from brokerless.logs import Partition
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.split import ReadTask, Split, cut, split_bytes, task_rounds

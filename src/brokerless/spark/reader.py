@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless.api.log import read_setting
 from brokerless.errors import Finding, UnreadableError, raise_errors
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -18,7 +19,6 @@ from brokerless.log.offset_checks import RepeatedOffsets
 from brokerless.log.ranges import Range
 from brokerless.log.segment import Chunk, Report, ignore, scan, scan_headers, within_log
 from brokerless.log.storage.paths import File, StorageOptions, open_file
-from brokerless.logs import read_setting
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.spark.columns import SelectedColumns, corrupt_rows, to_spark
 from brokerless.spark.options import Options

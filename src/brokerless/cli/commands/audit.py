@@ -16,10 +16,11 @@ from brokerless.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from brokerless.api.log import Log
+    from brokerless.api.partition import Partition
     from brokerless.errors import Finding
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.directory_state import DirectoryState
-    from brokerless.logs import Log, Partition
 
 DESCRIPTION = """\
 Everything that can be known about a log directory from its files, graded, with advice for each finding.

@@ -17,7 +17,7 @@ from brokerless.errors import Finding, UnreadableError, UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from brokerless.logs import Partition
+    from brokerless.api.partition import Partition
 
 View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
 Reader = Callable[["Partition", Done], Iterator["pa.RecordBatch"]]

@@ -12,7 +12,8 @@ from brokerless.cli.progress import Done, progress
 from brokerless.errors import UnreadableError, UsageError
 
 if TYPE_CHECKING:
-    from brokerless.logs import Log, Partition
+    from brokerless.api.log import Log
+    from brokerless.api.partition import Partition
 
 DESCRIPTION = """\
 Decodes Kafka's own topics: committed offsets, groups, transactional ids, and the cluster's metadata.

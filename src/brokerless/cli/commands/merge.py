@@ -14,9 +14,9 @@ from brokerless.text import format_bytes
 from brokerless.views.table import count_of
 
 if TYPE_CHECKING:
+    from brokerless.api.log import Log
     from brokerless.jobs.merge.job import MergeResult
     from brokerless.log.directory import PartitionPath
-    from brokerless.logs import Log
 
 DESCRIPTION = """\
 Combines the replicas of each partition, from several brokers' disks, into one log that a broker can serve.

@@ -15,9 +15,10 @@ from brokerless.errors import UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from brokerless.api.log import Log
+    from brokerless.api.partition import Partition
     from brokerless.jobs.directory_state import DirectoryState
     from brokerless.jobs.restart.job import DirectoryRestart
-    from brokerless.logs import Log, Partition
 
 DESCRIPTION = """\
 What a broker would do to these logs if it started now: a dry run of Kafka's own recovery. Nothing is changed.

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
+from brokerless.api.partition import Partition
 from brokerless.errors import DamageError, Finding, UnreadableError, UsageError
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.live_segments import ReplacedError, open_listed
@@ -25,7 +26,6 @@ from brokerless.log.positions import end_position, first_position
 from brokerless.log.ranges import Range, Span
 from brokerless.log.storage.paths import File
 from brokerless.log.tail import Tail, look, look_committed
-from brokerless.logs import Partition
 from brokerless.spark.discovery import check_named, find_partitions, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Options, TopicPartition
 from brokerless.spark.plan import compact, first_since, reporter, tasks_of, timestamp_of

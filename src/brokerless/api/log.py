@@ -1,4 +1,4 @@
-"""What :func:`brokerless.open` returns: a log and its partitions, with their tables and what the commands do to them.
+"""What :func:`brokerless.open` returns: a log with its partitions, their tables, and what the commands do to them.
 
 The same methods are on a :class:`Log` (all its partitions, one after the other) and on a :class:`Partition`; those
 named like a command take its options by the same names, with the same defaults.
@@ -7,33 +7,32 @@ named like a command take its options by the same names, with the same defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from brokerless.api import jobs
+from brokerless.api.partition import Partition
+from brokerless.api.results import LogAudit, LogRestart
 from brokerless.arrow import table_of
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import Finding, UnreadableError, raise_errors
+from brokerless.errors import Finding, UnreadableError
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, resolve
-from brokerless.log.names import Include, is_internal
+from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
-from brokerless.log_results import LogAudit, LogRestart
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
-from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
+from brokerless.tables.partition_reader import OnDamage, read_batches, read_records
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
-    from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.report.plots import Plots
-    from brokerless.jobs.restart.job import Restart
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
 
@@ -64,115 +63,15 @@ def read_setting(directory: str, topic: str, name: str, storage_options: Storage
 
 
 @dataclass(frozen=True)
-class Partition(PartitionReader):
-    """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
-
-    @property
-    def _alone(self) -> Log:
-        is_file = any(segment.log.path == self.path for segment in self.paths.segments)
-        return Log(LogDirectory(self.path, "file" if is_file else "partition", (self.paths,)), self.storage_options)
-
-    def verify(self, *, max_batch_bytes: int | None = None) -> Iterator[Finding]:
-        """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.
-
-        The first finding of severity ``error`` is where Kafka's own reader first throws. ``max_batch_bytes``: what one
-        batch may inflate to (128 MiB). Raises :class:`UnreadableError` for a file that cannot be opened.
-        """
-        from brokerless.jobs.verify.partition import verify_partition
-
-        return verify_partition(self.paths, self.storage_options, _bound(max_batch_bytes))
-
-    def audit(self, *, max_batch_bytes: int | None = None) -> PartitionAudit:
-        """Audits the partition, as ``brokerless audit`` of its directory: batches, indexes, offsets, leader epochs,
-        producers, transactions, timestamps, and what the log directory's checkpoints record of it.
-
-        Returns counts, offsets and ``findings`` (of each kind at most 1000; ``left_out`` counts the rest).
-        ``max_batch_bytes`` as in :meth:`verify`, and so is what is raised.
-        """
-        return self._alone.audit(max_batch_bytes=max_batch_bytes).partitions[0]
-
-    def restart(self) -> Restart:
-        """Returns what a broker's next start would make of the partition, as ``brokerless restart`` of its directory:
-        files it cuts and deletes, indexes it rebuilds, and records that are lost. Nothing is changed.
-
-        Raises :class:`UnreadableError` for anything but a local directory.
-        """
-        return self._alone.restart().partitions[0]
-
-    def salvage(
-        self,
-        to: str | os.PathLike[str],
-        *,
-        as_: Literal["segments", "parquet"] = "segments",
-        segment_bytes: int | None = None,
-        partial: bool = False,
-        dry_run: bool = False,
-        include: Collection[Include] = (),
-        max_batch_bytes: int | None = None,
-        on_damage: OnDamage | None = None,
-    ) -> SalvageResult:
-        """Writes every intact batch to a partition of the log directory ``to``, or as Parquet, as ``brokerless
-        salvage``; see :meth:`Log.salvage`."""
-        (result,) = self._alone.salvage(
-            to, as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
-            max_batch_bytes=max_batch_bytes, on_damage=on_damage,
-        )  # fmt: skip
-        return result
-
-    def convert(
-        self,
-        to: str | os.PathLike[str],
-        *,
-        message_format: int | None = None,
-        codec: str | None = None,
-        level: int | None = None,
-        batch_size: int | None = None,
-        segment_bytes: int | None = None,
-        isolation: Isolation = "read_uncommitted",
-        dry_run: bool = False,
-        max_batch_bytes: int | None = None,
-        storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
-    ) -> ConvertResult:
-        """Rewrites the partition as part of the log directory ``to``, as ``brokerless convert``; see
-        :meth:`Log.convert`."""
-        (result,) = self._alone.convert(
-            to, message_format=message_format, codec=codec, level=level, batch_size=batch_size,
-            segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage,
-        )  # fmt: skip
-        return result
-
-    def export(
-        self,
-        to: str | os.PathLike[str],
-        *,
-        by_date: bool = False,
-        isolation: Isolation = "read_uncommitted",
-        compression: str = "zstd",
-        file_bytes: int | None = None,
-        allow_removed: bool = False,
-        dry_run: bool = False,
-        max_batch_bytes: int | None = None,
-        storage_options: StorageOptions | None = None,
-        on_damage: OnDamage | None = None,
-    ) -> ExportedPartition | None:
-        """Writes the partition's new records as Parquet files, as ``brokerless export``; None if there are none. See
-        :meth:`Log.export`."""
-        exported = self._alone.export(
-            to, by_date=by_date, isolation=isolation, compression=compression, file_bytes=file_bytes,
-            allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage,
-        )  # fmt: skip
-        return exported[0] if exported else None
-
-
-@dataclass(frozen=True)
 class Log:
     """What is in a path: ``partitions``, by topic and partition."""
 
     directory: LogDirectory
     storage_options: StorageOptions | None = field(default=None, repr=False)
+
+    @property
+    def _source(self) -> jobs.Source:
+        return jobs.Source(self.directory, self.storage_options)
 
     @property
     def path(self) -> str:
@@ -254,7 +153,7 @@ class Log:
         run on, or a master for which one is started."""
         from brokerless.jobs.verify.job import verify
 
-        bound = _bound(max_batch_bytes)
+        bound = jobs.bound(max_batch_bytes)
         for finding in verify(self.directory.partitions, bound, self.storage_options, spark=spark, processes=1):
             if isinstance(finding, UnreadableError):
                 raise finding
@@ -263,32 +162,12 @@ class Log:
     def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> LogAudit:
         """As :meth:`Partition.audit`, of all partitions, and of the log directory as a whole: its checkpoints, and what
         Kafka's own topics in it say of its partitions. ``spark`` as in :meth:`verify`."""
-        from brokerless.jobs.audit.job import audit_directory, audit_partitions
-        from brokerless.jobs.directory_state import load_directory_state
-
-        bound, storage_options = _bound(max_batch_bytes), self.storage_options
-        state, partitions = load_directory_state(self.directory, storage_options), self.directory.partitions
-        audits: list[PartitionAudit] = []
-        with closing(audit_partitions(partitions, state, bound, storage_options, spark=spark, processes=1)) as results:
-            for each in results:
-                if isinstance(each, UnreadableError):
-                    raise each
-                audits.append(each)
-        return LogAudit(tuple(audits), tuple(audit_directory(self.directory, state, audits, storage_options)))
+        return jobs.audit(self._source, max_batch_bytes, spark)
 
     def restart(self) -> LogRestart:
         """As :meth:`Partition.restart`, of all partitions, and of the log directory as a whole: whether a broker starts
         on it, which partitions become stray, and which transactions its coordinator ends."""
-        from brokerless.jobs.directory_state import load_directory_state
-        from brokerless.jobs.restart.job import plan_directories, plan_restart
-
-        state = load_directory_state(self.directory, self.storage_options)
-        directory = next(iter(plan_directories([self.directory])), None)
-        restarts = (
-            plan_restart(each, state.of(each), clean=state.was_clean, directory=directory)
-            for each in self.directory.partitions
-        )
-        return LogRestart(tuple(restarts), directory)
+        return jobs.restart(self._source)
 
     def salvage(
         self,
@@ -311,13 +190,10 @@ class Log:
         checksum matches, save the records before. ``include="delete"``: read ``*.deleted`` files as well.
         ``storage_options``: those of ``to``, where it is a URL. ``on_damage`` is called with what was left out although
         it is intact. Others as in :meth:`verify`. Raises :class:`UsageError` for what cannot be written."""
-        from brokerless.jobs.salvage.job import Salvage, plan, salvage
-        from brokerless.log.config import LogConfig
-
-        config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
-        settings = Salvage(config, _bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
-        tasks = plan([self.directory], to, settings, lambda _: True, include, self.storage_options, storage_options)
-        return list(salvage(tasks, on_damage or (lambda _: None), spark=spark, processes=1))
+        return jobs.salvage(
+            self._source, to, as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage, storage_options=storage_options, spark=spark,
+        )  # fmt: skip
 
     def convert(
         self,
@@ -348,15 +224,11 @@ class Log:
         all damage is reported, and is in the result. Raises :class:`UsageError` for what cannot be written, such as a
         partition that exists.
         """
-        from brokerless.format.convert import ConversionTarget
-        from brokerless.jobs.convert.job import Conversion, convert, plan, raise_damage
-        from brokerless.log.config import LogConfig
-
-        target = ConversionTarget(message_format, codec, level, batch_size)
-        config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
-        conversion = Conversion(target, config, isolation, _bound(max_batch_bytes), dry_run)
-        tasks = plan(self.directory.partitions, [self.path], to, conversion, self.storage_options, storage_options)
-        return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
+        return jobs.convert(
+            self._source, to, message_format=message_format, codec=codec, level=level, batch_size=batch_size,
+            segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+            storage_options=storage_options, on_damage=on_damage, spark=spark,
+        )  # fmt: skip
 
     def export(
         self,
@@ -381,18 +253,8 @@ class Log:
         ``to``. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damaged batches are left out and reported;
         without ``on_damage``, the first error is raised as :class:`DamageError`.
         """
-        from brokerless.interchange.parquet_files import FILE_BYTES
-        from brokerless.jobs.export.job import Export, export, plan
-
-        bound = _bound(max_batch_bytes)
-        settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, bound, dry_run, allow_removed)
-        is_whole = self.directory.kind == "log-directory"
-        partitions = [each for each in self.directory.partitions if not (is_whole and is_internal(each.topic))]
-        planned = plan(partitions, [self.path], to, settings, self.storage_options, storage_options)
-        return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))
-
-
-def _bound(max_batch_bytes: int | None) -> int:
-    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-
-    return max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+        return jobs.export(
+            self._source, to, by_date=by_date, isolation=isolation, compression=compression, file_bytes=file_bytes,
+            allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+            storage_options=storage_options, on_damage=on_damage, spark=spark,
+        )  # fmt: skip

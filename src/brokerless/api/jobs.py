@@ -1,0 +1,147 @@
+"""The jobs that a log and a partition have as methods, by the options of the commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from brokerless.api.results import LogAudit, LogRestart
+from brokerless.errors import UnreadableError, raise_errors
+from brokerless.kafka_names import Isolation
+from brokerless.log.directory import LogDirectory
+from brokerless.log.names import Include, is_internal
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import OnDamage
+
+if TYPE_CHECKING:
+    from brokerless.jobs.audit.job import PartitionAudit
+    from brokerless.jobs.convert.job import ConvertResult
+    from brokerless.jobs.export.job import ExportedPartition
+    from brokerless.jobs.run.types import Spark
+    from brokerless.jobs.salvage.job import SalvageResult
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a job reads, and how to open it."""
+
+    directory: LogDirectory
+    storage_options: StorageOptions | None
+
+
+def bound(max_batch_bytes: int | None) -> int:
+    """What one batch may inflate to, in bytes: as asked for, or 128 MiB."""
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+
+    return max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+
+
+def audit(source: Source, max_batch_bytes: int | None, spark: Spark) -> LogAudit:
+    from brokerless.jobs.audit.job import audit_directory, audit_partitions
+    from brokerless.jobs.directory_state import load_directory_state
+
+    directory, storage_options = source.directory, source.storage_options
+    state, partitions = load_directory_state(directory, storage_options), directory.partitions
+    audits: list[PartitionAudit] = []
+    results = audit_partitions(partitions, state, bound(max_batch_bytes), storage_options, spark=spark, processes=1)
+    with closing(results):
+        for each in results:
+            if isinstance(each, UnreadableError):
+                raise each
+            audits.append(each)
+    return LogAudit(tuple(audits), tuple(audit_directory(directory, state, audits, storage_options)))
+
+
+def restart(source: Source) -> LogRestart:
+    from brokerless.jobs.directory_state import load_directory_state
+    from brokerless.jobs.restart.job import plan_directories, plan_restart
+
+    state = load_directory_state(source.directory, source.storage_options)
+    directory = next(iter(plan_directories([source.directory])), None)
+    restarts = (
+        plan_restart(each, state.of(each), clean=state.was_clean, directory=directory)
+        for each in source.directory.partitions
+    )
+    return LogRestart(tuple(restarts), directory)
+
+
+def salvage(
+    source: Source,
+    to: str | os.PathLike[str],
+    *,
+    as_: Literal["segments", "parquet"],
+    segment_bytes: int | None,
+    partial: bool,
+    dry_run: bool,
+    include: Collection[Include],
+    max_batch_bytes: int | None,
+    on_damage: OnDamage | None,
+    storage_options: StorageOptions | None = None,
+    spark: Spark = "none",
+) -> list[SalvageResult]:
+    from brokerless.jobs.salvage.job import Salvage, plan, salvage
+    from brokerless.log.config import LogConfig
+
+    config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
+    settings = Salvage(config, bound(max_batch_bytes), dry_run, partial, as_ == "parquet")
+    read_options = source.storage_options
+    tasks = plan([source.directory], to, settings, lambda _: True, include, read_options, storage_options)
+    return list(salvage(tasks, on_damage or (lambda _: None), spark=spark, processes=1))
+
+
+def convert(
+    source: Source,
+    to: str | os.PathLike[str],
+    *,
+    message_format: int | None,
+    codec: str | None,
+    level: int | None,
+    batch_size: int | None,
+    segment_bytes: int | None,
+    isolation: Isolation,
+    dry_run: bool,
+    max_batch_bytes: int | None,
+    storage_options: StorageOptions | None,
+    on_damage: OnDamage | None,
+    spark: Spark = "none",
+) -> list[ConvertResult]:
+    from brokerless.format.convert import ConversionTarget
+    from brokerless.jobs.convert.job import Conversion, convert, plan, raise_damage
+    from brokerless.log.config import LogConfig
+
+    target = ConversionTarget(message_format, codec, level, batch_size)
+    config = None if segment_bytes is None else LogConfig(segment_bytes=segment_bytes)
+    conversion = Conversion(target, config, isolation, bound(max_batch_bytes), dry_run)
+    directory = source.directory
+    tasks = plan(directory.partitions, [directory.path], to, conversion, source.storage_options, storage_options)
+    return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
+
+
+def export(
+    source: Source,
+    to: str | os.PathLike[str],
+    *,
+    by_date: bool,
+    isolation: Isolation,
+    compression: str,
+    file_bytes: int | None,
+    allow_removed: bool,
+    dry_run: bool,
+    max_batch_bytes: int | None,
+    storage_options: StorageOptions | None,
+    on_damage: OnDamage | None,
+    spark: Spark = "none",
+) -> list[ExportedPartition]:
+    from brokerless.interchange.parquet_files import FILE_BYTES
+    from brokerless.jobs.export.job import Export, export, plan
+
+    directory = source.directory
+    bytes_ = bound(max_batch_bytes)
+    settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, bytes_, dry_run, allow_removed)
+    is_whole = directory.kind == "log-directory"
+    partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
+    planned = plan(partitions, [directory.path], to, settings, source.storage_options, storage_options)
+    return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -1,0 +1,128 @@
+"""One partition of a log: its tables, and what the commands do to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from brokerless.api import jobs
+from brokerless.errors import Finding
+from brokerless.kafka_names import Isolation
+from brokerless.log.directory import LogDirectory
+from brokerless.log.names import Include
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
+
+if TYPE_CHECKING:
+    from brokerless.jobs.audit.job import PartitionAudit
+    from brokerless.jobs.convert.job import ConvertResult
+    from brokerless.jobs.export.job import ExportedPartition
+    from brokerless.jobs.restart.job import Restart
+    from brokerless.jobs.salvage.job import SalvageResult
+
+
+@dataclass(frozen=True)
+class Partition(PartitionReader):
+    """One partition's log: its segments, in order. ``topic`` and ``partition`` are None for a lone file."""
+
+    @property
+    def _source(self) -> jobs.Source:
+        is_file = any(segment.log.path == self.path for segment in self.paths.segments)
+        directory = LogDirectory(self.path, "file" if is_file else "partition", (self.paths,))
+        return jobs.Source(directory, self.storage_options)
+
+    def verify(self, *, max_batch_bytes: int | None = None) -> Iterator[Finding]:
+        """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.
+
+        The first finding of severity ``error`` is where Kafka's own reader first throws. ``max_batch_bytes``: what one
+        batch may inflate to (128 MiB). Raises :class:`UnreadableError` for a file that cannot be opened.
+        """
+        from brokerless.jobs.verify.partition import verify_partition
+
+        return verify_partition(self.paths, self.storage_options, jobs.bound(max_batch_bytes))
+
+    def audit(self, *, max_batch_bytes: int | None = None) -> PartitionAudit:
+        """Audits the partition, as ``brokerless audit`` of its directory: batches, indexes, offsets, leader epochs,
+        producers, transactions, timestamps, and what the log directory's checkpoints record of it.
+
+        Returns counts, offsets and ``findings`` (of each kind at most 1000; ``left_out`` counts the rest).
+        ``max_batch_bytes`` as in :meth:`verify`, and so is what is raised.
+        """
+        return jobs.audit(self._source, max_batch_bytes, "none").partitions[0]
+
+    def restart(self) -> Restart:
+        """Returns what a broker's next start would make of the partition, as ``brokerless restart`` of its directory:
+        files it cuts and deletes, indexes it rebuilds, and records that are lost. Nothing is changed.
+
+        Raises :class:`UnreadableError` for anything but a local directory.
+        """
+        return jobs.restart(self._source).partitions[0]
+
+    def salvage(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        as_: Literal["segments", "parquet"] = "segments",
+        segment_bytes: int | None = None,
+        partial: bool = False,
+        dry_run: bool = False,
+        include: Collection[Include] = (),
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> SalvageResult:
+        """Writes every intact batch to a partition of the log directory ``to``, or as Parquet, as ``brokerless
+        salvage``; see :meth:`Log.salvage`."""
+        (result,) = jobs.salvage(
+            self._source, to, as_=as_, segment_bytes=segment_bytes, partial=partial, dry_run=dry_run, include=include,
+            max_batch_bytes=max_batch_bytes, on_damage=on_damage,
+        )  # fmt: skip
+        return result
+
+    def convert(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        message_format: int | None = None,
+        codec: str | None = None,
+        level: int | None = None,
+        batch_size: int | None = None,
+        segment_bytes: int | None = None,
+        isolation: Isolation = "read_uncommitted",
+        dry_run: bool = False,
+        max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> ConvertResult:
+        """Rewrites the partition as part of the log directory ``to``, as ``brokerless convert``; see
+        :meth:`Log.convert`."""
+        (result,) = jobs.convert(
+            self._source, to, message_format=message_format, codec=codec, level=level, batch_size=batch_size,
+            segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+            storage_options=storage_options, on_damage=on_damage,
+        )  # fmt: skip
+        return result
+
+    def export(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        by_date: bool = False,
+        isolation: Isolation = "read_uncommitted",
+        compression: str = "zstd",
+        file_bytes: int | None = None,
+        allow_removed: bool = False,
+        dry_run: bool = False,
+        max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> ExportedPartition | None:
+        """Writes the partition's new records as Parquet files, as ``brokerless export``; None if there are none. See
+        :meth:`Log.export`."""
+        exported = jobs.export(
+            self._source, to, by_date=by_date, isolation=isolation, compression=compression, file_bytes=file_bytes,
+            allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+            storage_options=storage_options, on_damage=on_damage,
+        )  # fmt: skip
+        return exported[0] if exported else None

@@ -370,7 +370,7 @@ def test_convert_writes_what_the_command_writes(run: Run, damaged: Path, tmp_pat
 
 
 def test_export_leaves_out_kafkas_own_topics_unless_one_is_meant(tmp_path: Path) -> None:
-    log = brokerless.open(Path(__file__).parents[1] / "demo" / "data")
+    log = brokerless.open(Path(__file__).parents[2] / "demo" / "data")
     own = {each.topic for each in log.partitions if (each.topic or "").startswith("__")}
     assert own
     exported = log.export(tmp_path / "all", dry_run=True)
@@ -407,7 +407,7 @@ def test_the_public_names_are_there_and_importing_them_loads_no_kernels() -> Non
 
 
 def test_notebooks_show_logs_partitions_and_findings_as_tables():
-    log = brokerless.open(Path(__file__).parents[1] / "demo" / "data")
+    log = brokerless.open(Path(__file__).parents[2] / "demo" / "data")
     html = log._repr_html_()
     for partition in log.partitions:
         assert f">{partition.topic}<" in html

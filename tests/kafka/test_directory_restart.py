@@ -19,7 +19,8 @@ import brokerless
 from brokerless.cli import main
 from brokerless.internals.records import TRANSACTION_STATE
 from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import DirectoryRestart, Restart, plan_directories, plan_restart
+from brokerless.jobs.restart.job import plan_directories, plan_restart
+from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.log import names
 from brokerless.log.commit.log_opener import open_log
 from brokerless.log.directory import resolve
@@ -461,3 +462,32 @@ def test_a_replica_that_was_being_moved_takes_the_place_of_the_one_in_another_di
     assert started.is_started
     assert "plain-7" in started.after
     assert not replaced.exists()
+
+
+def test_a_replica_that_was_being_moved_is_emptied_where_the_one_it_is_moved_from_is_gone(
+    stopped: Path, tmp_path: Path
+) -> None:
+    future = f"plain-7.{'a' * 32}-future"
+    moving = second_directory(lambda other: shutil.copytree(other.parent / "data" / "plain-7", other / future))
+    changes: tuple[Change, ...] = (moving, lambda directory: shutil.rmtree(directory / "plain-7"))
+    started = start(stopped, tmp_path, *changes, consuming=(("plain", 7),))
+    said, other = started.said
+    assert (said.created, other.overwritten) == ((("plain", 7),), (str(tmp_path / "data-2" / future),))
+    assert (said.is_harmless, said.refused, other.refused) == (False, (), ())
+    assert f"lost: {future} was being moved from a directory that is gone" in "".join(directory_lines(other))
+    assert started.is_started
+    assert started.ends == {"plain-7": 0}
+    assert [log.stat().st_size for log in (tmp_path / "data-2").glob("plain-7*/*.log")] in ([0], [])
+
+
+def test_a_partition_in_two_checkpoints_of_the_cleaner_ends_it(stopped: Path, tmp_path: Path) -> None:
+    lines = b"0\n1\nplain 3 2\n"
+    again = second_directory(lambda other: (other / names.CLEANER_CHECKPOINT).write_bytes(lines))
+    started = start(stopped, tmp_path, again, write(names.CLEANER_CHECKPOINT, lines), consuming=(("plain", 3),))
+    said, other = started.said
+    assert (said.warnings, [each.kind for each in other.warnings]) == ((), ["cleaner-checkpoint-repeated"])
+    assert "warning: " in "".join(directory_lines(other))
+    assert said.is_harmless
+    assert started.is_started
+    assert started.ends["plain-3"] > 0
+    assert "Duplicate key plain-3" in started.output

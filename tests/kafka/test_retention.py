@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import Restart, plan_directories, plan_restart
+from brokerless.jobs.restart.job import plan_directories, plan_restart
+from brokerless.jobs.restart.results import Restart
 from brokerless.log.directory import resolve
 from tests.kafka.broker import KafkaBroker
 from tests.kafka.producers import Record, produce_confluent

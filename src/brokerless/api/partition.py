@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.export.job import ExportedPartition
-    from brokerless.jobs.restart.job import Restart
+    from brokerless.jobs.restart.results import Restart
     from brokerless.jobs.salvage.job import SalvageResult
 
 

@@ -9,7 +9,7 @@ from brokerless.errors import Finding
 
 if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
-    from brokerless.jobs.restart.job import DirectoryRestart, Restart
+    from brokerless.jobs.restart.results import DirectoryRestart, Restart
 
 
 @dataclass(frozen=True, slots=True)

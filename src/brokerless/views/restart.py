@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from brokerless.errors import Finding
-from brokerless.jobs.restart.job import DirectoryRestart, Restart
+from brokerless.jobs.restart.results import DirectoryRestart, Restart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.jobs.restart.transactions import Completion
 from brokerless.text import format_bytes, show_name
@@ -76,6 +76,8 @@ def directory_row(restart: DirectoryRestart) -> dict[str, Any]:
         "unserved": [{"path": path, **each.as_dict()} for path, each in restart.unserved.items()],
         "created": [list(place) for place in restart.created],
         "deleted": [{"file": path, "sizeInBytes": size} for path, size in restart.deleted],
+        "overwritten": list(restart.overwritten),
+        "warnings": [each.as_dict() for each in restart.warnings],
         "promoted": [{"path": path, "replaced": replaced} for path, replaced in restart.promoted],
         "completed": [
             {
@@ -101,7 +103,9 @@ def directory_lines(restart: DirectoryRestart, shown: Collection[str] = ()) -> I
         *(f"begun empty: {_place(*place)}, which should be here and is not" for place in restart.created),
         *(f"deleted: {_name(path)} of {format_bytes(size)}, as marked" for path, size in restart.deleted),
         *(_promotion(path, replaced) for path, replaced in restart.promoted),
+        *map(_overwriting, restart.overwritten),
         *map(_completion, restart.completed),
+        *(f"warning: {show_name(str(each))}" for each in restart.warnings),
     ]
     if not restart.is_state_known:
         lines.append("not known: which partitions are stray, as there is no __cluster_metadata here that can be read")
@@ -123,6 +127,11 @@ def _promotion(path: str, replaced: str | None) -> str:
     name = show_name(PurePath(path).name.rpartition(".")[0])
     text = f"renamed: {_name(path)} becomes {name}, as the cluster's metadata has this replica here"
     return text if replaced is None else f"{text}; {show_name(replaced)} is deleted"
+
+
+def _overwriting(path: str) -> str:
+    text = "was being moved from a directory that is gone: the broker begins that empty, and truncates this to it"
+    return f"lost: {_name(path)} {text}; copy it, or give it its partition's name in that directory, before the start"
 
 
 def _place(topic: str, partition: int) -> str:

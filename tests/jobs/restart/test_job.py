@@ -14,7 +14,8 @@ from tests.examples import some_quick
 from tests.golden import Case, broker_data, broker_expected, cases
 
 from brokerless.jobs.directory_state import load_directory_state
-from brokerless.jobs.restart.job import LostRecords, Restart, plan_restart
+from brokerless.jobs.restart.job import plan_restart
+from brokerless.jobs.restart.results import LostRecords, Restart
 from brokerless.log.directory import resolve
 
 NOW = 1_795_300_000_000

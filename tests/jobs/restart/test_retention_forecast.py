@@ -9,7 +9,8 @@ import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.golden import broker_data
 
-from brokerless.jobs.restart.job import DirectoryRestart, plan_restart
+from brokerless.jobs.restart.job import plan_restart
+from brokerless.jobs.restart.results import DirectoryRestart
 from brokerless.jobs.restart.retention_forecast import Retention
 from brokerless.log.directory import resolve
 

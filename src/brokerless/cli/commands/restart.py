@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from brokerless.api.log import Log
     from brokerless.api.partition import Partition
     from brokerless.jobs.directory_state import DirectoryState
-    from brokerless.jobs.restart.job import DirectoryRestart
+    from brokerless.jobs.restart.results import DirectoryRestart
 
 DESCRIPTION = """\
 What a broker would do to these logs if it started now: a dry run of Kafka's own recovery. Nothing is changed.
@@ -98,7 +98,8 @@ def _show_partitions(
 ) -> tuple[int, int]:
     """How many partitions a start would change, and of how many."""
     from brokerless.jobs.directory_state import running_broker
-    from brokerless.jobs.restart.job import Restart, plan_restart
+    from brokerless.jobs.restart.job import plan_restart
+    from brokerless.jobs.restart.results import Restart
     from brokerless.views.restart import detail_lines, partition_lines, row
 
     running = running_broker(state)

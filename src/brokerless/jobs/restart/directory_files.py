@@ -119,6 +119,21 @@ def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
             yield Finding("error", "directory-id-repeated", each.file, None, None, text, None, each.directory_id)
 
 
+def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[Finding]:
+    """Partitions with a line in the cleaner's checkpoints of several directories of one broker: its cleaner's thread
+    ends at once (``LogCleanerManager.allCleanerCheckpoints``, 4.4.0; 3.9.1 takes the last line)."""
+    seen: dict[tuple[str, int], str] = {}
+    for each in directories:
+        if names.CLEANER_CHECKPOINT not in each.files:
+            continue
+        path = f"{each.path.rstrip('/')}/{names.CLEANER_CHECKPOINT}"
+        for topic, partition in load_offset_checkpoint(path).offsets:
+            if (first := seen.setdefault((topic, partition), path)) != path:
+                text = f"{topic}-{partition} has a line in {first}, too: the broker's cleaner ends at once, and no topic "
+                text += "is compacted until one of both lines is removed"
+                yield Finding("warning", "cleaner-checkpoint-repeated", path, None, None, text)
+
+
 def loaded_directories(directory: LogDirectory) -> tuple[list[LoadedDirectory], list[Finding]]:
     """The directories that a broker loads as partitions (KRaft's own log is loaded apart), and those whose names end
     its start."""

@@ -10,8 +10,7 @@ Sources: ``LogManager.loadLogs``, ``LogLoader``, ``KafkaMetadataLog`` (4.1.1, 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +20,9 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.jobs.directory_state import Lines
 from brokerless.jobs.restart import directory_files, replicas
 from brokerless.jobs.restart.partition_files import unloadable
-from brokerless.jobs.restart.retention_forecast import Retention, Settings, expiring
-from brokerless.jobs.restart.transactions import Completion, completions
+from brokerless.jobs.restart.results import DirectoryRestart, LostRecords, Place, Restart, Truncation
+from brokerless.jobs.restart.retention_forecast import Settings, expiring
+from brokerless.jobs.restart.transactions import completions
 from brokerless.jobs.segment_checks import find_next_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
@@ -33,109 +33,6 @@ from brokerless.log.recovery.plan import RecoveryPlan, plan_recovery
 from brokerless.log.segment import NO_BATCHES, Chunk, Report, check_checksums, ignore, scan
 from brokerless.log.storage.paths import File, is_remote, open_file
 from brokerless.tables.partition_reader import PartitionReader
-
-Place = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Truncation:
-    """A log file of ``size`` bytes, of which the first ``kept`` stay, and why."""
-
-    file: str
-    size: int
-    kept: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class LostRecords:
-    """What is readable now, and would not be: intact batches at or after the end of what stays. Offsets are None if
-    there are none."""
-
-    batches: int = 0
-    records: int = 0
-    first_offset: int | None = None
-    last_offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
-
-    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty.
-    ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
-    ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
-    and so take its whole log directory offline; also where an offset is so far after its segment's base offset that
-    Kafka tries to split the segment first. ``recovered``: base offsets of segments that it would read batch by batch,
-    and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed`` orphaned files. The
-    log then has ``log_start_offset <= offset < log_end_offset``.
-    """
-
-    topic: str | None
-    partition: int | None
-    path: str
-    refused: str | None = None
-    recovered: tuple[tuple[int, str], ...] = ()
-    cut: tuple[Truncation, ...] = ()
-    deleted: tuple[tuple[str, int], ...] = ()
-    """Log files, and their sizes."""
-    rebuilt: tuple[str, ...] = ()
-    emptied: tuple[str, ...] = ()
-    """Time indexes that are not there, and that it makes without entries: flushed segments are not read for that."""
-    removed: tuple[str, ...] = ()
-    renamed: tuple[tuple[str, str], ...] = ()
-    log_start_offset: int = 0
-    log_end_offset: int = 0
-    unclosed: tuple[str, ...] = ()
-    """What is unexpected about the end of the last segment, which it accepts unchanged as the stop was clean, and
-    appends after it."""
-    lost: LostRecords = LostRecords()
-    stray: Finding | None = None
-    unserved: Finding | None = None
-    markers: int = 0
-    retention: Retention | None = None
-    """What retention deletes soon afterwards, which is no harm that the start does."""
-
-    @property
-    def is_harmless(self) -> bool:
-        """Whether all that can be read now is served afterwards."""
-        return not (self.lost_bytes or self.refused or self.stray or self.unserved)
-
-    @property
-    def lost_bytes(self) -> int:
-        """Bytes of log that would be gone, whatever they hold."""
-        return sum(each.size - each.kept for each in self.cut) + sum(size for _, size in self.deleted)
-
-
-@dataclass(frozen=True, slots=True)
-class DirectoryRestart:
-    """What a broker's next start makes of a log directory, apart from what is in its partitions' segments.
-
-    ``refused``: why no broker starts on it. By the paths of partitions' directories: ``stray`` and ``unserved``, as in
-    :class:`Restart`. ``created``: partitions of the cluster that should be here and are not; they are begun empty.
-    ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``: transactions that the
-    coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of strays only those are
-    known that have no ``partition.metadata``.
-    """
-
-    path: str
-    refused: tuple[Finding, ...] = ()
-    stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
-    unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
-    created: tuple[Place, ...] = ()
-    deleted: tuple[tuple[str, int], ...] = ()
-    completed: tuple[Completion, ...] = ()
-    is_state_known: bool = False
-    promoted: tuple[tuple[str, str | None], ...] = ()
-    """Directories of replicas that were being moved here and take their name, and of those that they replace."""
-    settings: Mapping[str, Settings] = field(default_factory=dict[str, Settings])
-    """Of each topic, by the cluster's metadata."""
-
-    @property
-    def is_harmless(self) -> bool:
-        """Whether all that can be read now is served afterwards."""
-        is_replaced = any(replaced is not None for _, replaced in self.promoted)
-        return not (self.refused or self.stray or self.unserved or self.created or self.deleted or is_replaced)
 
 
 def plan_directories(
@@ -162,14 +59,17 @@ def plan_directories(
             refused += directory_files.check_node_files(each, identity, max_batch_bytes)
         findings += refused
     findings += directory_files.check_repeated(loaded)
+    warnings = list(directory_files.check_cleaner_checkpoints(own))
     stray = {each.path: finding for each in loaded if (finding := replicas.stray(each, state, node)) is not None}
     unserved: dict[str, Finding] = {}
     created: list[tuple[Place, str]] = []
     promoted: list[tuple[str, str | None]] = []
+    overwritten: list[str] = []
     if state is not None:
         findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
         created += replicas.created(loaded, state, node)
         promoted += replicas.promoted(loaded, state, node)
+        overwritten += replicas.overwritten(loaded, created)
         found = ((each.path, replicas.unserved(each, state, node)) for each in loaded if each.path not in stray)
         unserved = {path: finding for path, finding in found if finding is not None} if readable else {}
     served = {(each.topic or "", each.partition or 0): each for each in partitions}
@@ -186,7 +86,9 @@ def plan_directories(
             tuple(at for at in completed if any(_is_in(served[place].path, path) for place in at.partitions)),
             state is not None,
             tuple((at, replaced) for at, replaced in promoted if _is_in(at, path)),
+            tuple(at for at in overwritten if _is_in(at, path)),
             {} if state is None else state.settings,
+            tuple(each for each in warnings if _is_in(each.file, path)),
         )
         for each, path in zip(own, properties, strict=True)
     ]

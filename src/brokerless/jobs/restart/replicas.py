@@ -7,7 +7,7 @@ Sources: ``LogManager.isStrayKraftReplica``, ``recoverAbandonedFutureLogs``, ``R
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,8 +127,9 @@ def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Fi
 
 def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode) -> Iterator[tuple[Place, str]]:
     """Partitions that should be in these directories and are not, with the path of the directory; a broker begins them
-    again, empty."""
-    there = {(each.topic, each.partition) for each in loaded if each.state in ("live", "future")}
+    again, empty. A replica that was being moved counts only where it takes the partition's name."""
+    taken = {path for path, _ in promoted(loaded, state, node)}
+    there = {(each.topic, each.partition) for each in loaded if each.state == "live" or each.path in taken}
     for (topic_id, number), row in state.partitions.items():
         place = state.topics.get(topic_id, ""), number
         if place in there or node.node_id not in row["replicas"]:
@@ -152,6 +153,15 @@ def promoted(
             current = live.get((each.topic, each.partition))
             if current is None or _parent(current) != _parent(each):
                 yield each.path, None if current is None else current.path
+
+
+def overwritten(loaded: Sequence[LoadedDirectory], created: Collection[tuple[Place, str]]) -> Iterator[str]:
+    """Replicas that were being moved from a directory that is gone. A broker begins that again, empty, goes on with the
+    move, and truncates the replica to what it is moved from: all its records are lost (seen with 4.4.0)."""
+    begun = {place for place, _ in created}
+    for each in loaded:
+        if each.state == "future" and (each.topic, each.partition) in begun:
+            yield each.path
 
 
 def check_future(loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode) -> Iterator[Finding]:

@@ -1,0 +1,117 @@
+"""What the dry run of a broker's next start expects: of a partition, and of a log directory as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from brokerless.errors import Finding
+from brokerless.jobs.restart.retention_forecast import Retention, Settings
+from brokerless.jobs.restart.transactions import Completion
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A log file of ``size`` bytes, of which the first ``kept`` stay, and why."""
+
+    file: str
+    size: int
+    kept: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LostRecords:
+    """What is readable now, and would not be: intact batches at or after the end of what stays. Offsets are None if
+    there are none."""
+
+    batches: int = 0
+    records: int = 0
+    first_offset: int | None = None
+    last_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """What a broker's next start makes of one partition; paths of files, offsets, and bytes.
+
+    ``stray``: why its directory is renamed to ``-stray``; if it is one of the cluster's, it is created again, empty.
+    ``unserved``: why it is not served, though its directory stays. ``markers``: of transactions that the coordinator
+    ends, each of which is appended at ``log_end_offset``. ``refused``: why the broker would not load the log at all,
+    and so take its whole log directory offline; also where an offset is so far after its segment's base offset that
+    Kafka tries to split the segment first. ``recovered``: base offsets of segments that it would read batch by batch,
+    and why. ``cut`` and ``deleted`` log files; ``rebuilt`` index files; ``removed`` and ``renamed`` orphaned files. The
+    log then has ``log_start_offset <= offset < log_end_offset``.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    refused: str | None = None
+    recovered: tuple[tuple[int, str], ...] = ()
+    cut: tuple[Truncation, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    """Log files, and their sizes."""
+    rebuilt: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
+    """Time indexes that are not there, and that it makes without entries: flushed segments are not read for that."""
+    removed: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    unclosed: tuple[str, ...] = ()
+    """What is unexpected about the end of the last segment, which it accepts unchanged as the stop was clean, and
+    appends after it."""
+    lost: LostRecords = LostRecords()
+    stray: Finding | None = None
+    unserved: Finding | None = None
+    markers: int = 0
+    retention: Retention | None = None
+    """What retention deletes soon afterwards, which is no harm that the start does."""
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        return not (self.lost_bytes or self.refused or self.stray or self.unserved)
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes of log that would be gone, whatever they hold."""
+        return sum(each.size - each.kept for each in self.cut) + sum(size for _, size in self.deleted)
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRestart:
+    """What a broker's next start makes of a log directory, apart from what is in its partitions' segments.
+
+    ``refused``: why no broker starts on it. By the paths of partitions' directories: ``stray`` and ``unserved``, as in
+    :class:`Restart`. ``created``: partitions of the cluster that should be here and are not; they are begun empty.
+    ``deleted``: directories that wait for their deletion, and bytes of their logs. ``completed``: transactions that the
+    coordinator ends. ``is_state_known``: whether the cluster's metadata is there; without it, of strays only those are
+    known that have no ``partition.metadata``.
+    """
+
+    path: str
+    refused: tuple[Finding, ...] = ()
+    stray: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    unserved: Mapping[str, Finding] = field(default_factory=dict[str, Finding])
+    created: tuple[Place, ...] = ()
+    deleted: tuple[tuple[str, int], ...] = ()
+    completed: tuple[Completion, ...] = ()
+    is_state_known: bool = False
+    promoted: tuple[tuple[str, str | None], ...] = ()
+    """Directories of replicas that were being moved here and take their name, and of those that they replace."""
+    overwritten: tuple[str, ...] = ()
+    """Directories of replicas that were being moved here from one that is gone: they are emptied."""
+    settings: Mapping[str, Settings] = field(default_factory=dict[str, Settings])
+    """Of each topic, by the cluster's metadata."""
+    warnings: tuple[Finding, ...] = ()
+    """What a broker starts with, and still does not work then."""
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether all that can be read now is served afterwards."""
+        is_replaced = any(replaced is not None for _, replaced in self.promoted)
+        return not (self.refused or self.stray or self.unserved or self.created or self.deleted or is_replaced)

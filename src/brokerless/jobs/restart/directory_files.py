@@ -129,7 +129,7 @@ def check_cleaner_checkpoints(directories: Sequence[LogDirectory]) -> Iterator[F
         path = f"{each.path.rstrip('/')}/{names.CLEANER_CHECKPOINT}"
         for topic, partition in load_offset_checkpoint(path).offsets:
             if (first := seen.setdefault((topic, partition), path)) != path:
-                text = f"{topic}-{partition} has a line in {first}, too: the broker's cleaner ends at once, and no topic "
+                text = f"{topic}-{partition} has a line in {first}, too: the cleaner ends at once, and no topic "
                 text += "is compacted until one of both lines is removed"
                 yield Finding("warning", "cleaner-checkpoint-repeated", path, None, None, text)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.examples import some_quick
 from tests.format.twin import write_batch, write_record
 from tests.require import require
 
@@ -148,7 +149,7 @@ def test_of_zeros_at_the_end_ls_looks_at_one_window(measure: Measure, tmp_path: 
     assert "nothing but zeros in the 8 MiB from here on" in text
 
 
-@pytest.mark.parametrize("command", ["cat", "verify", "salvage"])
+@pytest.mark.parametrize("command", some_quick(["cat", "verify", "salvage"]))
 def test_zeros_that_have_to_be_read_do_not_stay_in_memory(command: str, measure: Measure, tmp_path: Path) -> None:
     size = 1 << 30
     found, _ = measure(command, sparse(tmp_path, size, (0, BATCH)), holes="unknown")

@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,6 +98,22 @@ def cases(*categories: str) -> list[Case]:
 
 def case(name: str) -> Case:
     return next(case for case in all_cases() if case.name == name)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of many cases, for a test that takes less time for one of them than pytest does for a test."""
+
+    number: int
+    cases: Sequence[Case]
+
+    def __str__(self) -> str:
+        return f"part-{self.number}"
+
+
+def parts(cases: Sequence[Case], count: int) -> list[Part]:
+    """``count`` parts, each with every ``count``-th case, so that there is something of all categories in each."""
+    return [Part(number, cases[number::count]) for number in range(count)]
 
 
 def of_type(lines: list[dict[str, Any]], type_: str, file: str | None = None) -> Iterator[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from tests.jobs.size.topics import kinds, write_topic
 
 from brokerless.jobs.size.choices import Choice
@@ -27,6 +28,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.slow(reason="twenty topics, converted nine times each")
 def test_the_size_of_a_conversion_lies_within_the_interval_in_95_percent_of_cases(tmp_path: Path) -> None:
     held: Counter[Choice] = Counter()
     missed: list[str] = []

@@ -54,6 +54,7 @@ TESTED_IN = {
     "jobs/restart": "jobs/restart/test_job.py",
     "jobs/run": "jobs/run/test_job.py",
     "jobs/run/encoders": "jobs/load/test_loader.py",
+    "jobs/trim": "jobs/trim/test_job.py",
     "jobs/verify": "jobs/verify/test_job.py",
     "log": "log/test_log_machine.py",
     "log/offset_checks": "log/test_seek.py",
@@ -83,6 +84,7 @@ TESTED_IN = {
     "views/merge": "cli/commands/test_merge.py",
     "views/restart": "cli/commands/test_restart.py",
     "views/size": "cli/commands/test_size.py",
+    "views/trim": "cli/commands/test_trim.py",
     "views/salvage": "cli/commands/test_salvage.py",
 }
 """Where modules without a file of their own are tested, or all such modules of a package."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.report.plots import Plots
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
+    from brokerless.jobs.trim.job import Trim
 
 
 def open(
@@ -228,6 +229,32 @@ class Log:
             self._source, to, message_format=message_format, codec=codec, level=level, batch_size=batch_size,
             segment_bytes=segment_bytes, isolation=isolation, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage, spark=spark,
+        )  # fmt: skip
+
+    def trim(
+        self,
+        *,
+        free: int | None = None,
+        retention: bool = False,
+        before: Time | None = None,
+        topics: Collection[str] | None = None,
+        log_dirs: Collection[str | os.PathLike[str]] = (),
+        apply: bool = False,
+    ) -> Trim:
+        """Plans which whole segments of a broker's log directory go, as ``brokerless trim``, and says what each costs;
+        with ``apply``, they are removed.
+
+        One of ``free`` (bytes), ``retention`` (what the topics' settings let go) and ``before`` (a time). ``topics``:
+        only of these, by name. ``log_dirs``: the broker's other log directories, to know topics and groups by. Raises
+        :class:`UsageError` for anything but a local log directory, and with ``apply`` if a broker runs on it."""
+        from brokerless.jobs.trim.job import trim
+
+        named = None if topics is None else set(topics)
+        partitions = None if named is None else [each for each in self.directory.partitions if each.topic in named]
+        others = [resolve(os.fspath(each)) for each in log_dirs]
+        return trim(
+            self.directory, free=free, retention=retention, before=milliseconds(before), partitions=partitions,
+            named=named or (), others=others, apply=apply,
         )  # fmt: skip
 
     def export(

@@ -13,7 +13,7 @@ from brokerless.cli.options import add_paths
 from brokerless.cli.output import UNUSABLE, complain
 from brokerless.cli.suggestions import did_you_mean
 
-_MAY_BEGIN_WITH_DASH = ("--from", "--until")
+_MAY_BEGIN_WITH_DASH = ("--from", "--until", "--before")
 _NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _PLAINLY = (
     (re.compile(r"argument (\S+): expected (?:one|at least one) argument"), r"\1 needs a value"),

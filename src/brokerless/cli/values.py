@@ -39,13 +39,22 @@ def size(text: str) -> int:
 
 def size_or_0(text: str) -> int:
     """The same for settings of which Kafka takes 0 as well."""
-    match = _SIZE.fullmatch(text)
-    if match is None:
-        _refuse_size(text)
-    number = int(match[1]) * _UNITS[match[2].upper()]
+    number = _bytes(text)
     if number > MAX_INT32:
         raise ArgumentTypeError(f"{text!r} is more than Kafka's limit of {MAX_INT32} bytes; use less")
     return number
+
+
+def amount(text: str) -> int:
+    """A number of bytes above 0, of any size: ``20GB``."""
+    return min(_bytes(text), MAX_INT64) or _refuse_size(text)
+
+
+def _bytes(text: str) -> int:
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        _refuse_size(text)
+    return int(match[1]) * _UNITS[match[2].upper()]
 
 
 def _refuse_size(text: str) -> NoReturn:

@@ -14,6 +14,7 @@ COMMANDS = {
     "merge": "combine replicas from several brokers' disks into one log per partition",
     "convert": "rewrite partitions in another message format, codec or batch size",
     "size": "estimate what topics would take in other formats, codecs and batch sizes",
+    "trim": "free space on a full disk: which whole segments can go, and what that costs",
     "export": "write new records to Parquet files, by topic (and date)",
     "load": "write records from Parquet or JSON Lines into new partitions",
     "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",

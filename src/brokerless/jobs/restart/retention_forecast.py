@@ -61,7 +61,7 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
     found = {
         name: (own or {})[name] for name in ("cleanup.policy", "retention.bytes", "retention.ms") if name in (own or {})
     }
-    config = _config(found)
+    config = config_of(found)
     if config is None:
         return None
     recovered = {each.base_offset: each.result.state for each in plan.recovered}
@@ -86,7 +86,7 @@ def expiring(plan: RecoveryPlan, topic: str | None, own: Settings | None, now_ms
     )
 
 
-def _config(found: Settings) -> LogConfig | None:
+def config_of(found: Settings) -> LogConfig | None:
     """None for settings that Kafka would not take."""
     policy = ",".join(part.strip() for part in found.get("cleanup.policy", DEFAULTS.cleanup_policy).split(","))
     try:

@@ -1,0 +1,88 @@
+"""``brokerless trim``: frees space in a log directory whose disk is full."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.ranges import TIME, parse_time
+from brokerless.cli.selection import is_narrowed, named_topics
+from brokerless.cli.values import amount, count
+
+DESCRIPTION = """\
+Shows which whole segments of a broker's log directory can go, and removes them: the disk is full, and the broker does
+not start. Without --apply, nothing is changed.
+
+Of each partition the oldest segments go, and never the last one; --retention takes what the topics' own settings in the
+cluster's metadata let go, --before what is older than a time, and --free what is deleted or expired first, and then the
+oldest segments of all topics until so many bytes are free. What each costs is shown: records, hours, and the offsets
+that groups have not read. Kafka's own topics stay, and so do topics that are compacted, as Kafka deletes no records of
+them, either. Where the metadata is not in this directory, give the broker's other ones with --log-dir, or name topics
+with -t.
+
+With --apply, log start offsets and checkpoints are moved as by kafka-delete-records, and a stopped broker starts on the
+directory without more ado. Other brokers keep their replicas; a consumer may get there what is gone here.
+
+The exit code is 0, 1 if less can go than --free asks for, and 2 if nothing can be done.
+"""
+EXAMPLES = """\
+  brokerless trim /var/lib/kafka --free 20GB
+  brokerless trim /var/lib/kafka --retention --apply
+  brokerless trim /var/lib/kafka -t clicks -t 'metrics-*' --before -7d --apply
+"""
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("path", metavar="DIRECTORY", help="a log directory of a broker that is stopped; local")
+    help_of_topic = "only segments of this topic, or topics, as 'click*' (with * ? [...]); can be repeated"
+    add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
+    help_of_partition = "only of partitions with this number; can be repeated"
+    add("-p", "--partition", action="append", type=count, default=[], metavar="N", help=help_of_partition)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    ways = parser.add_mutually_exclusive_group(required=True)
+    ways.add_argument("--free", type=amount, metavar="SIZE", help="bytes to free, as 500MB or 20GiB")
+    help_of_retention = "what retention.ms and retention.bytes of each topic let go now"
+    ways.add_argument("--retention", action="store_true", help=help_of_retention)
+    help_of_before = f"segments whose records are all before a time: {TIME}"
+    ways.add_argument("--before", metavar="TIME", help=help_of_before.replace("%", "%%"))
+    help_of_others = "another log directory of the same broker, to know topics and groups by; can be repeated"
+    parser.add_argument("--log-dir", action="append", default=[], metavar="DIRECTORY", help=help_of_others)
+    parser.add_argument("--apply", action="store_true", help="remove the segments; without it, nothing is changed")
+
+
+def run(options: Namespace) -> int:
+    import brokerless
+    from brokerless import clock
+    from brokerless.jobs.directory_state import load_directory_state, running_broker
+    from brokerless.jobs.trim.job import trim
+    from brokerless.views.trim import lines, rows
+
+    output = Output()
+    options.paths, options.exclude_internal = [options.path], False
+    before = None if options.before is None else parse_time(options.before, clock.now())
+    log, others = brokerless.open(options.path), [brokerless.open(path).directory for path in options.log_dir]
+    partitions = None
+    if is_narrowed(options):
+        partitions = [each.paths for each in output.chosen(log, options)]
+        if not partitions:
+            return output.end()
+    running = running_broker(load_directory_state(log.directory))
+    if running is not None and not options.apply:
+        output.say(f"{running}: a broker is running on this directory; stop it before --apply")
+    with progress("reading"):
+        trimmed = trim(
+            log.directory, free=options.free, retention=options.retention, before=before, partitions=partitions,
+            named=named_topics(partitions or (), options), others=others, apply=options.apply,
+        )  # fmt: skip
+    if options.json:
+        output.objects(rows(trimmed))
+    else:
+        for line in lines(trimmed):
+            output.line(line)
+    if trimmed.missing:
+        output.exit_code = max(output.exit_code, FINDINGS)
+    return output.end()

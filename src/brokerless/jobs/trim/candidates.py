@@ -1,0 +1,164 @@
+"""Finds the segments of a log directory that may go, in the order in which they go.
+
+Only whole segments from the oldest on, never a partition's last one, and only up to the high watermark. Kafka deletes
+no records of a topic that is only compacted, and neither does this.
+
+Sources: ``UnifiedLog.deletableSegments``, ``ReplicaManager.deleteRecordsOnLocalLog`` (4.4.0); KIP-107.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from brokerless.jobs.directory_state import DirectoryState
+from brokerless.jobs.restart.retention_forecast import Settings, config_of
+from brokerless.log import names
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.storage.segment_files import list_files
+from brokerless.log.write.retention import ClosedSegment, before_start, expired
+from brokerless.log.write.segment_state import describe_for_retention
+
+Reason = Literal["deleted-records", "retention", "before", "oldest"]
+"""Why a segment goes: its records are deleted already; the topic's retention; all records are before a time; it is the
+oldest one."""
+
+_INDEXES = ("offset-index", "time-index", "transaction-index")
+
+DELETED, EXPIRED, LIVE = 0, 1, 2
+"""The order in which segments go."""
+_ORDER: tuple[Reason, ...] = ("deleted-records", "retention", "oldest")
+
+
+@dataclass(frozen=True, slots=True)
+class TrimmedSegment:
+    """A segment that goes. ``size``: bytes of its log and of what belongs to it; ``end_offset``: where the next one
+    begins; ``largest_timestamp``: ms, by its time index."""
+
+    base_offset: int
+    end_offset: int
+    file: str
+    size: int
+    largest_timestamp: int
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is to go. ``free``: bytes; ``before``: ms since the epoch. One of them, or else what retention lets go."""
+
+    free: int | None
+    before: int | None
+    now_ms: int
+
+
+def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool, was_compacted: bool) -> str | None:
+    """Why nothing of a partition may go; None if it may. ``settings``: its topic's, None where they are not known;
+    ``is_named``: the user has named the topic."""
+    if names.is_internal(partition.topic):
+        return "Kafka's own topic"
+    if settings is None:
+        if was_compacted:
+            return "compacted: the oldest record of a key may be its only one"
+        return None if is_named else "its settings are not known, so that it may be compacted; name it with -t"
+    if settings.get("remote.storage.enable") == "true":
+        return "tiered: segments may not be in the remote storage yet"
+    config = config_of(settings)
+    if config is None:
+        return "its settings cannot be read"
+    return None if config.deletes else "compacted: the oldest record of a key may be its only one"
+
+
+def candidates(
+    partition: PartitionPath, settings: Settings | None, state: DirectoryState, now_ms: int
+) -> list[tuple[int, TrimmedSegment]]:
+    """The segments of one partition that may go, from the oldest on, each with its place in the order."""
+    lines = state.of(partition)
+    high_watermark = lines[names.HIGH_WATERMARK_CHECKPOINT][1] if names.HIGH_WATERMARK_CHECKPOINT in lines else None
+    closed = describe_for_retention(list_files(Path(partition.path)), [each.base_offset for each in partition.segments])
+    start = partition.start_offset or 0
+    deleted = before_start(closed, start)
+    config = None if settings is None else config_of(settings)
+    gone = deleted if config is None else expired(closed, start, config, now_ms)
+    found: list[tuple[int, TrimmedSegment]] = []
+    for row, (each, following) in enumerate(pairwise(closed)):
+        if high_watermark is not None and following.base_offset > high_watermark:
+            break
+        stage = DELETED if row < deleted else EXPIRED if row < gone else LIVE
+        segment = _trimmed(partition.segments[row], each, following.base_offset, _ORDER[stage])
+        found.append((stage, segment))
+    return found
+
+
+def _trimmed(paths: SegmentPaths, closed: ClosedSegment, end_offset: int, reason: Reason) -> TrimmedSegment:
+    files = (paths.log, paths.offset_index, paths.time_index, paths.transaction_index, paths.producer_snapshot)
+    size = sum(each.size or 0 for each in files if each is not None)
+    return TrimmedSegment(closed.base_offset, end_offset, paths.log.path, size, closed.largest_timestamp, reason)
+
+
+def choose(
+    candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: Limits, freed: int
+) -> dict[str, list[TrimmedSegment]]:
+    """The segments that go, by their partition's path. ``freed``: bytes that are free without them."""
+    chosen: dict[str, list[TrimmedSegment]] = {}
+    for path, segment in _in_order(candidates_by_path, limits):
+        if limits.free is not None and freed >= limits.free:
+            break
+        chosen.setdefault(path, []).append(segment)
+        freed += segment.size
+    return chosen
+
+
+def _in_order(
+    candidates_by_path: Mapping[str, Sequence[tuple[int, TrimmedSegment]]], limits: Limits
+) -> Iterator[tuple[str, TrimmedSegment]]:
+    """What is deleted or expired first, then the oldest; of each partition from the first segment on."""
+    heads: list[tuple[int, int, str, int]] = []
+
+    def add(path: str, row: int) -> None:
+        if row < len(candidates_by_path[path]):
+            stage, segment = candidates_by_path[path][row]
+            if _may_go(stage, segment, limits):
+                heapq.heappush(heads, (stage, segment.largest_timestamp, path, row))
+
+    for path in candidates_by_path:
+        add(path, 0)
+    while heads:
+        stage, _, path, row = heapq.heappop(heads)
+        segment = candidates_by_path[path][row][1]
+        yield path, segment if stage != LIVE or limits.before is None else _because_of_time(segment)
+        add(path, row + 1)
+
+
+def _may_go(stage: int, segment: TrimmedSegment, limits: Limits) -> bool:
+    if stage == DELETED or limits.free is not None:
+        return True
+    if limits.before is not None:
+        return segment.largest_timestamp < limits.before
+    return stage == EXPIRED
+
+
+def _because_of_time(segment: TrimmedSegment) -> TrimmedSegment:
+    fields = segment.base_offset, segment.end_offset, segment.file, segment.size, segment.largest_timestamp
+    return TrimmedSegment(*fields, "before")
+
+
+def waiting(partitions: Collection[PartitionPath], deleted: Collection[PartitionPath]) -> list[tuple[str, int]]:
+    """Files that a broker removes anyway, with their bytes: segments that are deleted already, indexes without a log,
+    and what is in ``deleted``, partitions whose directory waits for its deletion."""
+    found = [
+        (each.path, each.size or 0)
+        for partition in (*partitions, *deleted)
+        for each in partition.orphaned_files
+        if (name := names.parse_segment_file(each.name)) is not None
+        and (name.state == "deleted" or (name.state == "live" and name.kind in _INDEXES))
+    ]
+    for partition in deleted:
+        for each in partition.segments:
+            files = (each.log, each.offset_index, each.time_index, each.transaction_index, each.producer_snapshot)
+            found += [(file.path, file.size or 0) for file in files if file is not None]
+    return found

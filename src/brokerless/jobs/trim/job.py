@@ -1,0 +1,241 @@
+"""Plans what goes of a log directory, says what it costs, and removes it as ``DeleteRecords`` would.
+
+The plan is for a broker that does not start as its disk is full: nothing is written before something is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from brokerless import clock
+from brokerless.errors import UnwritableError, UsageError
+from brokerless.internals.cluster import read_cluster
+from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS
+from brokerless.internals.tables import state_rows
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.restart.retention_forecast import Settings, settings_by_topic
+from brokerless.jobs.trim.candidates import Limits, TrimmedSegment, candidates, choose, refusal, waiting
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import (
+    epochs_of,
+    leader_epoch_checkpoint,
+    load_leader_epochs,
+    truncate_from_start,
+)
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, read_checkpoints, write_checkpoints
+from brokerless.log.commit.commit import settle
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.directory_lock import lock_directory, only_writer
+from brokerless.log.storage.paths import is_remote
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.log.write.segment_state import remove_segments
+from brokerless.tables.partition_reader import PartitionReader
+
+
+@dataclass(frozen=True, slots=True)
+class TrimmedPartition:
+    """What goes of a partition, and what it costs.
+
+    ``log_start_offset`` is where the log begins afterwards. ``records``: those that consumers could still get (None
+    where old messages are compressed, which are not counted); timestamps in ms, None where there are none. ``unread``:
+    by group, the offsets between what it has committed and the new log start.
+    """
+
+    topic: str
+    partition: int
+    path: str
+    segments: tuple[TrimmedSegment, ...]
+    start_offset: int
+    log_start_offset: int
+    records: int | None
+    first_timestamp: int | None
+    last_timestamp: int | None
+    unread: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        """Bytes that become free."""
+        return sum(each.size for each in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """What goes of a log directory. ``waiting``: files, with their bytes, that a broker removes anyway. ``kept``:
+    topics of which nothing may go, with their bytes, and why. ``missing``: bytes short of what was asked for.
+    ``is_applied``: it is done."""
+
+    path: str
+    partitions: tuple[TrimmedPartition, ...]
+    waiting: tuple[tuple[str, int], ...] = ()
+    kept: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    missing: int = 0
+    is_applied: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes that become free."""
+        return sum(each.size for each in self.partitions) + sum(size for _, size in self.waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a broker's log directories say: settings by topic, and for each partition the groups' committed offsets."""
+
+    settings: Mapping[str, Settings]
+    committed: Mapping[tuple[str, int], Mapping[str, int]]
+
+
+def plan(
+    directory: LogDirectory,
+    limits: Limits,
+    *,
+    partitions: Collection[PartitionPath] | None = None,
+    named: Collection[str] = (),
+    others: Iterable[LogDirectory] = (),
+) -> Trim:
+    """What would go of a log directory; nothing is changed. ``partitions``: only of these. ``named``: topics that the
+    user has named. ``others``: the broker's other log directories, which may have the cluster's metadata and the
+    groups' offsets.
+
+    Raises :class:`UsageError` for anything but a local log directory, and :class:`UnreadableError`.
+    """
+    if directory.kind != "log-directory" or is_remote(directory.path):
+        raise UsageError(f"{directory.path}: give a broker's log directory on this machine, of which segments can go")
+    known, state = _read_known([directory, *others]), load_directory_state(directory)
+    compacted = state.offsets.get(names.CLEANER_CHECKPOINT, {})
+    allowed: dict[str, PartitionPath] = {}
+    kept: dict[str, tuple[int, str]] = {}
+    for each in directory.partitions if partitions is None else partitions:
+        if each.state != "live" or each.topic is None or each.partition is None:
+            continue
+        settings = known.settings.get(each.topic)
+        why = refusal(each, settings, each.topic in named, (each.topic, each.partition) in compacted)
+        if Path(each.path).is_symlink():
+            why = "its directory is a symbolic link, and links are not followed"
+        if why is None:
+            allowed[each.path] = each
+        else:
+            kept[each.topic] = kept.get(each.topic, (0, why))[0] + each.size, why
+    found = {
+        path: candidates(each, known.settings.get(each.topic or ""), state, limits.now_ms)
+        for path, each in allowed.items()
+    }
+    deleted = [each for each in directory.others if each.state == "delete" and not each.is_unfinished]
+    gone = waiting(directory.partitions, deleted) if partitions is None else waiting(partitions, ())
+    chosen = choose(found, limits, sum(size for _, size in gone))
+    trimmed = tuple(_costs(allowed[path], chosen[path], known) for path in allowed if path in chosen)
+    trim = Trim(directory.path, trimmed, tuple(gone), kept)
+    return replace(trim, missing=max(0, (limits.free or 0) - trim.size))
+
+
+def _read_known(directories: Sequence[LogDirectory]) -> _Known:
+    readers = [PartitionReader(each) for directory in directories for each in directory.partitions]
+    settings: dict[str, Settings] = {}
+    for each in readers:
+        if each.topic == CLUSTER_METADATA:
+            settings |= settings_by_topic(read_cluster(each, lambda _: None))
+    committed: dict[tuple[str, int], dict[str, int]] = {}
+    offsets = [each for each in readers if each.topic == CONSUMER_OFFSETS]
+    for row in state_rows(offsets, ("offsets",), lambda _: None)["offsets"]:
+        committed.setdefault((row["topic"], row["partition"]), {})[row["group"]] = row["offset"]
+    return _Known(settings, committed)
+
+
+def _costs(partition: PartitionPath, segments: Sequence[TrimmedSegment], known: _Known) -> TrimmedPartition:
+    topic, number = partition.topic or "", partition.partition or 0
+    bases = {each.base_offset for each in segments}
+    going = tuple(each for each in partition.segments if each.base_offset in bases)
+    rows = list(PartitionReader(replace(partition, segments=going)).segment_rows(on_damage=lambda _: None))
+    counts = [row["records"] for row in rows]
+    firsts = [row["minTimestamp"] for row in rows if row["minTimestamp"] is not None]
+    lasts = [row["maxTimestamp"] for row in rows if row["maxTimestamp"] is not None]
+    before, after = partition.start_offset or 0, segments[-1].end_offset
+    start = max(before, after)
+    unread = {
+        group: start - max(offset, before)
+        for group, offset in sorted(known.committed.get((topic, number), {}).items())
+        if offset < start
+    }
+    return TrimmedPartition(
+        topic, number, partition.path, tuple(segments), before, start,
+        None if None in counts else sum(counts), min(firsts, default=None), max(lasts, default=None), unread,
+    )  # fmt: skip
+
+
+def trim(
+    directory: LogDirectory,
+    *,
+    free: int | None = None,
+    retention: bool = False,
+    before: int | None = None,
+    partitions: Collection[PartitionPath] | None = None,
+    named: Collection[str] = (),
+    others: Iterable[LogDirectory] = (),
+    apply: bool = False,
+    now_ms: int | None = None,
+) -> Trim:
+    """Plans by one of ``free`` (bytes), ``retention`` and ``before`` (ms since the epoch), and with ``apply`` does it.
+    ``now_ms``: when retention is asked (now). Others as in :func:`plan`.
+
+    Raises :class:`UsageError` also if a broker runs on the directory, and :class:`UnwritableError`.
+    """
+    if [free is not None, retention, before is not None].count(True) != 1:
+        raise UsageError("trim: give one of free, retention and before")
+    limits = Limits(free, before, clock.now() if now_ms is None else now_ms)
+    with ExitStack() as stack:
+        if apply and directory.kind == "log-directory" and not is_remote(directory.path):
+            stack.enter_context(unwritable(directory.path))
+            stack.enter_context(lock_directory(directory.path, exclusive=True))
+            settle(Path(directory.path))
+            directory = resolve(directory.path)
+            wanted = None if partitions is None else {each.path for each in partitions}
+            partitions = None if wanted is None else [each for each in directory.partitions if each.path in wanted]
+        planned = plan(directory, limits, partitions=partitions, named=named, others=others)
+        if not apply:
+            return planned
+        _apply(planned)
+    return replace(planned, is_applied=True)
+
+
+def _apply(planned: Trim) -> None:
+    """Files that wait for their deletion go first, and each partition's segments from the oldest on: whenever this is
+    killed, logs begin later and have no hole. A broker takes the first segment for a log's start, so that checkpoints
+    can follow, when there is space for them."""
+    directory = Path(planned.path)
+    for path, _ in planned.waiting:
+        Path(path).unlink(missing_ok=True)
+    lines: dict[tuple[str, int], PartitionOffsets] = {}
+    for each in planned.partitions:
+        path = Path(each.path)
+        if path.is_symlink():
+            raise UnwritableError(f"{path}: this is a symbolic link, and links are not followed here")
+        with only_writer(path):
+            remove_segments(path, [segment.base_offset for segment in each.segments])
+            _begin_epochs_at(path, each.log_start_offset)
+        place = each.topic, each.partition
+        lines[place] = _raised(read_checkpoints(directory, *place), each)
+    if lines:
+        write_checkpoints(directory, lines)
+
+
+def _begin_epochs_at(path: Path, log_start_offset: int) -> None:
+    checkpoint = path / names.LEADER_EPOCH_CHECKPOINT
+    if checkpoint.is_file() and not checkpoint.is_symlink():
+        epochs = epochs_of(load_leader_epochs(str(checkpoint)))
+        kept = truncate_from_start(epochs, log_start_offset)
+        if kept is not epochs:
+            write_file(checkpoint, leader_epoch_checkpoint(kept))
+
+
+def _raised(lines: PartitionOffsets, trimmed: TrimmedPartition) -> PartitionOffsets:
+    """A partition's lines. Kafka records a log start only where the first segment does not say the same."""
+    recovery_point, high_watermark, start = lines.recovery_point, lines.high_watermark, trimmed.log_start_offset
+    return PartitionOffsets(
+        None if recovery_point is None else max(recovery_point, start),
+        start if start > trimmed.segments[-1].end_offset else None,
+        None if high_watermark is None else max(high_watermark, start),
+    )

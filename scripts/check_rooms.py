@@ -25,7 +25,7 @@ ORDER = (
     "tables interchange internals fields",
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
-    "jobs.trim jobs.report",
+    "jobs.trim jobs.report jobs.erase",
     "api writing __init__ spark views cli __main__",
 )
 """The rooms, from the ground up. A name stands for a module, or for a package with all that is in it."""

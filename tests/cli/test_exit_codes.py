@@ -26,6 +26,7 @@ COMMANDS = {
     "salvage --as parquet": ["salvage", "--as", "parquet", "--to", "TO"],
     "merge": ["merge", "--to", "TO"],
     "convert": ["convert", "--codec", "gzip", "--to", "TO"],
+    "erase": ["erase", "--header", "no=such", "--to", "TO"],
     "size": ["size", "--codec", "none"],
     "export": ["export", "--to", "TO"],
     "load": ["load", "--topic", "t", "--to", "TO"],
@@ -33,7 +34,7 @@ COMMANDS = {
 }
 
 
-NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "export", "internals"}
+NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "erase", "export", "internals"}
 """Commands that have to know which partition a file is, which a lone one does not say."""
 EXPECTED = {
     "missing": dict.fromkeys(COMMANDS, 2),

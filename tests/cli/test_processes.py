@@ -26,6 +26,7 @@ def files(directory: Path) -> dict[str, bytes]:
         ("salvage", "--as", "parquet", "--to"),
         ("merge", "--to"),
         ("convert", "--codec", "gzip", "--to"),
+        ("erase", "--where", '"offset" % 5 = 0', "--to"),
     ],
     ids=" ".join,
 )

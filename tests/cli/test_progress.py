@@ -50,6 +50,7 @@ COMMANDS = {
     "carve": ["carve", "IMAGE", "--to", "TO"],
     "merge": ["merge", "LOGS", "--to", "TO"],
     "convert": ["convert", "LOGS", "--codec", "gzip", "--to", "TO"],
+    "erase": ["erase", "LOGS", "--header", "no=such", "--to", "TO"],
     "size": ["size", "LOGS", "--codec", "lz4", "--format", "v2"],
     "export": ["export", "LOGS", "--to", "TO"],
     "load": ["load", "LINES", "--topic", "lines", "--to", "TO", "--timestamp", "1"],

@@ -49,6 +49,7 @@ COMMANDS = {
     "audit": ["audit"],
     "export": ["export", "--to", "{out}"],
     "convert": ["convert", "--codec", "zstd", "--to", "{out}"],
+    "erase": ["erase", "--header", "no=such", "--to", "{out}"],
     "salvage": ["salvage", "--to", "{out}"],
 }
 INDEXES = (".index", ".timeindex", ".txnindex")

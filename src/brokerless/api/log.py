@@ -7,7 +7,7 @@ named like a command take its options by the same names, with the same defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -31,6 +31,7 @@ from brokerless.text import html_table
 
 if TYPE_CHECKING:
     from brokerless.jobs.convert.job import ConvertResult
+    from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.report.plots import Plots
     from brokerless.jobs.run.types import Spark
@@ -255,6 +256,41 @@ class Log:
         return trim(
             self.directory, free=free, retention=retention, before=milliseconds(before), partitions=partitions,
             named=named or (), others=others, apply=apply,
+        )  # fmt: skip
+
+    def erase(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        keys: Iterable[bytes | str] | None = None,
+        where: str | None = None,
+        header: tuple[str, bytes | str] | None = None,
+        blank: bool = False,
+        blank_fields: Sequence[str] = (),
+        manifest: str | os.PathLike[str] | None = None,
+        sign_key: str | os.PathLike[str] | None = None,
+        dry_run: bool = False,
+        max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
+        on_damage: OnDamage | None = None,
+        spark: Spark = "none",
+    ) -> list[ErasedPartition]:
+        """Removes records, or blanks their values, and writes all others to partitions of the log directory ``to``, at
+        their offsets; only batches with such records are rebuilt. Kafka's own topics are copied unchanged.
+
+        The records are those with one of ``keys`` (text is UTF-8), those for which ``where`` holds (a condition of
+        DuckDB's SQL on the columns of :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and
+        ``value_json``), or those with a ``header`` (name and value). ``blank``: they stay, with null for their values;
+        ``blank_fields``: with null for these fields of their JSON values, such as ``"address.street"``. ``manifest``:
+        a file for hashes and offsets, which :func:`brokerless.prove` checks, signed with ``sign_key`` (a PEM file with
+        an Ed25519 key); a run that was stopped is completed by the same call. Others as in :meth:`convert`.
+
+        Raises :class:`DamageError` or reports damage as :meth:`convert`, and :class:`UsageError`.
+        """
+        return jobs.erase(
+            self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
+            manifest=manifest, sign_key=sign_key, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+            storage_options=storage_options, on_damage=on_damage, spark=spark,
         )  # fmt: skip
 
     def export(

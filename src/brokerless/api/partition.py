@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +18,7 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.convert.job import ConvertResult
+    from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.restart.results import Restart
     from brokerless.jobs.salvage.job import SalvageResult
@@ -103,6 +104,31 @@ class Partition(PartitionReader):
             storage_options=storage_options, on_damage=on_damage,
         )  # fmt: skip
         return result
+
+    def erase(
+        self,
+        to: str | os.PathLike[str],
+        *,
+        keys: Iterable[bytes | str] | None = None,
+        where: str | None = None,
+        header: tuple[str, bytes | str] | None = None,
+        blank: bool = False,
+        blank_fields: Sequence[str] = (),
+        manifest: str | os.PathLike[str] | None = None,
+        sign_key: str | os.PathLike[str] | None = None,
+        dry_run: bool = False,
+        max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> ErasedPartition | None:
+        """Removes or blanks records of the partition, as ``brokerless erase``; None if a run with this manifest did it
+        before. See :meth:`Log.erase`."""
+        erased = jobs.erase(
+            self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
+            manifest=manifest, sign_key=sign_key, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+            storage_options=storage_options, on_damage=on_damage,
+        )  # fmt: skip
+        return erased[0] if erased else None
 
     def export(
         self,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.format.convert import ConversionTotals, Converter
+from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.run.types import Done
@@ -34,6 +35,17 @@ def files_that_are_read(source: PartitionPath) -> list[DirectoryEntry]:
 
 def _companions(source: PartitionPath) -> list[DirectoryEntry]:
     return [each for each in (source.leader_epoch_checkpoint, source.partition_metadata) if each is not None]
+
+
+class BatchConverter(Protocol):
+    """What makes other batches of those that are read, as :class:`brokerless.format.convert.Converter`."""
+
+    @property
+    def totals(self) -> ConversionTotals: ...
+
+    def convert(self, buffer: NDArray[np.uint8], batches: Batches, base: int = 0) -> Iterator[ConvertedBatches]: ...
+
+    def flush(self) -> Iterator[ConvertedBatches]: ...
 
 
 class ConvertReader:
@@ -80,7 +92,7 @@ class ConvertReader:
         for entry in _companions(self._source):
             yield describe_file(entry, self._options)
 
-    def buffers(self, converter: Converter, done: Done) -> Iterator[NDArray[np.uint8]]:
+    def buffers(self, converter: BatchConverter, done: Done) -> Iterator[NDArray[np.uint8]]:
         source, options = self._source, self._options
         self._first = from_log_start(source)
         if not self._begins():
@@ -119,7 +131,7 @@ class ConvertReader:
         return True
 
     def _of_file(
-        self, opened: OpenSegment, converter: Converter, hashing: FileHasher | None, done: Done
+        self, opened: OpenSegment, converter: BatchConverter, hashing: FileHasher | None, done: Done
     ) -> Iterator[NDArray[np.uint8]]:
         file = opened.file
         for chunk in scan(file, self.report_finding, opened.start):

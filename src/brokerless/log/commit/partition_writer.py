@@ -26,9 +26,12 @@ from brokerless.format.write.encoder import encode_empty_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, leader_epoch_checkpoint
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
+from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
+from brokerless.log.producer.loading import LoadedProducers
+from brokerless.log.producer.state import load_state
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
@@ -97,11 +100,13 @@ class PartitionOutput:
         has_offsets: bool = True,
         is_append: bool = False,
         base_offsets: Iterable[int] = (),
+        producers: ProducerSnapshot | None = None,
     ) -> None:
         """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
         broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
         ``has_offsets``: of :class:`StagedPartition`. ``is_append``: the partition may exist; this is appended to it.
-        ``base_offsets``: where segments begin beside those that ``config`` makes necessary.
+        ``base_offsets``: where segments begin beside those that ``config`` makes necessary. ``producers``: the state
+        of producers at ``start_offset``, whose batches before it are not in the log any more.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
@@ -114,6 +119,7 @@ class PartitionOutput:
         self._has_offsets = has_offsets
         self._is_ours = True
         self._boundaries = SegmentBoundaries(base_offsets)
+        self._at_end: list[tuple[DirectoryEntry, StorageOptions | None]] = []
         with ExitStack() as stack, unwritable(self._to):
             log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
@@ -121,6 +127,8 @@ class PartitionOutput:
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; write to another directory")
             self._path = log_directory / unfinished_name(topic, partition, owner)
             contents = create_partition(self._path, start_offset, topic_id)
+            if producers is not None:
+                contents.producers = LoadedProducers(load_state(producers, start_offset), start_offset)
             self._writer = LogWriter(self._path, config, contents, is_bulk=True, boundaries=self._boundaries)
             self._resources = stack.pop_all()
 
@@ -172,6 +180,10 @@ class PartitionOutput:
         with unwritable(self._path):
             write_file(self._path / entry.name, read_bytes(entry.path, _LARGEST_FILE, storage_options))
 
+    def copy_at_end(self, entry: DirectoryEntry, storage_options: StorageOptions | None = None) -> None:
+        """The same when all is written, in place of what the writer makes under that name."""
+        self._at_end.append((entry, storage_options))
+
     def finish(self) -> StagedPartition:
         """Syncs everything, lets go of the log directory, and hands over what was written: whoever has the result calls
         :func:`brokerless.log.commit.commit.commit` or :func:`brokerless.log.commit.commit.discard` with it, in any
@@ -211,6 +223,8 @@ class PartitionOutput:
 
     def _finish(self) -> StagedPartition:
         self._writer.close()
+        for entry, storage_options in self._at_end:
+            self.copy_file(entry, storage_options)
         with unwritable(self._path):
             if self._epochs:
                 write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))

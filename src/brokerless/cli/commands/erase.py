@@ -1,0 +1,159 @@
+"""``brokerless erase``: removes records of a person, or blanks them, and writes a signed manifest."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from brokerless.cli.options import add_dry_run, add_max_batch_bytes, add_spark, add_to
+from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.selection import named_topics
+from brokerless.errors import UsageError
+from brokerless.text import format_bytes
+from brokerless.views.table import count_of, format_number, table
+
+if TYPE_CHECKING:
+    from brokerless.jobs.erase.copies import Copy
+    from brokerless.jobs.erase.job import ErasedPartition, Erasure
+
+DESCRIPTION = """\
+Removes records, or blanks their values, and writes all others to new partitions that a broker can serve.
+
+Select the records by the keys in a file (--keys), by a header (--header), or by a condition on the columns of the table
+of records (--where, DuckDB's SQL; value_text and value_json are the value as text and as JSON, null where it is none).
+All others stay at their offsets: only batches with a selected record are rebuilt, in their format and codec, and all
+other batches are byte-identical. A batch with no record left stays as an empty one, as Kafka's cleaner leaves them, so
+that idempotent producers go on. Markers of transactions are never removed.
+
+Kafka's own topics are copied unchanged unless --topic names them. Several log directories, such as those of all brokers
+of a cluster, get a directory of their own name each in the new one; whether replicas are the same again is reported.
+Where copies may still be (deleted and stray directories, other topics, tiered storage) is reported, too.
+
+The manifest (JSON) records hashes of every file before and after and the offsets that were erased, but no erased value;
+with --sign-key it is signed. brokerless prove checks it. The same command completes a run that was stopped.
+
+The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
+"""
+EXAMPLES = """\
+  brokerless erase /var/lib/kafka --to erased --keys keys.txt --dry-run
+  brokerless erase /var/lib/kafka --to erased --keys keys.txt --sign-key key.pem --manifest erased.json
+  brokerless erase /backup -t orders --to erased --where "value_json->>'$.user' = 'u-17'"
+  brokerless erase /backup -t orders --to erased --header user=u-17 --blank-fields name,address.street
+  brokerless erase broker-1/ broker-2/ broker-3/ --to erased --keys keys.txt
+"""
+_KEYS_FORMATS = ("text", "base64", "json")
+_NAMES = ("partition", "offsets", "records", "selected", "batches", "touched", "size", "to")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add_to(parser)
+    add("--keys", metavar="FILE", help="erase records with one of the keys in this file, one a line")
+    help_of_keys = 'how keys are written: text, base64, or JSON as cat --json prints them ("..." or {"base64": "..."})'
+    add("--keys-format", choices=_KEYS_FORMATS, default=_KEYS_FORMATS[0], help=help_of_keys)
+    add("--where", metavar="SQL", help="erase records for which this condition holds (needs brokerless[erase])")
+    add("--header", metavar="NAME=VALUE", help="erase records with this header")
+    help_of_blank = "keep the selected records, but make their values null (a tombstone in a compacted topic)"
+    add("--blank", choices=("value",), help=help_of_blank)
+    help_of_fields = "keep them, but make these fields of their JSON values null, such as name,address.street"
+    add("--blank-fields", metavar="FIELDS", help=help_of_fields)
+    add("--manifest", metavar="FILE", help="where the manifest is written (DIRECTORY.erasure.json)")
+    add("--sign-key", metavar="FILE", help="sign the manifest with this Ed25519 key (PEM; needs brokerless[erase])")
+    add_dry_run(parser)
+    add_spark(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.erase.copies import find_copies
+    from brokerless.jobs.erase.job import erase, finish, plan
+    from brokerless.jobs.erase.recording import ManifestWriter
+
+    erasure = _erasure(options)
+    output = Output()
+    logs = list(output.open(options.paths, options.include))
+    sources = [(log.directory, [each.paths for each in output.chosen(log, options)]) for log in logs]
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+    named = named_topics([each for _, chosen in sources for each in chosen], options)
+    writer = None
+    if not erasure.dry_run:
+        path = options.manifest or f"{options.to.rstrip('/')}.erasure.json"
+        writer = ManifestWriter(path, [log.path for log in logs], options.to, erasure, options.sign_key)
+    finished = {} if writer is None else writer.finished
+    tasks = plan(sources, options.to, erasure, named=named, finished=finished)
+    with progress("looking for copies") as done:
+        copies = find_copies(sources, erasure, done)
+    with progress("reading", sum(task.size for task in tasks)) as done:
+        record = None if writer is None else lambda partitions: writer.write(partitions, copies)
+        results = erase(tasks, output.damage, done, spark=options.spark, say=output.say, write_manifest=record)
+    if not erasure.dry_run and not any(each.damages for each in results):
+        finish([log.directory for log in logs], options.to, output.say)
+    if writer is not None and finished:
+        output.say(f"{count_of(len(finished), 'partition')} done before, as {writer.path} says")
+    if options.json:
+        output.objects([each.as_dict() for each in results])
+        output.objects([{"copy": each.as_dict()} for each in copies])
+    else:
+        _show(output, results, copies, options, None if writer is None else writer.path)
+    return output.end()
+
+
+def _erasure(options: Namespace) -> Erasure:
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.jobs.erase.blanking import Blanking
+    from brokerless.jobs.erase.job import Erasure
+    from brokerless.jobs.erase.selection import Selection, load_keys, parse_header
+
+    given = [each for each in ("keys", "where", "header") if getattr(options, each) is not None]
+    if len(given) != 1:
+        raise UsageError("select the records by one of --keys FILE, --where SQL and --header NAME=VALUE")
+    if options.blank is not None and options.blank_fields is not None:
+        raise UsageError("--blank and --blank-fields exclude each other; use one of them")
+    keys = None if options.keys is None else load_keys(options.keys, options.keys_format)
+    header = None if options.header is None else parse_header(options.header)
+    blanking = None
+    if options.blank is not None or options.blank_fields is not None:
+        blanking = Blanking(tuple((options.blank_fields or "").split(",")) if options.blank_fields is not None else ())
+    bound = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    return Erasure(Selection(keys, options.where, header), blanking, bound, options.dry_run)
+
+
+def _show(
+    output: Output, results: list[ErasedPartition], copies: list[Copy], options: Namespace, manifest: str | None
+) -> None:
+    written = [each for each in results if not each.damages]
+    for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
+        output.line(line)
+    for each in results:
+        if each.damages:
+            path = each.task.source.path
+            text = f"was not written: {each.damages[0].message}; see brokerless verify {path}"
+            output.say(f"{each.task.name} {text}")
+    if copies:
+        output.line("")
+        output.line("copies may still be in:")
+        rows = [[each.path, each.what, format_number(each.selected)] for each in copies]
+        for line in table(("path", "what", "selected records"), rows, right=("selected records",)):
+            output.line(line)
+    selected = sum(each.totals.selected for each in written)
+    action = "blanked" if options.blank or options.blank_fields is not None else "removed"
+    what = f"written to {options.to}" if written else "nothing was written"
+    if options.dry_run:
+        what = "nothing was written, as in a dry run"
+    output.line("")
+    size = format_bytes(sum(each.totals.bytes_out for each in written))
+    partitions = count_of(len(written), "partition")
+    output.line(f"{partitions}, {count_of(selected, 'record')} {action}, {size}: {what}")
+    if manifest is not None and written:
+        output.line(f"manifest: {manifest}" + (f", signed in {manifest}.sig" if options.sign_key else ", not signed"))
+
+
+def _cells(each: ErasedPartition) -> list[Any]:
+    totals = each.totals
+    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
+    counts = (totals.records_in, totals.selected, totals.batches_in, len(totals.touched))
+    sizes = totals.bytes_in, totals.bytes_out
+    return [each.task.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]

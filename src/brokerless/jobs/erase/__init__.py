@@ -1,0 +1,1 @@
+"""Some records removed from whole logs, all others unchanged at their offsets; with a signed manifest."""

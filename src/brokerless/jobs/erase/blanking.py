@@ -1,0 +1,95 @@
+"""Blanks values: a record's value becomes null, or some fields of its JSON do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue]
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.format.columns import RecordColumns
+from brokerless.format.write.column_slices import replace_values
+
+_DECODER = json.JSONDecoder()
+_SPACE = " \t\n\r"
+
+
+@dataclass(frozen=True, slots=True)
+class Blanking:
+    """What becomes null of selected records, which stay: the whole value, or ``fields`` of its JSON (dotted paths of
+    object members; arrays on the way stand for all their elements). Raises :class:`UsageError` for an empty path."""
+
+    fields: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for each in self.fields:
+            if not all(each.split(".")):
+                raise UsageError(f"{each!r} is not the path of a field; write a, or a.b")
+
+
+def blank_values(columns: RecordColumns, chosen: NDArray[np.bool_], blanking: Blanking) -> RecordColumns | str:
+    """The same records, with the values of ``chosen`` (bool) blanked; or why that is not possible."""
+    paths = [tuple(each.split(".")) for each in blanking.fields]
+    if not paths:
+        return replace_values(columns, chosen)
+    values: list[bytes | None] = []
+    for row in np.flatnonzero(chosen).tolist():
+        value = columns.value_data[columns.value_ends[row] : columns.value_ends[row + 1]].tobytes()
+        try:
+            values.append(None if columns.value_null[row] else blank_json(value, paths))
+        except (ValueError, RecursionError):
+            text = f"the value of offset {columns.offset[row]} is not JSON, so its fields cannot be blanked"
+            return f"{text}; blank the whole value, or remove the record"
+    return replace_values(columns, chosen, values)
+
+
+def blank_json(value: bytes, paths: list[tuple[str, ...]]) -> bytes:
+    """JSON with null in place of the fields; all other bytes are unchanged. Raises ValueError for what is no JSON."""
+    text = value.decode()
+    json.loads(text)
+    spans = sorted(_find(text, _skip(text, 0), paths))
+    pieces: list[str] = []
+    at = 0
+    for start, end in spans:
+        if start >= at:  # else within one that is blanked as a whole
+            pieces += [text[at:start], "null"]
+            at = end
+    return "".join([*pieces, text[at:]]).encode()
+
+
+def _find(text: str, at: int, paths: list[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
+    """Where the values of some paths are, within the value that begins at a place of valid JSON."""
+    if text[at] == "[":
+        at = _skip(text, at + 1)
+        while text[at] != "]":
+            yield from _find(text, at, paths)
+            at = _after(text, _DECODER.raw_decode(text, at)[1], "]")
+    elif text[at] == "{":
+        at = _skip(text, at + 1)
+        while text[at] != "}":
+            name, after = scanstring(text, at + 1)
+            start = _skip(text, _skip(text, after) + 1)
+            end = _DECODER.raw_decode(text, start)[1]
+            if (name,) in paths:
+                yield start, end
+            else:
+                inner = [path[1:] for path in paths if len(path) > 1 and path[0] == name]
+                if inner:
+                    yield from _find(text, start, inner)
+            at = _after(text, end, "}")
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _after(text: str, at: int, close: str) -> int:
+    """Where the next element begins after one that ends here, or where ``close`` is."""
+    at = _skip(text, at)
+    return at if text[at] == close else _skip(text, at + 1)

@@ -1,0 +1,376 @@
+"""Erases records of whole partitions into new log directories, and keeps every other record at its offset.
+
+A plan checks beforehand all that can be wrong; a task for each partition reads it and writes it beside, wherever it
+runs (:mod:`brokerless.jobs.run.job`); the manifest is written before a commit on the driver gives partitions their
+names. Topic IDs, leader epochs, log start and end offsets and the segments' base offsets stay. A partition with damage
+is not committed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+from brokerless.errors import Finding, RefusedError, UsageError
+from brokerless.format import layouts
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.convert.job import Conversion, ConvertTask
+from brokerless.jobs.convert.job import run_task as copy_unchanged
+from brokerless.jobs.convert.reading import ConvertReader
+from brokerless.jobs.erase.blanking import Blanking
+from brokerless.jobs.erase.digests import UntouchedHash
+from brokerless.jobs.erase.eraser import Eraser, ErasureTotals
+from brokerless.jobs.erase.selection import Matcher, Selection
+from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
+from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
+from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.job_commit import outputs_of_job
+from brokerless.log.commit.node_files import complete, complete_directories
+from brokerless.log.commit.partition_copy import files_of
+from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.config import UNBOUNDED
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.ranges import from_log_start
+from brokerless.log.segment import Report
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions, directory_name, full_path
+from brokerless.log.write.follower_append import whole_batches
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What is erased of all partitions. ``blanking``: what becomes null of selected records; None removes them.
+    ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``: everything is done but writing."""
+
+    selection: Selection
+    blanking: Blanking | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EraseTask:
+    """One partition, of which what is left is written into ``directory``. ``owner``: in the names of directories that
+    this job has not finished. ``is_hashed``: for a manifest. ``is_copied``: its files are copied unchanged, as those of
+    Kafka's own topics that were not named."""
+
+    source: PartitionPath
+    topic: str
+    partition: int
+    directory: Destination
+    topic_id: str
+    erasure: Erasure
+    storage_options: StorageOptions | None = None
+    owner: str = ""
+    is_hashed: bool = False
+    is_copied: bool = False
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read."""
+        return self.source.size
+
+
+@dataclass(frozen=True, slots=True)
+class EraseTaskResult:
+    """What a task hands to the driver: counts, findings, and what was written, unless there is damage."""
+
+    totals: ErasureTotals
+    start_offset: int
+    end_offset: int
+    untouched: str
+    damages: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    unfinished: StagedPartition | None = None
+    before: tuple[ManifestFile, ...] = ()
+    after: tuple[ManifestFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedPartition:
+    """What became of one partition. Offsets are those of the log: the first that a reader gets, and the one after the
+    last. ``untouched``: the SHA-256 of all batches that stayed, with a manifest. ``damages`` kept it from being
+    written."""
+
+    task: EraseTask
+    totals: ErasureTotals
+    start_offset: int
+    end_offset: int
+    untouched: str
+    damages: tuple[Finding, ...]
+    before: tuple[ManifestFile, ...] = ()
+    after: tuple[ManifestFile, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``erase --json`` writes it."""
+        task, totals = self.task, self.totals
+        is_written = not self.damages and not task.erasure.dry_run
+        return {
+            "topic": task.topic,
+            "partition": task.partition,
+            "source": task.source.path,
+            "target": task.directory.join(task.name) if is_written else None,
+            "startOffset": self.start_offset,
+            "endOffset": self.end_offset,
+            "selected": totals.selected,
+            "touchedBatches": len(totals.touched),
+            "batchesIn": totals.batches_in,
+            "batchesOut": totals.batches_out,
+            "recordsIn": totals.records_in,
+            "recordsOut": totals.records_out,
+            "bytesIn": totals.bytes_in,
+            "bytesOut": totals.bytes_out,
+            "isCopied": task.is_copied,
+            "damages": len(self.damages),
+        }
+
+
+def target_directories(sources: Sequence[LogDirectory], to: str | os.PathLike[str]) -> list[str]:
+    """Where what is left of each source is written: into ``to`` itself; of several log directories, each into a
+    directory in it that has the name of its source. Raises :class:`UsageError` where two of them have the same."""
+    path = os.fspath(to)
+    if sum(each.kind == "log-directory" for each in sources) < 2:
+        return [path for _ in sources]
+    own = [directory_name(each.path) for each in sources]
+    for at, name in enumerate(own):
+        if name in own[:at] or name in ("", ".", ".."):
+            text = f"two of the paths end with {name!r}" if name not in ("", ".", "..") else f"{name!r} is no name"
+            raise UsageError(f"each log directory gets one of its own name in {path}, but {text}; erase one by one")
+    return [f"{path.rstrip('/')}/{name}" for name in own]
+
+
+def plan(
+    sources: Sequence[tuple[LogDirectory, Sequence[PartitionPath]]],
+    to: str | os.PathLike[str],
+    erasure: Erasure,
+    storage_options: StorageOptions | None = None,
+    target_storage_options: StorageOptions | None = None,
+    named: Collection[str] = (),
+    finished: Collection[str] = (),
+) -> list[EraseTask]:
+    """A task for each of the partitions that were chosen of each source. ``named``: which of Kafka's own topics are
+    erased as well, beside those whose directories are sources; others of them are copied unchanged. ``finished``:
+    paths of partitions that an earlier run wrote, of which nothing is left to do.
+
+    Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
+    known, ``to`` is in what is read, ``named`` has KRaft's own log, or DuckDB does not take the condition.
+    """
+    paths = [directory.path for directory, _ in sources]
+    named = {*named, *(each.topic or "" for _, chosen in sources for each in chosen if each.path in paths)}
+    if names.CLUSTER_METADATA in named:
+        raise UsageError(
+            f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it; leave it out, "
+            "or give its whole log directory, of which it is copied unchanged"
+        )
+    Matcher(erasure.selection, "", 0)
+    targets = target_directories([directory for directory, _ in sources], to)
+    tasks: list[EraseTask] = []
+    for target in dict.fromkeys(targets):
+        of_target = [source for source, each in zip(sources, targets, strict=True) if each == target]
+        destination = output_directory(target, paths, target_storage_options)
+        completed = frozenset() if erasure.dry_run else settle(destination)
+        partitions = [each for _, chosen in of_target for each in chosen]
+        left = {
+            name: each
+            for name, each in by_name(partitions, "erase them one by one").items()
+            if destination.join(name) not in finished
+        }
+        refuse_existing(destination, left, completed)
+        ids = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path)
+               for each in left.values()]  # fmt: skip
+        tasks += [
+            EraseTask(
+                each, each.topic or "", each.partition or 0, destination, topic_id, erasure, storage_options,
+                is_copied=names.is_internal(each.topic) and each.topic not in named,
+            )
+            for each, topic_id in zip(left.values(), choose_topic_ids(destination, ids), strict=True)
+        ]  # fmt: skip
+    return tasks
+
+
+def erase(
+    tasks: Sequence[EraseTask],
+    report: Report,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    write_manifest: Callable[[Sequence[ErasedPartition]], object] | None = None,
+    processes: int | None = None,
+) -> list[ErasedPartition]:
+    """Runs tasks, and commits those without damage at the end, all of one log directory together; the results are in
+    the order of the tasks. ``write_manifest`` is called with those that are about to be committed. ``report`` is called
+    with every finding; what it raises ends the job. ``done`` is called with the bytes that were read. ``spark``,
+    ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
+    if not tasks:
+        return []
+    dry_run = tasks[0].erasure.dry_run
+    destinations = list({str(task.directory): task.directory for task in tasks}.values())
+    waiting: dict[str, list[StagedPartition]] = {str(each): [] for each in destinations}
+
+    with ExitStack() as stack:
+        owners = {
+            str(each): "" if dry_run else stack.enter_context(outputs_of_job(each, f"erase {full_path(str(each))}"))
+            for each in destinations
+        }
+        is_hashed = write_manifest is not None and not dry_run
+        owned = [replace(task, owner=owners[str(task.directory)], is_hashed=is_hashed) for task in tasks]
+
+        def take(index: int, value: EraseTaskResult) -> ErasedPartition:
+            for finding in value.findings:
+                report(finding)
+            if value.unfinished is not None:
+                waiting[str(tasks[index].directory)].append(value.unfinished)
+            return ErasedPartition(
+                tasks[index], value.totals, value.start_offset, value.end_offset, value.untouched, value.damages,
+                value.before, value.after,
+            )  # fmt: skip
+
+        name = "brokerless erase"
+        running = run_longest_first(
+            run_task, owned, take, spark=spark, done=done, say=say, name=name, processes=processes
+        )
+        with closing(running):
+            results = list(running)
+        if dry_run:
+            return results
+        if write_manifest is not None:
+            write_manifest([each for each in results if not each.damages])
+        for destination in destinations:
+            if waiting[str(destination)]:
+                commit(destination, waiting[str(destination)])
+        return results
+
+
+def finish(
+    sources: Sequence[LogDirectory],
+    to: str | os.PathLike[str],
+    say: Say = ignore,
+    storage_options: StorageOptions | None = None,
+    target_storage_options: StorageOptions | None = None,
+) -> None:
+    """Copies what a broker needs beside partitions (``meta.properties``), once all of a log directory are written."""
+    for source, target in zip(sources, target_directories(sources, to), strict=True):
+        destination = Destination(target, target_storage_options)
+        complete(complete_directories([source], (), destination), destination, say, storage_options)
+
+
+def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
+    """Reads a partition and writes what is left of it, under a name that readers pass over."""
+    if task.is_copied:
+        return _copy(task, done)
+    findings: list[Finding] = []
+    erasure, selection = task.erasure, task.erasure.selection
+    untouched = UntouchedHash() if task.is_hashed else None
+    eraser = Eraser(
+        Matcher(selection, task.topic, task.partition), erasure.blanking, erasure.max_batch_bytes,
+        needs=(selection.needs_keys, selection.needs_values, selection.needs_headers), untouched=untouched,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        output = None if erasure.dry_run else stack.enter_context(_begin(task))
+        reading = ConvertReader(
+            task.source, "read_uncommitted", findings.append, task.storage_options,
+            is_hashed=task.is_hashed, keeps_segments=True,
+        )  # fmt: skip
+        try:
+            for buffer in reading.buffers(eraser, done):
+                if output is not None and len(buffer):
+                    output.append(buffer, whole_batches(buffer, computed=True))
+                del buffer  # a huge one is not to stay beside the next
+        except RefusedError as error:
+            text = f"cannot be written: {error}"
+            reading.report_finding(Finding("error", "batch-refused", reading.path, None, None, text))
+        start = min(task.source.start_offset or 0, reading.end_offset)
+        unfinished, before, after = None, (), ()
+        if output is not None and not reading.damages:
+            cleaned = max(reading.compacted_until or 0, eraser.legacy_until) or reading.compacted_until
+            if eraser.read_until > output.log_end_offset:  # an empty batch, so that consumers come to the end
+                output.set_limits(start, eraser.read_until, _epochs(task), layouts.MAGIC_V2, cleaned)
+            output.set_limits(start, reading.end_offset, _epochs(task), layouts.MAGIC_V1, cleaned)
+            _keep_transactional_state(task, output)
+            unfinished = output.finish()
+            if task.is_hashed:
+                before = _described(task, tuple(reading.manifest_files()))
+                after = describe_directory(task.directory, unfinished.directory, task.name)
+        return EraseTaskResult(
+            eraser.totals, start, reading.end_offset, "" if untouched is None else untouched.hexdigest(),
+            tuple(reading.damages), tuple(findings), unfinished, before, after,
+        )  # fmt: skip
+
+
+def _copy(task: EraseTask, done: Done) -> EraseTaskResult:
+    conversion = Conversion(max_batch_bytes=task.erasure.max_batch_bytes, dry_run=task.erasure.dry_run)
+    copied = copy_unchanged(
+        ConvertTask(
+            task.source, task.topic, task.partition, task.directory, task.topic_id, conversion, task.storage_options,
+            task.owner, task.is_hashed, is_copied=True,
+        ),
+        done,
+    )  # fmt: skip
+    totals = ErasureTotals(
+        copied.totals.batches_in, copied.totals.records_in, copied.totals.bytes_in,
+        copied.totals.batches_out, copied.totals.records_out, copied.totals.bytes_out,
+    )  # fmt: skip
+    return EraseTaskResult(
+        totals, copied.start_offset, copied.end_offset, "", copied.damages, copied.findings, copied.unfinished,
+        copied.inputs, copied.outputs,
+    )  # fmt: skip
+
+
+def _described(task: EraseTask, known: tuple[ManifestFile, ...]) -> tuple[ManifestFile, ...]:
+    """All of Kafka's files of a source; those that were read are not read again."""
+    paths = {each.path: each for each in known}
+    entries = sorted(files_of(task.source, task.storage_options), key=lambda each: each.name)
+    return tuple(paths.get(full_path(each.path)) or describe_file(each, task.storage_options) for each in entries)
+
+
+def _begin(task: EraseTask) -> PartitionOutput:
+    segments = from_log_start(task.source).segments(task.source.segments)
+    snapshot = segments[0].producer_snapshot if segments else None
+    producers = None if snapshot is None else load_producer_snapshot(snapshot.path, task.storage_options)
+    return PartitionOutput(
+        task.directory,
+        task.topic,
+        task.partition,
+        UNBOUNDED,
+        start_offset=segments[0].base_offset if segments else 0,
+        topic_id=task.topic_id,
+        owner=task.owner,
+        base_offsets=[each.base_offset for each in task.source.segments[1:]],
+        producers=None if producers is None or producers.findings else producers,
+    )
+
+
+def _keep_transactional_state(task: EraseTask, output: PartitionOutput) -> None:
+    """No batch of a producer goes, so what the source recorded of producers and aborted transactions holds, also where
+    compaction took what it was made of. A snapshot whose checksum is wrong stays as it was rebuilt."""
+    made = {*(each.base_offset for each in task.source.segments), output.log_end_offset}
+    for entry in task.source.producer_snapshots:
+        file = names.parse_segment_file(entry.name)
+        is_known = file is not None and file.offset in made
+        if is_known and not load_producer_snapshot(entry.path, task.storage_options).findings:
+            output.copy_at_end(entry, task.storage_options)
+    for segment in from_log_start(task.source).segments(task.source.segments):
+        index = segment.transaction_index
+        if index is not None and (index.size or 0) % layouts.TRANSACTION_INDEX_ENTRY.itemsize == 0:
+            output.copy_at_end(index, task.storage_options)
+
+
+def _epochs(task: EraseTask) -> Epochs:
+    """Leader epochs as the source records them."""
+    checkpoint = task.source.leader_epoch_checkpoint
+    return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.path, task.storage_options))

@@ -1,0 +1,245 @@
+"""The manifest of an erasure: what was read, erased and written, as one JSON file, and its Ed25519 signature beside it.
+
+``FILE`` is JSON in UTF-8; ``FILE.sig`` has the 64 bytes of the signature of exactly these bytes (RFC 8032). The
+manifest holds no erased value: the selection is in it as a commitment (scrypt with a random salt), and records are
+named by their offsets.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.erase.job import ErasedPartition, Erasure
+from brokerless.jobs.erase.selection import SCRYPT, Selection
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.own_files import read_own
+from brokerless.log.storage.paths import full_path, is_remote, local
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+VERSION = 1
+LIMIT = 1 << 30
+"""Bytes of a manifest: some 10 for each erased record, and 200 for each touched batch."""
+_KEY_LIMIT = 1 << 16
+_SALT_BYTES = 16
+SIGNATURE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a run of ``erase`` was asked to do, by which a later run is known for the same."""
+
+    sources: tuple[str, ...]
+    to: str
+    erasure: Erasure
+
+    def action(self) -> dict[str, Any]:
+        blanking = self.erasure.blanking
+        if blanking is None:
+            return {"kind": "remove"}
+        return {"kind": "blank", "fields": list(blanking.fields)} if blanking.fields else {"kind": "blank"}
+
+
+def describe_selection(selection: Selection, salt: bytes | None = None) -> dict[str, Any]:
+    """A selection as a manifest has it. ``salt``: of an earlier one; random by default."""
+    salt = os.urandom(_SALT_BYTES) if salt is None else salt
+    number = {"keys": len(set(selection.keys))} if selection.keys is not None else {}
+    function = {"n": SCRYPT["n"], "r": SCRYPT["r"], "p": SCRYPT["p"], "dklen": SCRYPT["dklen"]}
+    commitment = selection.commitment(salt)
+    return {"kind": selection.kind, **number, "salt": salt.hex(), "scrypt": function, "commitment": commitment}
+
+
+def is_selection(described: Mapping[str, Any], selection: Selection) -> bool:
+    """Whether a selection is the one that a manifest describes. Raises :class:`WrongJsonError`."""
+    try:
+        salt = bytes.fromhex(as_text(member(dict(described), "salt"), "salt"))
+    except ValueError as error:
+        raise WrongJsonError("salt: these are no hexadecimal digits") from error
+    return described.get("kind") == selection.kind and selection.commitment(salt) == described.get("commitment")
+
+
+def partition_entry(each: ErasedPartition) -> dict[str, Any]:
+    """A partition as a manifest has it."""
+    result = each.as_dict()
+    del result["damages"]
+    return {
+        **result,
+        "source": full_path(each.task.source.path),
+        "target": full_path(each.task.directory.join(each.task.name)),
+        "untouchedSha256": each.untouched or None,
+        "before": [_file_entry(file.path, file.size, file.sha256) for file in each.before],
+        "after": [_file_entry(file.path, file.size, file.sha256) for file in each.after],
+        "touched": [touched.as_dict() for touched in each.totals.touched],
+    }
+
+
+def _file_entry(path: str, size: int, sha256: str) -> dict[str, Any]:
+    return {"name": path.rpartition("/")[2], "sizeInBytes": size, "sha256": sha256}
+
+
+def write_manifest(
+    path: str,
+    request: Request,
+    partitions: Sequence[Mapping[str, Any]],
+    copies: Sequence[Mapping[str, Any]],
+    key: Ed25519PrivateKey | None,
+) -> None:
+    """Writes a manifest, and its signature if there is a key; both replace what was there. Raises UnwritableError."""
+    manifest = {
+        "erasure": VERSION,
+        "tool": "brokerless",
+        "version": version("brokerless"),
+        "created": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "sources": list(request.sources),
+        "to": request.to,
+        "selection": describe_selection(request.erasure.selection),
+        "action": request.action(),
+        "publicKey": None if key is None else public_bytes(key.public_key()).hex(),
+        "partitions": list(partitions),
+        "copies": list(copies),
+    }
+    data = json.dumps(manifest, indent=1).encode() + b"\n"
+    own = Path(local(path))
+    with unwritable(own):
+        signature = own.with_name(own.name + ".sig")
+        signature.unlink(missing_ok=True)
+        write_file(own, data)
+        if key is not None:
+            write_file(signature, key.sign(data))
+
+
+def check_path(path: str) -> None:
+    """Raises :class:`UsageError` where no manifest can be written, or where there is another file."""
+    if is_remote(path):
+        raise UsageError(f"{path}: a manifest is written to a local file; use --manifest FILE")
+    own = Path(local(path))
+    if not own.absolute().parent.is_dir():
+        text = f"there is no directory {own.absolute().parent}; make it, or give another file"
+        raise UsageError(f"{path}: the manifest cannot be written, as {text}")
+    if os.path.lexists(own):
+        try:
+            load_manifest(path)
+        except UnreadableError as error:
+            text = "this is not the manifest of an erasure and is not overwritten; give another file"
+            raise UsageError(f"{path}: {text}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class SignedManifest:
+    """A manifest that was read: ``data``, its bytes; ``signature``, those of the file beside it, None without one."""
+
+    path: str
+    data: bytes
+    value: dict[str, Any]
+    signature: bytes | None
+
+
+def load_manifest(path: str) -> SignedManifest:
+    """Raises :class:`UnreadableError` for what is not there, or is no manifest of this version."""
+    data = read_own(path, LIMIT)
+    try:
+        value = parse_object(data)
+        found = as_integer(member(value, "erasure"), "erasure")
+        for name in ("sources", "partitions", "copies"):
+            if not isinstance(value.get(name), list):
+                raise WrongJsonError(f"{name} is no list")
+        for name in ("selection", "action"):
+            as_object(member(value, name), name)
+    except (WrongJsonError, RecursionError) as error:
+        raise UnreadableError(f"{path}: this is not the manifest of an erasure ({error})") from error
+    if found != VERSION:
+        raise UnreadableError(f"{path}: a manifest of version {found}; this brokerless knows version {VERSION}")
+    signature = f"{path}.sig"
+    has_signature = os.path.lexists(local(signature)) if not is_remote(path) else False
+    return SignedManifest(path, data, value, read_own(signature, _KEY_LIMIT) if has_signature else None)
+
+
+def finished_partitions(path: str, request: Request) -> dict[str, dict[str, Any]]:
+    """What an earlier run of the same request wrote and committed, by the path of the target. Raises
+    :class:`UsageError` for the manifest of another request."""
+    if not os.path.lexists(local(path)):
+        return {}
+    manifest = load_manifest(path).value
+    is_same = manifest["sources"] == list(request.sources) and manifest.get("to") == request.to
+    is_same = is_same and manifest["action"] == request.action()
+    if not is_same or not is_selection(manifest["selection"], request.erasure.selection):
+        raise UsageError(f"{path}: this manifest is of another erasure; give another file")
+    found: dict[str, dict[str, Any]] = {}
+    for each in manifest["partitions"]:
+        target = each["target"]
+        files = [(Path(local(target)) / Path(file["name"]).name, file["sizeInBytes"]) for file in each["after"]]
+        if files and all(file.is_file() and file.stat().st_size == size for file, size in files):
+            found[target] = each
+    return found
+
+
+def load_private_key(path: str) -> Ed25519PrivateKey:
+    """An Ed25519 key in PEM without a password, as ``openssl genpkey -algorithm ed25519`` writes it. Raises
+    :class:`UsageError` for another one or without the library, and UnreadableError."""
+    serialization, ed25519 = _cryptography()
+    data = read_own(path, _KEY_LIMIT)
+    try:
+        key = serialization.load_pem_private_key(data, None)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{path}: this is no private key in PEM without a password ({error})") from error
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise UsageError(f"{path}: this key is not Ed25519; make one with openssl genpkey -algorithm ed25519")
+    return key
+
+
+def load_public_key(path: str) -> Ed25519PublicKey:
+    """The public key of a PEM file (also that of a private one). Raises as :func:`load_private_key`."""
+    serialization, ed25519 = _cryptography()
+    data = read_own(path, _KEY_LIMIT)
+    if b"PRIVATE KEY" in data:
+        return load_private_key(path).public_key()
+    try:
+        key = serialization.load_pem_public_key(data)
+    except ValueError as error:
+        raise UsageError(f"{path}: this is no public key in PEM ({error})") from error
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise UsageError(f"{path}: this key is not Ed25519")
+    return key
+
+
+def public_bytes(key: Ed25519PublicKey) -> bytes:
+    """The 32 bytes of a public key."""
+    return key.public_bytes_raw()
+
+
+def is_signed_by(manifest: SignedManifest, key: bytes) -> bool:
+    """Whether the signature is that of the key with these 32 bytes. Raises UsageError without the library."""
+    from cryptography.exceptions import InvalidSignature
+
+    _, ed25519 = _cryptography()
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(key).verify(manifest.signature or b"", manifest.data)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def fingerprint(key: bytes) -> str:
+    """A public key, short enough to compare: base64 of its 32 bytes."""
+    return base64.b64encode(key).decode()
+
+
+def _cryptography() -> tuple[Any, Any]:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError as error:
+        raise UsageError("signatures need the library cryptography: pip install 'brokerless[erase]'") from error
+    return serialization, ed25519

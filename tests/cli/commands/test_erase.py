@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+from tests.cli.conftest import Run
+from tests.golden import broker_data, broker_expected, json_lines, of_type
+
+import brokerless
+
+DATA = broker_data("clean")
+WHERE = ("--where", '"offset" % 5 = 0')
+
+
+def test_json_has_an_object_for_each_partition_and_the_manifest_lists_offsets_and_hashes(
+    run: Run, tmp_path: Path
+) -> None:
+    result = run("erase", DATA / "txn-0", DATA / "segments-0", "--to", tmp_path / "to", *WHERE, "--json")
+    assert result.exit_code == 0
+    manifest = json.loads((tmp_path / "to.erasure.json").read_bytes())
+    entries = {each["topic"]: each for each in manifest["partitions"]}
+    for line in result.json:
+        entry = entries[line["topic"]]
+        name = f"{line['topic']}-{line['partition']}"
+        lines = json_lines(broker_expected("clean") / name / "expected.jsonl")
+        data_records = [each["offset"] for each in of_type(lines, "record") if "control" not in each]
+        offsets = [offset for offset in data_records if offset % 5 == 0]
+        assert line["selected"] == len(offsets)
+        assert [offset for batch in entry["touched"] for offset in batch["offsets"]] == offsets
+        for when, directory in (("before", DATA), ("after", tmp_path / "to")):
+            for file in entry[when]:
+                data = (directory / name / file["name"]).read_bytes()
+                assert (file["sizeInBytes"], file["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+            assert {file["name"] for file in entry[when]} == {path.name for path in (directory / name).iterdir()}
+
+
+def test_the_manifest_is_signed_and_says_nothing_of_what_was_erased(run: Run, tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", key], check=True)
+    public = subprocess.run(["openssl", "pkey", "-in", key, "-pubout"], check=True, capture_output=True).stdout
+    keys = {row["key"] for row in brokerless.open(DATA / "txn-0").records(["key"]).read_all().to_pylist() if row["key"]}
+    chosen = sorted(each for each in keys if len(each) > 8)[:4]
+    (tmp_path / "keys").write_bytes(b"\n".join(chosen))
+    path = tmp_path / "proof.json"
+    arguments = ("--to", tmp_path / "to", "--keys", tmp_path / "keys", "--manifest", path, "--sign-key", key)
+    assert run("erase", DATA / "txn-0", *arguments).lines[-1] == f"manifest: {path}, signed in {path}.sig"
+    load_pem_public_key(public).verify((tmp_path / "proof.json.sig").read_bytes(), path.read_bytes())  # type: ignore
+    assert not any(each in path.read_bytes() for each in chosen)
+    again = run("erase", DATA / "txn-0", *arguments)
+    assert again.exit_code == 0
+    assert "1 partition done before" in again.err
+    (tmp_path / "keys").write_bytes(b"another")
+    other = run("erase", DATA / "txn-0", *arguments)
+    assert (other.exit_code, "is of another erasure" in other.err) == (2, True)
+
+
+def test_a_dry_run_writes_nothing(run: Run, tmp_path: Path) -> None:
+    dry = run("erase", DATA / "txn-0", "--to", tmp_path / "to", *WHERE, "--dry-run")
+    assert dry.lines[-1].endswith("nothing was written, as in a dry run")
+    assert not list(tmp_path.iterdir())
+    done = run("erase", DATA / "txn-0", "--to", tmp_path / "to", *WHERE)
+    assert done.lines[1] == dry.lines[1]
+
+
+def test_where_copies_may_still_be(run: Run, tmp_path: Path) -> None:
+    source = tmp_path / "data"
+    for name in ("segments-0", "txn-0"):
+        shutil.copytree(DATA / name, source / name)
+    shutil.copytree(DATA / "txn-0", source / f"txn-1.{'0' * 32}-delete")
+    first = min((source / "segments-0").glob("*.log"))
+    shutil.copy(first, first.with_suffix(".log.deleted"))
+    arguments = ("--to", tmp_path / "to", "-t", "segments", *WHERE, "--json", "--dry-run")
+    copies = [line["copy"] for line in run("erase", source, *arguments).json if "copy" in line]
+    offsets = brokerless.open(DATA / "txn-0").records(["offset"]).read_all()["offset"].to_pylist()
+    in_txn = sum(offset % 5 == 0 for offset in offsets)
+    found = {(Path(each["path"]).name, each["what"]): each["selected"] for each in copies}
+    assert found[f"txn-1.{'0' * 32}-delete", "a partition's directory that is delete"] == in_txn
+    assert found["txn-0", "a partition that was not selected"] == in_txn
+    assert found[f"{first.name}.deleted", "a file that is deleted"] > 10
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "select the records by one of"),
+        (("--keys", "k", "--where", "true"), "select the records by one of"),
+        (("--where", "true", "--blank", "value", "--blank-fields", "a"), "exclude each other"),
+        (("--where", "nothing"), "--where: "),
+        (("--header", "nothing"), "name=value"),
+        (("--where", "true", "--manifest", "no/such/directory/m.json"), "there is no directory"),
+        (("--where", "true", "--sign-key", "KEY"), "this is no private key in PEM"),
+        (("--where", "true", "--manifest", "KEY"), "is not overwritten"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], message: str, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("no key")
+    given = [str(tmp_path / "key") if each == "KEY" else each for each in arguments]
+    result = run("erase", DATA / "txn-0", "--to", tmp_path / "to", *given)
+    assert (result.exit_code, result.out) == (2, b"")
+    assert message in result.err
+    assert not (tmp_path / "to").exists()
+
+
+def test_a_value_that_is_no_json_keeps_a_partition_from_being_written(run: Run, tmp_path: Path) -> None:
+    result = run("erase", DATA / "txn-0", "--to", tmp_path / "to", *WHERE, "--blank-fields", "a")
+    assert result.exit_code == 1
+    assert "is not JSON, so its fields cannot be blanked" in result.err
+    assert not (tmp_path / "to" / "txn-0").exists()

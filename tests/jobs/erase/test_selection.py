@@ -1,0 +1,103 @@
+"""Records are selected by keys, by a condition, or by a header; and a commitment shows nothing of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.golden import broker_data
+
+import brokerless
+from brokerless.errors import UsageError
+from brokerless.jobs.erase.selection import Selection, load_keys, parse_header
+
+DATA = broker_data("clean")
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, object]]:
+    return brokerless.open(DATA / "txn-0").records().read_all().to_pylist()
+
+
+def selected(tmp_path: Path, **how: object) -> list[int]:
+    """The offsets that are gone, by the rows that are left."""
+    brokerless.open(DATA / "txn-0").erase(tmp_path / "to", **how)  # pyright: ignore[reportArgumentType]
+    left = brokerless.open(tmp_path / "to" / "txn-0").records(["offset"]).read_all().column("offset").to_pylist()
+    return sorted({row["offset"] for row in brokerless.open(DATA / "txn-0").records().read_all().to_pylist()} - {*left})
+
+
+def test_by_keys(rows: list[dict[str, object]], tmp_path: Path) -> None:
+    keys = sorted({row["key"] for row in rows if row["key"]})[:5]  # pyright: ignore
+    assert selected(tmp_path, keys=[*keys, b"no such key"]) == [r["offset"] for r in rows if r["key"] in keys]
+
+
+def test_by_a_header_of_this_very_value(rows: list[dict[str, object]], tmp_path: Path) -> None:
+    headers = [(header["key"], header["value"]) for row in rows for header in row["headers"]]  # pyright: ignore
+    name, value = next(each for each in headers if each[1])
+    expected = [r["offset"] for r in rows if {"key": name, "value": value} in r["headers"]]  # pyright: ignore
+    assert selected(tmp_path, header=(name, value)) == expected
+    assert expected
+
+
+def test_by_a_condition_on_the_columns_and_on_json(tmp_path: Path) -> None:
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"key": "a", "value": "{\\"user\\": 1}"}\n{"key": "b", "value": "no json"}\n{"value": null}\n')
+    from brokerless.cli import main
+
+    assert main(["load", str(lines), "--topic", "t", "--to", str(tmp_path / "logs"), "--timestamp", "1"]) == 0
+    log = brokerless.open(tmp_path / "logs")
+    for number, (where, left) in enumerate(
+        {
+            "value_json->>'$.user' = '1'": [1, 2],
+            "key_text = 'b'": [0, 2],
+            "value IS NULL": [0, 1],
+            "\"offset\" > 0 AND topic = 't'": [0],
+        }.items()
+    ):
+        log.erase(tmp_path / str(number), where=where)
+        assert brokerless.open(tmp_path / str(number)).records(["offset"]).read_all()["offset"].to_pylist() == left
+
+
+def test_a_wrong_condition_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--where: .*nothing_of_this_name"):
+        brokerless.open(DATA).erase(tmp_path / "to", where="nothing_of_this_name = 1")
+    assert not (tmp_path / "to").exists()
+
+
+def test_exactly_one_kind_of_selection() -> None:
+    with pytest.raises(UsageError, match="exactly one"):
+        Selection()
+    with pytest.raises(UsageError, match="exactly one"):
+        Selection((b"k",), "true")
+    with pytest.raises(UsageError, match="no keys"):
+        Selection(())
+
+
+def test_files_of_keys(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(b"a\r\n\nb c\n\xff\na\n")
+    assert load_keys(str(path)) == (b"a", b"b c", b"\xff")
+    path.write_text("YQ==\n/w==\n")
+    assert load_keys(str(path), "base64") == (b"a", b"\xff")
+    path.write_text('"a"\n{"base64": "/w=="}\n')
+    assert load_keys(str(path), "json") == (b"a", b"\xff")
+    path.write_text('"a"\n17\n')
+    with pytest.raises(UsageError, match="line 2"):
+        load_keys(str(path), "json")
+    path.write_text("\n\n")
+    with pytest.raises(UsageError, match="no keys in this file"):
+        load_keys(str(path))
+
+
+def test_headers_of_a_command_line() -> None:
+    assert parse_header("user=a=b") == ("user", b"a=b")
+    with pytest.raises(UsageError, match="name=value"):
+        parse_header("user")
+
+
+def test_a_commitment_is_the_same_in_any_order_and_different_for_anything_else() -> None:
+    salt = bytes(16)
+    first = Selection((b"a", b"b")).commitment(salt)
+    assert first == Selection((b"b", b"a", b"a")).commitment(salt)
+    others = {Selection((b"ab",)).commitment(salt), Selection((b"a", b"b")).commitment(b"1" * 16)}
+    assert first not in others | {Selection(where="a").commitment(salt), Selection(header=("a", b"b")).commitment(salt)}

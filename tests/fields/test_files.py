@@ -8,6 +8,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.fields.tree import check_tiles, named
 from tests.golden import broker_data, broker_expected, case, golden, json_lines
@@ -166,6 +167,14 @@ def test_entries_of_an_index_begin_where_a_lookup_ends() -> None:
     found = explain(ORDERS / "00000000000000000656.index", offset=830, records=1).fields
     assert [each.name for each in found] == ["entries", "entry[1]", "entries"]
     assert [found[0].length, found[1]] == [first.length, second]
+
+
+def test_entries_before_the_base_offset_or_the_file_are_not_as_expected(tmp_path: Path) -> None:
+    index = tmp_path / "00000000000000000656.index"
+    index.write_bytes(np.array([-5, 100, 7, -1], ">i4").tobytes())
+    found = dict(explain(index).problems())
+    assert found["entry[0].relative_offset"].expected == "at least 0"
+    assert found["entry[1].position"].expected == "at least 0"
 
 
 def test_entries_out_of_order_are_not_as_expected(tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ def _summary(kind: SegmentFileKind, values: dict[str, int], base_offset: int) ->
 def _describe(kind: SegmentFileKind, base_offset: int) -> Callable[[str, dict[str, int]], Said]:
     def said(name: str, values: dict[str, int]) -> Said:
         value = values[name]
+        # As AbstractIndex.toRelative and OffsetIndex.append of Kafka 4.4.0 write them.
+        expected = "at least 0" if value < 0 and name in ("relative_offset", "position") else None
         match name:
             case "relative_offset":
                 note = f"base offset {base_offset} (the file's name) + {value} = offset {base_offset + value}"
@@ -103,6 +105,6 @@ def _describe(kind: SegmentFileKind, base_offset: int) -> Callable[[str, dict[st
                 note = "its abort marker"
             case _:  # last_stable_offset
                 note = "how far a read_committed reader could get when the marker was written"
-        return Said(note)
+        return Said(note, expected)
 
     return said

@@ -34,7 +34,7 @@ def _head(topic: TopicSize) -> Iterator[str]:
     yield f"{name}: {count_of(topic.partitions, 'partition')}, {records}, {format_bytes(topic.bytes)}"
     if kind is not None and contents.batches:
         each = f"{contents.records / contents.batches:,.1f} records and {contents.stored / contents.batches:,.0f} bytes"
-        yield f"now mostly v{kind[0]} {kind[1]}, in batches of {each} on average"
+        yield f"now {'mostly ' if topic.is_mixed else ''}v{kind[0]} {kind[1]}, in batches of {each} on average"
     share = topic.bytes_read / topic.bytes if topic.bytes else 1.0
     read = f"{format_bytes(topic.bytes_read)} were read ({share:.1%})"
     yield read if topic.is_exact else f"{read}: sizes are estimates, in 95 % of cases within the interval"

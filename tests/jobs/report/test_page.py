@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -84,6 +85,10 @@ def text_of(kind: str, value: Any) -> str:
         from brokerless.text import format_bytes
 
         return format_bytes(value)
+    if kind == "share":
+        return f"{Decimal(100 * value).quantize(Decimal('0.1'), ROUND_HALF_UP)} %"
+    if kind == "folded":
+        return f"command{value}" if value else ""
     if kind == "time":
         from brokerless.views.text import format_times
 
@@ -216,6 +221,9 @@ def hostile_figures() -> Figures:
         "throughput": [{"topic": HOSTILE, "start": 0, "end": 3_600_000, **sums}],
         "batchSizes": [{"topic": HOSTILE, "fromBytes": 64, "belowBytes": 128, **sums}],
         "compression": [{"topic": HOSTILE, "magic": 2, "compression": None, **sums}],
+        "topicSizes": [{"topic": HOSTILE, "format": None, "compression": None, "batchBytes": None, "bytes": 1, "low": 1,
+                        "high": 2**63 - 1, "currentBytes": 0, "isCurrent": False, "isBest": True, "isExact": False,
+                        "command": f"brokerless convert '{HOSTILE}'"}],
         "producers": [place | sums | {"producerId": 1, "producerEpoch": 0, "transactionalBatches": 0,
                       "minTimestamp": None, "maxTimestamp": None}],
         "transactions": [place | {"committed": 1, "aborted": 0, "open": 0, "withoutData": 0}],
@@ -235,7 +243,7 @@ def test_nothing_of_a_log_becomes_a_script(browser: Browser, tmp_path: Path):
     assert browser.run("return document.querySelectorAll('img, script').length") == 3
     assert browser.run("return document.querySelector('h1').textContent").startswith("</script><script>")
     assert "9,223,372,036,854,775,807" in shown_rows(browser, "segments")[0]  # which JavaScript's numbers do not hold
-    for name in ("segments", "lag", "findings"):
+    for name in ("segments", "lag", "findings", "topicSizes"):
         assert any("</script><script>" in text for row in shown_rows(browser, name) for text in row)
     script = """
         const injected = document.createElement("script");

@@ -88,9 +88,7 @@ def test_sizes_are_those_of_kafkas_builder(topic: PartitionPath, kafka_jars: Pat
     for choice, count in zip(KAFKAS, counts, strict=True):
         expected, built = sum(built[:count]), built[count:]
         if choice.is_compressed:
-            # Java has zlib, we have libdeflate, whose level 6 finds more in one text and less in another.
-            share = 0.04 if choice.codec == "gzip" else 0.02
-            assert sizes.bytes[choice] == pytest.approx(expected, rel=share), choice
+            assert sizes.bytes[choice] == pytest.approx(expected, rel=0.02), choice
         else:
             assert sizes.bytes[choice] == expected, choice
 
@@ -114,7 +112,9 @@ def test_sizes_are_those_that_convert_writes(choice: Choice, tmp_path: Path) -> 
     tasks = plan(partitions, [str(path) for path in places()], tmp_path / "to", Conversion(choice.target))
     for each, result in zip(partitions, convert(tasks, lambda _: None), strict=True):
         written = sum(path.stat().st_size for path in (tmp_path / "to" / result.task.name).glob("*.log"))
-        assert measured(each, [choice])[0].bytes[choice] == written
+        size = measured(each, [choice])[0].bytes[choice]
+        # gzip is measured with zlib, as Kafka has it, and written with libdeflate.
+        assert size == (pytest.approx(written, rel=0.05) if choice.codec == "gzip" else written)
 
 
 @pytest.mark.parametrize("part", some_quick(parts(all_cases(), 16)), ids=str)

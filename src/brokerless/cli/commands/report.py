@@ -14,8 +14,9 @@ DESCRIPTION = """\
 Writes one HTML page that shows a log: sizes, segments by time, throughput, batches, producers, groups, findings.
 
 The page is a single file that loads nothing from a network. It has charts, tables to search and to sort, and what
-brokerless audit finds. Headers are read once for all figures, and all data once by the audit. --json prints the rows
-of all tables instead, each with its table's name.
+brokerless audit finds, and what the largest topics would take in other formats and codecs. Beside findings and segments
+are the commands that explain their bytes. Headers are read once for all figures, all data once by the audit. --json
+prints the rows of all tables instead, each with its table's name.
 
 Charts need the extra report: pip install 'brokerless[report]'. --json does without it.
 

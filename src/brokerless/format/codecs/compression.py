@@ -14,10 +14,13 @@ LEVELS = {"gzip": gzip.LEVELS, "lz4": lz4.LEVELS, "zstd": zstd.LEVELS}
 Compress = Callable[[memoryview], bytes | bytearray]
 
 
-def make_compressor(codec: str, magic: int = layouts.MAGIC_V2, level: int | None = None) -> Compress:
+def make_compressor(
+    codec: str, magic: int = layouts.MAGIC_V2, level: int | None = None, *, with_zlib: bool = False
+) -> Compress:
     """A function that compresses payloads for batches of a format; it owns its state, so one belongs to one thread.
 
-    ``level``: Kafka's ``compression.gzip.level`` and so on; None for Kafka's default. Raises :class:`UsageError` for a
+    ``level``: Kafka's ``compression.gzip.level`` and so on; None for Kafka's default. ``with_zlib``: gzip of the sizes
+    that Kafka writes, for twice the time. Raises :class:`UsageError` for a
     codec that this format does not have, or a level that the codec does not have.
     """
     if codec not in layouts.CODECS[1:]:
@@ -27,7 +30,7 @@ def make_compressor(codec: str, magic: int = layouts.MAGIC_V2, level: int | None
     chosen = _check_level(codec, level)
     match codec:
         case "gzip":
-            return gzip.make_compressor(chosen)
+            return gzip.make_zlib_compressor(chosen) if with_zlib else gzip.make_compressor(chosen)
         case "snappy":
             return snappy.compress
         case "lz4":

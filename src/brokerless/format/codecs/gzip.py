@@ -6,6 +6,7 @@ Kafka's reader (``java.util.zip.GZIPInputStream``) ignores what follows the last
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 from isal import igzip_lib, isal_zlib
@@ -15,6 +16,8 @@ from brokerless.format.codecs.decompression_buffer import CodecError, InflateBuf
 LEVELS = (1, 9, -1)
 """The lowest and the highest level, and Kafka's default (KIP-390)."""
 _ZLIB_DEFAULT = 6
+_GZIP_WINDOW = 31
+"""zlib's largest window, with a header and trailer of gzip."""
 _STEP = 1 << 20
 """Bytes that are inflated at once, as the size of the whole is not known."""
 _FIRST_STEP = 512
@@ -84,6 +87,12 @@ def make_compressor(level: int) -> Callable[[memoryview], bytes | bytearray]:
 
     zlib_level = _ZLIB_DEFAULT if level == -1 else level
     return lambda payload: deflate.gzip_compress(payload, zlib_level)
+
+
+def make_zlib_compressor(level: int) -> Callable[[memoryview], bytes]:
+    """Makes what Java's ``GZIPOutputStream`` makes, as both have zlib: slower, but of the sizes that Kafka writes."""
+    zlib_level = _ZLIB_DEFAULT if level == -1 else level
+    return lambda payload: zlib.compress(payload, zlib_level, _GZIP_WINDOW)
 
 
 def _inflate(payload: memoryview, at: int, output: InflateBuffer, step: int) -> int:

@@ -124,17 +124,19 @@ def encode_empty_batch(offset: int, leader_epoch: int) -> NDArray[np.uint8]:
 class Encoder:
     """Writes batches of one format and codec; owns the codec's state, so one belongs to one thread.
 
-    ``level``: Kafka's ``compression.gzip.level`` and so on. Raises :class:`UsageError` for an unknown format, codec or
-    level.
+    ``level``: Kafka's ``compression.gzip.level`` and so on. ``with_zlib``: as :func:`make_compressor` takes it. Raises
+    :class:`UsageError` for an unknown format, codec or level.
     """
 
-    def __init__(self, magic: int = layouts.MAGIC_V2, codec: str = "none", level: int | None = None) -> None:
+    def __init__(
+        self, magic: int = layouts.MAGIC_V2, codec: str = "none", level: int | None = None, *, with_zlib: bool = False
+    ) -> None:
         if magic not in (layouts.MAGIC_V0, layouts.MAGIC_V1, layouts.MAGIC_V2):
             raise UsageError(f"there is no message format v{magic}; there are v0, v1 and v2")
         if codec == "none" and level is not None:
             raise UsageError("without a codec there are no levels")
         self.magic = magic
-        self._compress = None if codec == "none" else make_compressor(codec, magic, level)
+        self._compress = None if codec == "none" else make_compressor(codec, magic, level, with_zlib=with_zlib)
         self._codec = layouts.CODECS.index(codec)
         self.uncompressed: Int64s = np.empty(0, np.int64)
         """Bytes of the records of each batch that was last encoded, before they were compressed."""

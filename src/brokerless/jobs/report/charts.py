@@ -33,9 +33,9 @@ TOPIC_COLOURS = (
 )  # fmt: skip
 REST_COLOUR = "#8a94a6"
 _BYTES_AXIS = (
-    "datum.value >= 1073741824 ? format(datum.value / 1073741824, '.4~g') + ' GiB' : "
-    "datum.value >= 1048576 ? format(datum.value / 1048576, '.4~g') + ' MiB' : "
-    "datum.value >= 1024 ? format(datum.value / 1024, '.4~g') + ' KiB' : datum.value + ' B'"
+    "datum.value >= 1e9 ? format(datum.value / 1e9, '.4~g') + ' GB' : "
+    "datum.value >= 1e6 ? format(datum.value / 1e6, '.4~g') + ' MB' : "
+    "datum.value >= 1e3 ? format(datum.value / 1e3, '.4~g') + ' KB' : datum.value + ' B'"
 )
 
 

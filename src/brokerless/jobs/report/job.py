@@ -18,6 +18,7 @@ from brokerless.jobs.directory_state import load_directory_state
 from brokerless.jobs.report.figures import Figures, read_figures
 from brokerless.jobs.report.schemas import FIGURES
 from brokerless.jobs.report.sums import Row
+from brokerless.jobs.report.topic_sizes import topic_sizes_table
 from brokerless.jobs.run.types import Say, ignore
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done
@@ -39,8 +40,9 @@ def gather(
 ) -> Figures:
     """All tables of :data:`brokerless.jobs.report.schemas.FIGURES` of some partitions of a log directory.
 
-    The headers are read once for all figures, and all data once more by the audit. What cannot be opened is a finding,
-    but for a lone file: that is raised as :class:`UnreadableError`.
+    The headers are read once for all figures, all data once more by the audit, and a sample of the largest topics for
+    their sizes in other formats. What cannot be opened is a finding, but for a lone file: that is raised as
+    :class:`UnreadableError`.
     ``done`` is called with the bytes that were audited; ``processes`` and ``say`` as
     :func:`brokerless.jobs.run.job.run` takes them.
     """
@@ -60,6 +62,7 @@ def gather(
     of_directory = list(audit_directory(directory, state, audits, storage_options))
     figures["findings"] = findings_table(audits, of_directory)
     figures["transactions"] = transactions_table(audits)
+    figures["topicSizes"] = topic_sizes_table(directory, paths, bound, storage_options, say=say, processes=processes)
     figures["lag"] = lag_table(partitions, figures["segments"])
     return {name: figures[name] for name in FIGURES}
 

@@ -15,8 +15,9 @@ function time(ms) {
   return Number.isNaN(date.getTime()) ? ms + " ms" : date.toISOString().slice(0, -5).replace("T", " ");
 }
 
-const FORMATS = { number: (value) => grouped.format(value), id: String, bytes, time };
-const RIGHT = new Set(["number", "id", "bytes"]);
+const FORMATS = { number: (value) => grouped.format(value), id: String, bytes, time,
+  share: (value) => (100 * value).toFixed(1) + " %" };
+const RIGHT = new Set(["number", "id", "bytes", "share"]);
 
 function format(kind, value) {
   return value === null || value === "" ? "" : FORMATS[kind] ? FORMATS[kind](value) : String(value);
@@ -35,7 +36,9 @@ function cell(kind, value) {
   if (kind === "severity") made.classList.add(value);
   if (kind === "bytes" && value !== null) made.title = grouped.format(value) + " bytes";
   if (kind === "time" && value !== null) made.title = value + " ms since 1970";
-  made.append(kind === "command" && text ? element("code", {}, text) : text);
+  if (text && kind === "command") made.append(element("code", {}, text));
+  else if (text && kind === "folded") made.append(element("details", {}, element("summary", {}, "command"), element("code", {}, text)));
+  else made.append(text);
   return made;
 }
 

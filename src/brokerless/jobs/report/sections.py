@@ -7,12 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from brokerless.fields.checkpoints import FILES
 from brokerless.jobs.report.chart_rows import partition_name, topic_name
 from brokerless.jobs.report.sums import Row
-from brokerless.text import show_name
+from brokerless.log.names import parse_segment_file
+from brokerless.text import format_bytes, show_name
 
-Kind = Literal["text", "name", "wide", "number", "id", "bytes", "time", "severity", "command"]
-"""How a column is written and aligned; ``id`` is a number without separators of thousands."""
+Kind = Literal["text", "name", "wide", "number", "id", "bytes", "share", "time", "severity", "command", "folded"]
+"""How a column is written and aligned; ``id`` is a number without separators of thousands, ``share`` one of 1, and
+``folded`` a command that is shown after a click."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +72,22 @@ def _advice(row: Row) -> str:
     return "" if row["advice"] in (None, "nothing") else row["advice"]
 
 
-def _command(row: Row) -> str:
-    if row["position"] is None or not row["file"].endswith(".log"):
+def _explain_command(row: Row) -> str:
+    """The command that explains the bytes at a finding, or of a segment's first batch; none for what is no file of
+    Kafka's."""
+    name = row["file"].split("/")[-1]
+    known = parse_segment_file(name)
+    if known is None and name not in FILES:
         return ""
-    return f"brokerless batches {shlex.quote(row['file'])}"
+    position = row.get("position")
+    is_by_position = position is not None and known is not None and known.kind != "producer-snapshot"
+    return f"brokerless explain {shlex.quote(row['file'])}" + (f" --position {position}" if is_by_position else "")
+
+
+def _batches(row: Row) -> str:
+    if row["isCurrent"]:
+        return "now" if row["batchBytes"] is None else f"now ({format_bytes(row['batchBytes'])} on average)"
+    return "as now" if row["batchBytes"] is None else f"{row['batchBytes'] >> 10:,} KiB"
 
 
 def _joined(name: str, separator: str = ", ", before: str = "") -> Callable[[Row], str]:
@@ -97,7 +112,7 @@ FINDINGS = TableView(
         TableColumn("message", "finding", "wide", _message),
         TableColumn("file", "place", "name", _place),
         TableColumn("advice", "what to do", "wide", _advice),
-        TableColumn("kind", "see the batches", "command", _command),
+        TableColumn("kind", "see its bytes", "command", _explain_command),
     ),
     is_cards=True,
 )
@@ -117,6 +132,7 @@ SEGMENTS = TableView(
         TableColumn("compressions", "codecs", "text", _joined("compressions")),
         TableColumn("leaderEpochs", "leader epochs", "text", _joined("leaderEpochs", " to ")),
         *_TIMES,
+        TableColumn("file", "see its bytes", "folded", _explain_command),
     ),
 )
 THROUGHPUT = TableView(
@@ -133,7 +149,7 @@ BATCH_SIZES = TableView(
 )
 COMPRESSION = TableView(
     "compression",
-    "Formats and codecs",
+    "Compression",
     (
         _TOPIC,
         TableColumn("magic", "format", "text", lambda row: f"v{row['magic']}"),
@@ -141,6 +157,21 @@ COMPRESSION = TableView(
         *_SUMS,
     ),
     is_folded=True,
+)
+TOPIC_SIZES = TableView(
+    "topicSizes",
+    "Other formats and codecs",
+    (
+        _TOPIC,
+        TableColumn("format", "format", "text", lambda row: row["format"] or "several"),
+        TableColumn("compression", "codec", "text", lambda row: row["compression"] or "several"),
+        TableColumn("batchBytes", "batches", "text", _batches),
+        TableColumn("bytes", "size", "bytes"),
+        TableColumn("low", "at least", "bytes", lambda row: None if row["isExact"] else row["low"]),
+        TableColumn("high", "at most", "bytes", lambda row: None if row["isExact"] else row["high"]),
+        TableColumn("currentBytes", "of now", "share", lambda row: row["bytes"] / max(1, row["currentBytes"])),
+        TableColumn("command", "to convert", "command"),
+    ),
 )
 PRODUCERS = TableView(
     "producers",
@@ -192,6 +223,11 @@ SECTIONS = (
     Section("batches", "Batches", "How large the batches are, and what they take by message format and codec.",
             {"batchSizes": "Batches by their size in bytes", "compression": "Bytes by topic and codec"},
             (BATCH_SIZES, COMPRESSION), "There are no batches."),
+    Section("choices", "Formats and codecs",
+            "What the largest topics take now, and what each format and codec would make of them with the batch size "
+            "that makes it smallest. Sizes of large topics are estimates, with the range that has the true one in 95 % "
+            "of cases. The command writes the smallest that loses nothing, beside what is there.",
+            tables=(TOPIC_SIZES,), nothing="There are no records."),
     Section("producers", "Producers", "Who wrote how much to which partition, by the ids in batch headers.",
             tables=(PRODUCERS,), nothing="There are no batches."),
     Section("transactions", "Transactions", "How transactions ended, by their markers.",

@@ -52,6 +52,6 @@ def _by_encoding(sample: Sample, codec: str) -> Callable[[int, int], float]:
         columns = slice_rows(sample.columns, 0, min(_BATCHES, sample.rows // records) * records)
         columns = replace(columns, offset=np.arange(columns.rows))  # as far from each other as batches can hold
         starts = np.arange(0, columns.rows + 1, records)
-        return float(len(Encoder(magic, codec).encode(columns, starts, build_headers(columns, starts))))
+        return float(len(Encoder(magic, codec, with_zlib=True).encode(columns, starts, build_headers(columns, starts))))
 
     return size

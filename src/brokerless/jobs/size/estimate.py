@@ -228,7 +228,7 @@ class Estimator:
         if not choice.is_compressed:
             bytes_ = batch_sizes(columns, sizes, starts, choice.magic, headers)
             return _Pass((bytes_ + more).astype(np.float64), bytes_, bytes_, of_batches, runs[starts[:-1]])
-        encoder = Encoder(choice.magic, choice.codec, choice.level)
+        encoder = Encoder(choice.magic, choice.codec, choice.level, with_zlib=True)
         encoder.encode(columns, starts, headers)
         whole = (encoder.payloads + _overhead(choice)).astype(np.float64)
         return _Pass(whole, encoder.payloads, encoder.uncompressed, of_batches, runs[starts[:-1]])

@@ -51,6 +51,12 @@ class TopicSize:
         return (kinds[0][0][0], codec_name(kinds[0][0][1])) if kinds else None
 
     @property
+    def is_mixed(self) -> bool:
+        """Whether :attr:`kind` is not that of nearly all bytes."""
+        kinds = self.contents.kinds
+        return not kinds or kinds.most_common(1)[0][1] < _NEARLY_ALL * kinds.total()
+
+    @property
     def best(self) -> Choice | None:
         """The smallest that ``convert`` can write without losing anything: v2, and not by a number of records."""
         fitting = [each for each in self.sizes if each.magic == layouts.MAGIC_V2 and each.batch_records is None]
@@ -59,8 +65,7 @@ class TopicSize:
     @property
     def best_batches(self) -> Choice | None:
         """The smallest with the format and codec that nearly all bytes have, in other batches."""
-        kinds = self.contents.kinds
-        if not kinds or kinds.most_common(1)[0][1] < _NEARLY_ALL * kinds.total():
+        if self.is_mixed:
             return None
         same = [
             each

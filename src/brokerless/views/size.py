@@ -36,7 +36,8 @@ def _head(topic: TopicSize) -> Iterator[str]:
         each = f"{contents.records / contents.batches:,.1f} records and {contents.stored / contents.batches:,.0f} bytes"
         yield f"now {'mostly ' if topic.is_mixed else ''}v{kind[0]} {kind[1]}, in batches of {each} on average"
     share = topic.bytes_read / topic.bytes if topic.bytes else 1.0
-    read = f"{format_bytes(topic.bytes_read)} were read ({share:.1%})"
+    why = ", more than requested: at least four batches, and they are large" if topic.is_over_budget else ""
+    read = f"{format_bytes(topic.bytes_read)} were read ({share:.1%}{why})"
     yield read if topic.is_exact else f"{read}: sizes are estimates, in 95 % of cases within the interval"
 
 

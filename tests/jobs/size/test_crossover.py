@@ -8,7 +8,8 @@ from tests.jobs.size.topics import START
 
 from brokerless.jobs.load.loader import load
 from brokerless.jobs.size.crossover import smaller_from
-from brokerless.jobs.size.sample import Sample, places_of, read_sample
+from brokerless.jobs.size.places import places_of
+from brokerless.jobs.size.sample import Sample, read_sample
 from brokerless.log.directory import resolve
 
 

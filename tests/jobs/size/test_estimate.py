@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from tests.jobs.size.topics import kinds, write_topic
 
+from brokerless.jobs.size.batch_finder import offsets_of
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.estimate import Estimator, Population
 from brokerless.jobs.size.exact import measure_partition
-from brokerless.jobs.size.sample import SHARE, offsets_of, places_of, read_sample
+from brokerless.jobs.size.places import places_of
+from brokerless.jobs.size.sample import SHARE, read_sample
 from brokerless.log.directory import resolve
 
 SEED = 2026

@@ -7,7 +7,8 @@ import pytest
 from tests.jobs.size.topics import STORED, event, write_topic
 
 from brokerless.errors import Finding
-from brokerless.jobs.size.sample import Sample, places_of, read_sample
+from brokerless.jobs.size.places import places_of
+from brokerless.jobs.size.sample import Sample, read_sample
 from brokerless.log.directory import PartitionPath, resolve
 
 
@@ -27,7 +28,7 @@ def test_a_sample_is_spread_evenly_and_reads_no_more_than_its_budget(topic: Part
     sample, findings = sampled(topic, 60_000)
     assert not findings
     assert 0.8 * 60_000 < sample.touched < 1.05 * 60_000
-    assert len(sample.groups) == 12
+    assert 9 <= len(sample.groups) <= 12
     assert sample.bytes_read == pytest.approx(sum(int(each.batches.sizes.sum()) for each in sample.groups))
     offsets = [int(each.batches.entry_offset[0]) for each in sample.groups]
     of_each = np.histogram(offsets, 4, (0, int(topic.segments[-1].base_offset) or max(offsets) * 1.02))[0]

@@ -19,8 +19,9 @@ Shows what topics cost, and would cost in other message formats, codecs, levels 
 
 Sizes are estimated from a sample that is drawn evenly from all segments (4 % of a topic and at most 4 MiB; below 1 MiB
 all of it), with an interval that holds the true size in 95 % of cases. --full reads everything: then sizes are exactly
-those that brokerless convert writes. Also shown: how much is overhead, what varints and deltas save, from how many
-records on a batch is smaller in v2, what small batches cost, and the heaviest keys, headers, producers and hours.
+those that brokerless convert writes; of gzip, those that Kafka writes. Also shown: how much is overhead, what varints
+and deltas save, from how many records on a batch is smaller in v2, what small batches cost, and the heaviest keys,
+headers, producers and hours.
 
 Batches are filled as a producer does; a number of records is shown for comparison only. The last line is the command
 line that makes the smallest that loses nothing. With --json, each topic has a line for what is there, with all details,

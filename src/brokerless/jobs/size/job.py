@@ -17,13 +17,15 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.run.job import in_order, processors, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.jobs.size.batch_finder import offsets_of
 from brokerless.jobs.size.choices import Choice, choices_of, is_too_large
 from brokerless.jobs.size.contents import Contents, contents_of, sum_of
 from brokerless.jobs.size.crossover import smaller_from
 from brokerless.jobs.size.estimate import Estimate, Estimator, Population
 from brokerless.jobs.size.exact import measure_partition
+from brokerless.jobs.size.places import Place, places_of
 from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
-from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Place, Sample, offsets_of, places_of, read_sample
+from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_sample
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
 
@@ -81,8 +83,8 @@ class SizeTask:
 
 @dataclass(frozen=True, slots=True)
 class SizeTaskResult:
-    """``bytes``: what is there, of which ``bytes_read`` were read. ``sizes``, ``records``, ``contents``: estimates for
-    what is there."""
+    """``bytes``: what is there, of which ``bytes_read`` were read, more than requested if ``is_over_budget``.
+    ``sizes``, ``records``, ``contents``: estimates for what is there."""
 
     bytes: int
     bytes_read: int
@@ -92,6 +94,7 @@ class SizeTaskResult:
     bytes_other: float
     smaller_from: dict[tuple[int, str], int | None]
     findings: tuple[Finding, ...]
+    is_over_budget: bool = False
 
 
 def size(
@@ -170,7 +173,8 @@ def run_task(task: SizeTask, done: Done) -> SizeTaskResult:
     other, smaller = sample.bytes_other * factor, _crossovers(sample, contents)
     records, read = estimator.records(), min(sample.touched, population.bytes)
     contents = contents.lightened(_HEAVIEST)
-    return SizeTaskResult(population.bytes, read, sizes, records, contents, other, smaller, tuple(findings))
+    parts = sizes, records, contents, other, smaller, tuple(findings)
+    return SizeTaskResult(population.bytes, read, *parts, is_over_budget=sample.is_over_budget)
 
 
 def _estimate_all(task: SizeTask, estimator: Estimator, done: Done) -> dict[Choice, Estimate]:
@@ -224,7 +228,8 @@ def _assemble(topic: str | None, partitions: int, results: list[tuple[SizeTask, 
     if not whole:
         sizes, findings = sampled.sizes, tuple(dict.fromkeys(sampled.findings))
         parts = sampled.records, sizes, sampled.contents, sampled.bytes_other, sampled.smaller_from, findings
-        return TopicSize(topic, partitions, sampled.bytes, False, sampled.bytes_read, *parts)
+        read = sampled.bytes_read
+        return TopicSize(topic, partitions, sampled.bytes, False, read, *parts, is_over_budget=sampled.is_over_budget)
     own = [result for task, result in results[1:] if task.with_contents]
     bytes_ = sum(each.bytes for each in own)
     sizes: dict[Choice, Estimate] = {}

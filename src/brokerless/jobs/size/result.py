@@ -28,8 +28,9 @@ class TopicSize:
     ``topic``: None for a lone file. ``bytes``: what is there, from the log start offsets on. ``records``, ``sizes`` (by
     choice): with 95 % intervals, or exact, with none. ``contents``: estimates as well, scaled to the topic.
     ``bytes_other``: of control batches, and those without records. ``smaller_from``: by format (0, 1) and codec, from
-    how many records on a batch is smaller in v2, None for never. ``bytes_read``: of these bytes, for the estimate.
-    ``findings``: what could not be read.
+    how many records on a batch is smaller in v2, None for never. ``bytes_read``: of these bytes, for the estimate;
+    ``is_over_budget``: more than requested, as the fewest batches of a sample are so large. ``findings``: what could
+    not be read.
     """
 
     topic: str | None
@@ -43,6 +44,7 @@ class TopicSize:
     bytes_other: float
     smaller_from: dict[tuple[int, str], int | None]
     findings: tuple[Finding, ...] = ()
+    is_over_budget: bool = False
 
     @property
     def kind(self) -> tuple[int, str] | None:

@@ -9,9 +9,7 @@ between their offsets and timestamps closed, as if they were one log: so a batch
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +19,16 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, empty_columns
-from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
+from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, Decoder
-from brokerless.format.read.resync import find_batch, find_next_batch
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.format.write.grouping import BatchGroup, join_groups
+from brokerless.jobs.size.batch_finder import BatchFinder
 from brokerless.jobs.size.contents import decode_contents, stored_bytes, without_records
-from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.index.readers import load_offset_index
+from brokerless.jobs.size.places import Place
 from brokerless.log.live_segments import ReplacedError, open_listed
 from brokerless.log.partition import damage_finding
-from brokerless.log.positions import last_indexed, position_of_offset
-from brokerless.log.ranges import Range, from_log_start
-from brokerless.log.seek import last_offset
 from brokerless.log.segment import Chunk, Report, check_checksums
 from brokerless.log.storage.paths import File, StorageOptions
 
@@ -49,27 +43,11 @@ WHOLE = 1 << 20
 FEWEST_RUNS, SOME_RUNS, MOST_RUNS = 4, 12, 40
 RUN, LEAST_RUN = 64 << 10, 4 << 10
 """Bytes of a run; fewer if that would make less than :data:`SOME_RUNS`, but at least a batch."""
-_LARGEST_BATCH = 128 << 20
-_LARGEST_END = 4 << 20
-"""Bytes after the last entry of an offset index, of which headers are read."""
+_ABOVE = 1.3
+"""How much longer than a usual batch runs are, as some batches are longer than others."""
 _BLOCK = 64 << 10
 """Bytes of batches that are decoded at once."""
 _FAR = 1 << 60
-_NONE = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A segment that is sampled: the bytes from ``start`` on."""
-
-    partition: PartitionPath
-    segment: SegmentPaths
-    selected: Range
-    start: int
-
-    @property
-    def size(self) -> int:
-        return max(0, self.segment.size - self.start)
 
 
 @dataclass(slots=True)
@@ -80,7 +58,8 @@ class Sample:
     ``firsts``: the first row of each of the source's batches, ``single``: which of these are messages without a codec.
     ``row_bytes``: float64, shape ``(n,)``: what each takes in the source; ``runs``: int64, the run of each.
     ``groups``: the batches of each run. ``bytes_other``: of control batches and those without records.
-    ``touched``: bytes that were read.
+    ``touched``: bytes that were read; ``is_over_budget``: whether these are more than was requested, because the fewest
+    batches that a sample has are so large.
     """
 
     columns: RecordColumns = field(default_factory=empty_columns)
@@ -93,6 +72,7 @@ class Sample:
     groups: list[BatchGroup] = field(default_factory=list[BatchGroup])
     bytes_other: int = 0
     touched: int = 0
+    is_over_budget: bool = False
 
     @property
     def rows(self) -> int:
@@ -102,46 +82,6 @@ class Sample:
     def bytes_read(self) -> float:
         """Of the source's whole batches, control batches included."""
         return float(self.row_bytes.sum()) + self.bytes_other
-
-
-def places_of(partitions: Sequence[PartitionPath], storage_options: StorageOptions | None = None) -> list[Place]:
-    """All segments of some partitions, from their log start offsets on."""
-    found: list[Place] = []
-    for partition in partitions:
-        selected = from_log_start(partition)
-        for number, segment in enumerate(selected.segments(partition.segments)):
-            start = 0
-            if number == 0 and not selected.is_everything:
-                with (
-                    suppress(UnreadableError),
-                    open_listed(segment, is_last=True, storage_options=storage_options) as file,
-                ):
-                    start = position_of_offset(file, segment, partition.log_start_offset, storage_options)
-            found.append(Place(partition, segment, selected, start))
-    return found
-
-
-def offsets_of(places: Sequence[Place], storage_options: StorageOptions | None = None) -> int | None:
-    """How many offsets there are, by the names of segments and the last batch of each partition; None where that is
-    not found by an offset index."""
-    total = 0
-    for place, following in zip_longest(places, places[1:]):
-        first = max(place.segment.base_offset, place.partition.log_start_offset)
-        if following is not None and following.partition is place.partition:
-            total += max(0, following.segment.base_offset - first)
-            continue
-        if place.segment.offset_index is None:
-            return None
-        try:
-            with open_listed(place.segment, is_last=True, storage_options=storage_options) as file:
-                is_small = file.size - last_indexed(file, place.segment, storage_options) <= _LARGEST_END
-                last = last_offset(file, place.segment, storage_options) if is_small else None
-        except UnreadableError:
-            return None
-        if last is None and place.size:
-            return None
-        total += max(0, (first - 1 if last is None else last) + 1 - first)
-    return total
 
 
 def read_sample(
@@ -157,7 +97,7 @@ def read_sample(
     spacing = max((reader.spacing(place) for place in places[:: max(1, len(places) // 3)]), default=0)
     number = int(np.clip(budget // max(RUN, spacing), FEWEST_RUNS, MOST_RUNS))
     if number < SOME_RUNS:
-        number = int(np.clip(budget // max(LEAST_RUN, 1.05 * spacing), FEWEST_RUNS, SOME_RUNS))
+        number = int(np.clip(budget // max(LEAST_RUN, _ABOVE * spacing), FEWEST_RUNS, SOME_RUNS))
     length, most_inflated = max(1, budget // number), max(2 * budget, 2 * MOST_BYTES) // number
     ends = np.cumsum([place.size for place in places])
     within = np.random.default_rng(total).random(number)
@@ -175,6 +115,8 @@ def read_sample(
         if read is not None and read.columns.rows:
             runs.append(read)
     _lay_out(sample, runs)
+    sample.touched = reader.touched
+    sample.is_over_budget = FEWEST_RUNS * spacing > budget and sample.touched > budget
     return sample
 
 
@@ -185,22 +127,28 @@ class _Reader:
         self.sample = Sample()
         self._report, self._options = report, storage_options
         self._decoder = Decoder(max_batch_bytes=max_batch_bytes)
-        self._indexes: dict[str, Int64s] = {}
+        self._finder = BatchFinder(storage_options)
         self._ends: dict[str, int] = {}
         """Where the last run of a segment ended, by its path."""
 
+    @property
+    def touched(self) -> int:
+        return self._finder.touched
+
     def spacing(self, place: Place) -> int:
-        """About how many bytes a large batch takes, by the offset index: it has an entry for each one."""
-        positions = self._positions(place)
-        return int(np.median(np.diff(positions))) if len(positions) > 1 else 0
+        """About how many bytes a large batch takes."""
+        try:
+            with self._open(place) as file:
+                return self._finder.spacing(place, file)
+        except UnreadableError:  # which is reported where a run is read
+            return 0
 
     def read_run(self, place: Place, position: int, length: int, most_inflated: int) -> BatchGroup | None:
         """The batches of about ``length`` bytes at a position, as far as they do not inflate to more."""
         path = place.segment.log.path
         position = max(position, self._ends.get(path, 0))
         try:
-            is_last = place.segment is place.partition.segments[-1]
-            with open_listed(place.segment, is_last, self._options) as file:
+            with self._open(place) as file:
                 return self._read(place, file, position, length, most_inflated)
         except ReplacedError:
             return None  # deleted or compacted since it was listed: other runs stand for it
@@ -209,63 +157,24 @@ class _Reader:
             self._report(Finding("error", "unreadable-file", path, None, place.segment.base_offset, reason))
             return None
 
+    def _open(self, place: Place) -> File:
+        return open_listed(place.segment, place.segment is place.partition.segments[-1], self._options)
+
     def _read(self, place: Place, file: File, position: int, length: int, most_inflated: int) -> BatchGroup | None:
-        start, buffer = self._begin(place, file, position, length)
+        path = place.segment.log.path
+        start, buffer = self._finder.find(place, file, position, length, self._ends.get(path, 0))
         batches = read_headers(buffer, scan_batches(buffer).positions)
         if not len(batches):
             if file.size - position > WHOLE or (position == place.start and position < file.size):
                 text = "the sample has no valid batch from here on; verify shows what is there"
                 self._report(Finding("error", "no-batches", file.path, position, None, text))
             return None
-        self._ends[place.segment.log.path] = start + int(batches.ends[-1])
+        self._ends[path] = start + int(batches.ends[-1])
         valid = check_checksums(Chunk(buffer, start, batches), file.path, self._report)
         batches = batches.take(valid & place.selected.batches(batches))
         other = without_records(batches)
         self.sample.bytes_other += int(batches.sizes[other].sum())
         return self._decode(file.path, buffer, batches.take(~other), start, most_inflated)
-
-    def _begin(self, place: Place, file: File, position: int, length: int) -> tuple[int, NDArray[np.uint8]]:
-        """Where a valid batch begins at or after a position, and ``length`` bytes from there on, or the whole batch."""
-        indexed = self._positions(place)
-        at = int(np.searchsorted(indexed, position))
-        hints = indexed[max(0, min(at, len(indexed) - 1)) :][:1].tolist()
-        before = self._ends.get(place.segment.log.path, 0)
-        for start in [position] if position == place.start else [hint for hint in hints if hint >= before]:
-            buffer = self._window(file, start, length)
-            scan = scan_batches(buffer, limit=1)
-            if len(scan.positions) and checksums_match(buffer, read_headers(buffer, scan.positions))[0]:
-                return start, buffer
-        buffer = self._window(file, position, length)
-        found = find_batch(buffer)
-        if found is None:
-            start = find_next_batch(file.read, file.size, position, file.size, skip=file.next_data)
-            if start is None and not before and position > place.start:  # within the only batch
-                return self._begin(place, file, place.start, length)
-            return (file.size, buffer[:0]) if start is None else (start, self._window(file, start, length))
-        return position + found, buffer[found:]
-
-    def _positions(self, place: Place) -> Int64s:
-        """Where batches begin, by the offset index; empty without a valid one."""
-        entry = place.segment.offset_index
-        if entry is None:
-            return _NONE
-        if entry.path not in self._indexes:
-            self._indexes[entry.path] = _NONE
-            with suppress(UnreadableError):
-                index = load_offset_index(entry.path, place.segment.base_offset, self._options)
-                if index.is_valid:
-                    self._indexes[entry.path] = index.positions[index.positions < place.segment.size]
-        return self._indexes[entry.path]
-
-    def _window(self, file: File, start: int, length: int) -> NDArray[np.uint8]:
-        """The batches that begin in a window, as a whole: at least one."""
-        buffer = file.read(start, max(length, layouts.BATCH_V2_SIZE))
-        if len(buffer) >= layouts.HEADER_SIZE_UP_TO_MAGIC:
-            size = layouts.LOG_ENTRY_SIZE + int.from_bytes(buffer[8:12].tobytes(), "big", signed=True)
-            if len(buffer) < size <= min(_LARGEST_BATCH, file.size - start):
-                buffer = file.read(start, size + layouts.BATCH_V2_SIZE)
-        self.sample.touched += len(buffer)
-        return buffer
 
     def _decode(
         self, path: str, buffer: NDArray[np.uint8], batches: Batches, start: int, most_inflated: int

@@ -186,31 +186,50 @@ def environment() -> dict[str, str]:
 
 
 def run(command: str, directory: Path) -> tuple[int, str]:
-    """The exit code of a command, and what it printed. A shell runs it, unless it is brokerless and nothing else: that
-    runs in a copy of this process, which has loaded what a new one loads for a second."""
+    """The exit code of a command, and what it printed. A shell runs it. But brokerless, alone or as the first of a
+    pipeline, runs in a copy of this process, which has loaded what a new one loads for a second."""
     words = shlex.shlex(command, posix=True, punctuation_chars=True)
     words.whitespace_split = True
     first, *arguments = words
-    if first != "brokerless" or any(set(word) & set("|&;<>$*`") for word in arguments):
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=directory, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        return done.returncode, done.stdout
+    operators = [at for at, word in enumerate(arguments) if set(word) <= set("|&;<>")]
+    at = operators[0] if operators else len(arguments)
+    operator, rest = "".join(arguments[at : at + 1]), arguments[at + 1 :]
+    plain = first == "brokerless" and not any(set(word) & set("$*`") for word in arguments[:at])
     with tempfile.TemporaryFile("w+") as output:
-        if (child := os.fork()) == 0:
-            run_here(arguments, directory, output.fileno())
-        _, status = os.waitpid(child, 0)
+        if plain and not operator:
+            code = in_a_copy(arguments, directory, output.fileno(), output.fileno())
+        elif plain and operator == ">" and len(rest) == 1:
+            with (directory / rest[0]).open("wb") as to:
+                code = in_a_copy(arguments[:at], directory, to.fileno(), output.fileno())
+        elif plain and operator == "|" and "brokerless" not in rest:
+            others = subprocess.Popen(
+                ["sh", "-c", command.split("|", 1)[1]],
+                cwd=directory, env=environment(), stdin=subprocess.PIPE, stdout=output, stderr=output,
+            )  # fmt: skip
+            assert others.stdin is not None
+            with others, others.stdin as to:
+                in_a_copy(arguments[:at], directory, to.fileno(), output.fileno())
+            code = others.returncode
+        else:
+            code = subprocess.run(
+                ["sh", "-c", command], cwd=directory, env=environment(), stdout=output, stderr=output, check=False
+            ).returncode
         output.seek(0)
-        return os.waitstatus_to_exitcode(status), output.read()
+        return code, output.read()
 
 
-def run_here(arguments: list[str], directory: Path, output: int) -> NoReturn:
+def in_a_copy(arguments: list[str], directory: Path, stdout: int, stderr: int) -> int:
+    if (child := os.fork()) == 0:
+        run_here(arguments, directory, stdout, stderr)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def run_here(arguments: list[str], directory: Path, stdout: int, stderr: int) -> NoReturn:
     """As the program would, and this process ends with it."""
     code = -1
     try:
-        for descriptor in (1, 2):
-            os.dup2(output, descriptor)
+        os.dup2(stdout, 1)
+        os.dup2(stderr, 2)
         sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115
         os.chdir(directory)
         wanted = environment()

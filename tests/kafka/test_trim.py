@@ -81,7 +81,7 @@ def test_a_broker_begins_where_the_plan_said(broker: KafkaBroker) -> None:
     log = brokerless.open(broker.log_dir)
     before = log.partition(PLAIN, 0).records(["offset", "timestamp", "key", "value"]).read_all()
     planned = log.trim(free=100_000)
-    assert {COMPACTED, "__consumer_offsets"} <= planned.kept.keys()
+    assert {COMPACTED, "__consumer_offsets"} <= planned.retained.keys()
     assert [each.topic for each in planned.partitions] == [EXPIRED, PLAIN]
     expired, plain = planned.partitions
     assert expired.segments[0].reason == "retention"

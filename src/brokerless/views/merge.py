@@ -11,9 +11,9 @@ from brokerless.views.salvage import loss_row
 from brokerless.views.table import NOTHING, format_number, table
 
 _PARTITIONS = (
-    "partition", "offsets", "records", "size", "copies", "uncommitted offsets", "divergent", "lost offsets",
+    "partition", "offsets", "records", "size", "replicas", "uncommitted offsets", "divergent", "lost offsets",
 )  # fmt: skip
-_REPLICAS = ("partition", "copy", "epoch", "offsets", "same until", "gave records", "gave size", "damaged")
+_REPLICAS = ("partition", "replica", "epoch", "offsets", "same until", "gave records", "gave size", "damaged")
 _DIVERGENCES = ("partition", "left out of", "offsets", "epochs", "records", "size", "was committed")
 
 
@@ -85,7 +85,7 @@ def partition_lines(results: Sequence[MergeResult]) -> Iterator[str]:
 
 
 def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
-    """A table of all copies; a star is at those that have the history that counts."""
+    """A table of all replicas; a star is at those that have the history that counts."""
     cells: list[list[str]] = []
     for result in results:
         for number, (path, replica) in enumerate(zip(result.task.paths, result.replicas, strict=True)):
@@ -106,7 +106,7 @@ def replica_lines(results: Sequence[MergeResult]) -> Iterator[str]:
 
 
 def divergence_lines(results: Sequence[MergeResult]) -> Iterator[str]:
-    """A table of what copies have of other histories, if there is any."""
+    """A table of what replicas have of other histories, if there is any."""
     cells = [
         [
             result.task.name,

@@ -47,7 +47,9 @@ def rows(trim: Trim) -> Iterator[dict[str, Any]]:
         "sizeInBytes": trim.size,
         "missingBytes": trim.missing,
         "waiting": [{"file": path, "sizeInBytes": size} for path, size in trim.waiting],
-        "kept": [{"topic": topic, "sizeInBytes": size, "reason": why} for topic, (size, why) in trim.kept.items()],
+        "retained": [
+            {"topic": topic, "sizeInBytes": size, "reason": why} for topic, (size, why) in trim.retained.items()
+        ],
         "isApplied": trim.is_applied,
     }
 
@@ -62,10 +64,10 @@ def lines(trim: Trim) -> Iterator[str]:
         yield "offsets that groups have not read yet, and could not read any more:"
         cells = [[show_name(group), _name(each), format_number(offsets)] for each, group, offsets in unread]
         yield from table(("group", "partition", "offsets"), cells, right=("offsets",))
-    if trim.kept:
+    if trim.retained:
         yield ""
         yield "nothing goes of:"
-        kept = sorted(trim.kept.items(), key=lambda each: -each[1][0])
+        kept = sorted(trim.retained.items(), key=lambda each: -each[1][0])
         yield from table(
             ("topic", "size", "because"),
             [[show_name(topic), format_bytes(size), why] for topic, (size, why) in kept],

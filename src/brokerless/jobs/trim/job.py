@@ -64,14 +64,14 @@ class TrimmedPartition:
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """What goes of a log directory. ``waiting``: files, with their bytes, that a broker removes anyway. ``kept``:
+    """What goes of a log directory. ``waiting``: files, with their bytes, that a broker removes anyway. ``retained``:
     topics of which nothing may go, with their bytes, and why. ``missing``: bytes short of what was asked for.
     ``is_applied``: it is done."""
 
     path: str
     partitions: tuple[TrimmedPartition, ...]
     waiting: tuple[tuple[str, int], ...] = ()
-    kept: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    retained: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     missing: int = 0
     is_applied: bool = False
 
@@ -108,7 +108,7 @@ def plan(
     known, state = _read_known([directory, *others]), load_directory_state(directory)
     compacted = state.offsets.get(names.CLEANER_CHECKPOINT, {})
     allowed: dict[str, PartitionPath] = {}
-    kept: dict[str, tuple[int, str]] = {}
+    retained: dict[str, tuple[int, str]] = {}
     for each in directory.partitions if partitions is None else partitions:
         if each.state != "live" or each.topic is None or each.partition is None:
             continue
@@ -119,7 +119,7 @@ def plan(
         if why is None:
             allowed[each.path] = each
         else:
-            kept[each.topic] = kept.get(each.topic, (0, why))[0] + each.size, why
+            retained[each.topic] = retained.get(each.topic, (0, why))[0] + each.size, why
     found = {
         path: candidates(each, known.settings.get(each.topic or ""), state, limits.now_ms)
         for path, each in allowed.items()
@@ -128,7 +128,7 @@ def plan(
     gone = waiting(directory.partitions, deleted) if partitions is None else waiting(partitions, ())
     chosen = choose(found, limits, sum(size for _, size in gone))
     trimmed = tuple(_costs(allowed[path], chosen[path], known) for path in allowed if path in chosen)
-    trim = Trim(directory.path, trimmed, tuple(gone), kept)
+    trim = Trim(directory.path, trimmed, tuple(gone), retained)
     return replace(trim, missing=max(0, (limits.free or 0) - trim.size))
 
 

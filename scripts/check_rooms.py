@@ -24,7 +24,8 @@ ORDER = (
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
     "tables interchange internals fields",
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
-    "jobs.verify jobs.audit jobs.restart jobs.convert jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
+    "jobs.verify jobs.audit jobs.restart jobs.convert jobs.compact",
+    "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.trim jobs.report jobs.erase",
     "api writing __init__ spark views cli __main__",
 )

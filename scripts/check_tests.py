@@ -49,6 +49,7 @@ TESTED_IN = {
     "jobs/named_partitions": "jobs/convert/test_job.py",
     "jobs/segment_checks": "jobs/verify/test_segment.py",
     "jobs/audit": "jobs/audit/test_job.py",
+    "jobs/compact": "jobs/compact/test_job.py",
     "jobs/convert": "jobs/convert/test_job.py",
     "jobs/export": "jobs/export/test_job.py",
     "jobs/load": "jobs/load/test_loader.py",

@@ -27,6 +27,7 @@ COMMANDS = {
     "merge": ["merge", "--to", "TO"],
     "convert": ["convert", "--codec", "gzip", "--to", "TO"],
     "erase": ["erase", "--header", "no=such", "--to", "TO"],
+    "compact": ["compact", "--to", "TO"],
     "size": ["size", "--codec", "none"],
     "export": ["export", "--to", "TO"],
     "load": ["load", "--topic", "t", "--to", "TO"],
@@ -34,7 +35,8 @@ COMMANDS = {
 }
 
 
-NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "erase", "export", "internals"}
+NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "compact", "erase", "export"}
+NEEDS_A_NAME |= {"internals"}
 """Commands that have to know which partition a file is, which a lone one does not say."""
 EXPECTED = {
     "missing": dict.fromkeys(COMMANDS, 2),

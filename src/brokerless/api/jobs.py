@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api.results import LogAudit, LogRestart
+from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
@@ -18,6 +19,7 @@ from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
+    from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.export.job import ExportedPartition
@@ -167,6 +169,38 @@ def erase(
 
 def _bytes(value: bytes | str) -> bytes:
     return value.encode() if isinstance(value, str) else value
+
+
+def compact(
+    source: Source,
+    to: str | os.PathLike[str] | None,
+    *,
+    delete_retention_ms: int | None,
+    min_compaction_lag_ms: int | None,
+    segment_bytes: int | None,
+    now: Time | None,
+    keep_active: bool,
+    from_start: bool,
+    kafka: Literal["3.9", "4.4"],
+    what_if: bool,
+    max_batch_bytes: int | None,
+    storage_options: StorageOptions | None,
+    on_damage: OnDamage | None,
+    topics: Collection[str] = (),
+    spark: Spark = "none",
+) -> list[CompactResult]:
+    from brokerless.jobs.compact.job import compact, plan
+    from brokerless.jobs.compact.settings import CompactOptions
+    from brokerless.jobs.convert.job import raise_damage
+
+    options = CompactOptions(
+        milliseconds(now), delete_retention_ms, min_compaction_lag_ms, segment_bytes, keep_active, from_start, kafka,
+        bound(max_batch_bytes), what_if or to is None, 10 if what_if or to is None else 0,
+    )  # fmt: skip
+    directory = source.directory
+    read, write = source.storage_options, storage_options
+    tasks = plan(directory.partitions, [directory.path], to, options, read, write, named=topics)
+    return list(compact(tasks, on_damage or raise_damage, spark=spark, processes=1))
 
 
 def export(

@@ -30,6 +30,7 @@ from brokerless.tables.partition_reader import OnDamage, read_batches, read_reco
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
+    from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.export.job import ExportedPartition
@@ -290,6 +291,40 @@ class Log:
         return jobs.erase(
             self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
             manifest=manifest, sign_key=sign_key, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+            storage_options=storage_options, on_damage=on_damage, spark=spark,
+        )  # fmt: skip
+
+    def compact(
+        self,
+        to: str | os.PathLike[str] | None = None,
+        *,
+        topics: Collection[str] = (),
+        delete_retention_ms: int | None = None,
+        min_compaction_lag_ms: int | None = None,
+        segment_bytes: int | None = None,
+        now: Time | None = None,
+        keep_active: bool = False,
+        from_start: bool = False,
+        kafka: Literal["3.9", "4.4"] = "4.4",
+        what_if: bool = False,
+        max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
+        on_damage: OnDamage | None = None,
+        spark: Spark = "none",
+    ) -> list[CompactResult]:
+        """Compacts partitions as Kafka's cleaner does, into the log directory ``to``: topics with the
+        ``cleanup.policy`` ``compact``, and those in ``topics``; others are copied. ``what_if``, or no ``to``: writes
+        nothing; each result has ``totals``, ``removed``, ``tombstones`` and ``frequent_keys``.
+
+        ``delete_retention_ms``, ``min_compaction_lag_ms``, ``segment_bytes``: instead of the topic's settings.
+        ``now``: for delete horizons and lags. ``keep_active``: the last segment stays. ``from_start``: what was
+        cleaned before is looked at again. ``kafka``: whose rules; those of 3.9 keep v0 and v1. Others, and errors, as
+        in :meth:`convert`.
+        """
+        return jobs.compact(
+            self._source, to, topics=topics, delete_retention_ms=delete_retention_ms,
+            min_compaction_lag_ms=min_compaction_lag_ms, segment_bytes=segment_bytes, now=now, keep_active=keep_active,
+            from_start=from_start, kafka=kafka, what_if=what_if, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage, spark=spark,
         )  # fmt: skip
 

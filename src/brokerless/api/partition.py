@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api import jobs
+from brokerless.clock import Time
 from brokerless.errors import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
@@ -17,6 +18,7 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
+    from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.export.job import ExportedPartition
@@ -129,6 +131,32 @@ class Partition(PartitionReader):
             storage_options=storage_options, on_damage=on_damage,
         )  # fmt: skip
         return erased[0] if erased else None
+
+    def compact(
+        self,
+        to: str | os.PathLike[str] | None = None,
+        *,
+        delete_retention_ms: int | None = None,
+        min_compaction_lag_ms: int | None = None,
+        segment_bytes: int | None = None,
+        now: Time | None = None,
+        keep_active: bool = False,
+        from_start: bool = False,
+        kafka: Literal["3.9", "4.4"] = "4.4",
+        what_if: bool = False,
+        max_batch_bytes: int | None = None,
+        storage_options: StorageOptions | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> CompactResult:
+        """Compacts the partition, whatever its ``cleanup.policy``, as ``brokerless compact``; see
+        :meth:`Log.compact`."""
+        (result,) = jobs.compact(
+            self._source, to, delete_retention_ms=delete_retention_ms, min_compaction_lag_ms=min_compaction_lag_ms,
+            segment_bytes=segment_bytes, now=now, keep_active=keep_active, from_start=from_start, kafka=kafka,
+            what_if=what_if, max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage,
+            topics=() if self.topic is None else (self.topic,),
+        )  # fmt: skip
+        return result
 
     def export(
         self,

@@ -40,6 +40,7 @@ from brokerless.log.commit.partition_writer import PartitionOutput, output_direc
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.producer.loading import load_first_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
@@ -340,8 +341,6 @@ def _described(task: EraseTask, known: tuple[ManifestFile, ...]) -> tuple[Manife
 
 def _begin(task: EraseTask) -> PartitionOutput:
     segments = from_log_start(task.source).segments(task.source.segments)
-    snapshot = segments[0].producer_snapshot if segments else None
-    producers = None if snapshot is None else load_producer_snapshot(snapshot.path, task.storage_options)
     return PartitionOutput(
         task.directory,
         task.topic,
@@ -351,7 +350,7 @@ def _begin(task: EraseTask) -> PartitionOutput:
         topic_id=task.topic_id,
         owner=task.owner,
         base_offsets=[each.base_offset for each in task.source.segments[1:]],
-        producers=None if producers is None or producers.findings else producers,
+        producers=load_first_state(task.source, task.storage_options),
     )
 
 

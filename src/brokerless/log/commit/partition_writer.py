@@ -26,12 +26,10 @@ from brokerless.format.write.encoder import encode_empty_batch
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import Epochs, leader_epoch_checkpoint
 from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
-from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot
 from brokerless.log.commit.commit import commit, discard
 from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import DEFAULTS, LogConfig
-from brokerless.log.producer.loading import LoadedProducers
-from brokerless.log.producer.state import load_state
+from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
@@ -100,13 +98,13 @@ class PartitionOutput:
         has_offsets: bool = True,
         is_append: bool = False,
         base_offsets: Iterable[int] = (),
-        producers: ProducerSnapshot | None = None,
+        producers: ProducerState | None = None,
     ) -> None:
         """``start_offset``: where the log begins. ``topic_id``: as ``partition.metadata`` has it, random by default; a
         broker takes the partition only if it knows the topic by this ID. ``owner``: of :func:`unfinished_name`.
         ``has_offsets``: of :class:`StagedPartition`. ``is_append``: the partition may exist; this is appended to it.
-        ``base_offsets``: where segments begin beside those that ``config`` makes necessary. ``producers``: the state
-        of producers at ``start_offset``, whose batches before it are not in the log any more.
+        ``base_offsets``: where segments begin beside those that ``config`` makes necessary. ``producers``: those that
+        are known where the log begins; it follows what is appended.
 
         Raises :class:`UsageError` if there is such a partition, if a broker runs on the directory, or for an impossible
         name; UnwritableError where the disk fails.
@@ -126,9 +124,7 @@ class PartitionOutput:
             if not is_append and self._to.exists(name):
                 raise UsageError(f"{self._to.join(name)}: this partition exists already; write to another directory")
             self._path = log_directory / unfinished_name(topic, partition, owner)
-            contents = create_partition(self._path, start_offset, topic_id)
-            if producers is not None:
-                contents.producers = LoadedProducers(load_state(producers, start_offset), start_offset)
+            contents = create_partition(self._path, start_offset, topic_id, producers)
             self._writer = LogWriter(self._path, config, contents, is_bulk=True, boundaries=self._boundaries)
             self._resources = stack.pop_all()
 
@@ -140,6 +136,10 @@ class PartitionOutput:
     def append(self, buffer: NDArray[np.uint8], batches: Batches | None = None) -> Appended:
         """Appends whole batches with their final offsets, as :meth:`LogWriter.append`. The more at once, the better."""
         return self._writer.append(buffer, batches)
+
+    def roll(self, offset: int) -> None:
+        """Begins a new segment at ``offset``, which is the log's end at least, unless the last one begins there."""
+        self._writer.roll(offset)
 
     def set_limits(
         self,

@@ -15,10 +15,12 @@ import numpy as np
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.directory import PartitionPath
 from brokerless.log.index.readers import load_offset_index
 from brokerless.log.producer.state import ProducerState, load_state
+from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import scan
-from brokerless.log.storage.paths import open_file
+from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.log.storage.segment_files import SegmentFiles
 
 
@@ -52,6 +54,17 @@ def load_producers(
     found = _from_snapshot(files, offsets, log_start_offset, end_offset, now_ms)
     advance(found, files, base_offsets, log_start_offset, end_offset)
     return found
+
+
+def load_first_state(source: PartitionPath, storage_options: StorageOptions | None = None) -> ProducerState:
+    """What is known of producers where a log begins: by the snapshot there, if it is intact. Batches before it may be
+    gone. ``end_offset`` is the base offset of the first segment that has the log start offset."""
+    segments = from_log_start(source).segments(source.segments)
+    first = segments[0] if segments else None
+    if first is None or first.producer_snapshot is None:
+        return ProducerState(0 if first is None else first.base_offset)
+    snapshot = load_producer_snapshot(first.producer_snapshot.path, storage_options)
+    return ProducerState(first.base_offset) if snapshot.findings else load_state(snapshot, first.base_offset)
 
 
 def no_producers(base_offsets: Sequence[int], end_offset: int) -> LoadedProducers:

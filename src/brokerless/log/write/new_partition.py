@@ -15,14 +15,17 @@ from brokerless.log.write.active_segment import SegmentState
 from brokerless.log.write.log_writer import LogContents
 
 
-def create_partition(path: Path, start_offset: int, topic_id: str | None) -> LogContents:
-    """Makes a new partition's directory, empty but for its ``partition.metadata``. Raises OSError."""
+def create_partition(
+    path: Path, start_offset: int, topic_id: str | None, producers: ProducerState | None = None
+) -> LogContents:
+    """Makes a new partition's directory, empty but for its ``partition.metadata``. ``producers``: those that are known
+    where the log begins. Raises OSError."""
     if start_offset < 0:
         raise UsageError(f"start_offset: {start_offset} is not an offset")
     path.mkdir()
     write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id or random_id()))
-    producers = LoadedProducers(ProducerState(start_offset), start_offset)
-    return LogContents([], SegmentState(start_offset), start_offset, start_offset, start_offset, (), producers)
+    known = LoadedProducers(producers or ProducerState(start_offset), start_offset)
+    return LogContents([], SegmentState(start_offset), start_offset, start_offset, start_offset, (), known)
 
 
 def checked_name(topic: str, partition: int) -> str:

@@ -1,0 +1,201 @@
+"""``brokerless compact``: cleans compacted topics as Kafka's cleaner does, into new partitions."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+from brokerless import clock
+from brokerless.cli.options import add_max_batch_bytes, add_spark, log_config
+from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.progress import progress
+from brokerless.cli.ranges import TIME, parse_time
+from brokerless.cli.selection import named_topics
+from brokerless.cli.values import count, size
+from brokerless.errors import UsageError
+from brokerless.text import format_bytes, readable
+from brokerless.views.table import count_of, format_number, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from brokerless.jobs.compact.job import CompactResult
+    from brokerless.jobs.compact.settings import CompactOptions
+
+DESCRIPTION = """\
+Compacts partitions as Kafka's log cleaner does, without a broker, into new partitions that a broker can serve: of
+each key the last record stays, at its offset, with its timestamp. Tombstones and transaction markers stay until their
+delete horizon (KIP-534) is over, aborted records go, and the last batch of a producer stays, if need be without
+records.
+
+What is compacted: topics with cleanup.policy=compact in the cluster's metadata beside them, and topics that --topic
+or a path names. Others are copied unchanged, as is KRaft's own log. Settings of topics are read from there as well;
+options replace them. Nothing of a stopped log is active, so the last segment is cleaned, too, as if a new one had
+begun; --keep-active leaves it alone as a running broker does. Cleaning begins where cleaner-offset-checkpoint says
+that the last one ended; --from-start looks for duplicates in all of the log. What an open transaction holds back
+stays.
+
+--what-if writes nothing, and reports how much smaller the log would be, which keys have the most records, and how old
+tombstones are. Of a whole log directory, meta.properties is copied last, so that a broker starts on the result.
+Existing partitions are never changed. A damaged partition is reported and not written: use brokerless salvage.
+
+The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
+"""
+EXAMPLES = """\
+  brokerless compact /var/lib/kafka --what-if
+  brokerless compact /var/lib/kafka --to compacted
+  brokerless compact /backup/users-0 --to compacted --delete-retention-ms 0 --from-start
+  brokerless compact /backup -t 'state-*' --to compacted --spark spark://host:7077
+"""
+_NAMES = ("partition", "offsets", "clean up to", "records", "to", "segments", "to", "size", "to")
+_TOP, _LONGEST_KEY = 10, 100
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--to", metavar="DIRECTORY", help="directory or URL to write to; created if it does not exist")
+    add("--what-if", action="store_true", help="only report what would be left; write nothing")
+    add("--delete-retention-ms", type=count, metavar="MS", help="delete.retention.ms (the topic's, or a day)")
+    add("--min-compaction-lag-ms", type=count, metavar="MS", help="min.compaction.lag.ms (the topic's, or 0)")
+    add("--segment-bytes", type=size, metavar="SIZE", help="segment.bytes: what small segments may become together")
+    add("--now", metavar="TIME", help=f"the time for delete horizons and lags (now): {TIME}")
+    add("--keep-active", action="store_true", help="leave the last segment alone, as a running broker does")
+    add("--from-start", action="store_true", help="ignore cleaner-offset-checkpoint: clean all of the log again")
+    help_of_kafka = "whose rules: 4.4 makes v2 of v0 and v1 (the default), 3.9 keeps these formats"
+    add("--kafka", choices=("3.9", "4.4"), default="4.4", help=help_of_kafka)
+    add("--top", type=count, default=_TOP, metavar="N", help=f"--what-if: so many keys with the most records ({_TOP})")
+    add_spark(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.compact.job import compact, plan
+
+    if options.to is None and not options.what_if:
+        raise UsageError("nowhere to write to; use --to DIRECTORY, or --what-if")
+    output = Output()
+    partitions = [each.paths for each in output.partitions(options)]
+    if output.exit_code == UNUSABLE:
+        output.say("nothing was written")
+        return output.end()
+    named = named_topics(partitions, options)
+    tasks = plan(partitions, options.paths, options.to, _options(options), named=named)
+    results: list[CompactResult] = []
+    with progress("reading", sum(task.size for task in tasks)) as done:
+        for result in compact(tasks, output.damage, done, spark=options.spark, say=output.say):
+            results.append(result)
+            if options.json:
+                output.objects([_with_keys(result, options)])
+    if not options.json:
+        _show(output, results, options)
+    return output.end()
+
+
+def _options(options: Namespace) -> CompactOptions:
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.jobs.compact.settings import CompactOptions
+
+    segment_bytes = None if options.segment_bytes is None else log_config(options).segment_bytes
+    return CompactOptions(
+        None if options.now is None else parse_time(options.now, clock.now()),
+        options.delete_retention_ms,
+        options.min_compaction_lag_ms,
+        segment_bytes,
+        options.keep_active,
+        options.from_start,
+        options.kafka,
+        options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        options.what_if,
+        options.top if options.what_if else 0,
+    )
+
+
+def _with_keys(result: CompactResult, options: Namespace) -> dict[str, object]:
+    found: dict[str, object] = result.as_dict()
+    if options.what_if:
+        found["frequentKeys"] = [
+            {"key": _as_json(each.key), "records": each.records, "lastOffset": each.last_offset}
+            for each in result.frequent_keys
+        ]
+    return found
+
+
+def _as_json(key: bytes) -> str | dict[str, str]:
+    """As ``cat --json`` has keys."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(key).decode()}
+
+
+def _show(output: Output, results: Sequence[CompactResult], options: Namespace) -> None:
+    from brokerless.jobs.compact.rules import REMOVED
+
+    done = [each for each in results if not each.damages]
+    for line in table(_NAMES, [_cells(each) for each in done], right=_NAMES[2:]):
+        output.line(line)
+    removed = [
+        [each.task.name, format_number(number), REMOVED[name]]
+        for each in done
+        for name, number in sorted(each.removed.items())
+    ]
+    if removed:
+        output.line("")
+        for line in table(("partition", "count", "removed"), removed, right=("count",)):
+            output.line(line)
+    if options.what_if:
+        _show_what_if(output, done)
+    for each in results:
+        if each.damages:
+            refused = next((damage for damage in each.damages if damage.kind == "batch-refused"), None)
+            damaged = f"was not written, as it is damaged; see brokerless verify {each.task.source.path}"
+            output.say(f"{each.task.name} {damaged if refused is None else refused.message}")
+    what = f"written to {options.to}" if done else "nothing was written"
+    if options.what_if:
+        what = "nothing was written (--what-if)"
+    before, after = sum(each.totals.bytes_in for each in done), sum(each.totals.bytes_out for each in done)
+    output.line("")
+    output.line(f"{count_of(len(done), 'partition')}, {format_bytes(before)} to {format_bytes(after)}: {what}")
+
+
+def _show_what_if(output: Output, results: Sequence[CompactResult]) -> None:
+    stones = [each for each in results if each.tombstones.count]
+    if stones:
+        names = ("partition", "tombstones left", "oldest", "newest", "batches with a horizon")
+        output.line("")
+        for line in table(names, [_tombstones(each) for each in stones], right=names[1:]):
+            output.line(line)
+    keys = [
+        [each.task.name, format_number(key.records), str(key.last_offset), readable(_text(key.key))]
+        for each in results
+        for key in each.frequent_keys
+    ]
+    if keys:
+        output.line("")
+        for line in table(("partition", "records", "last offset", "key"), keys, right=("records", "last offset")):
+            output.line(line)
+
+
+def _tombstones(each: CompactResult) -> list[str]:
+    found, now = each.tombstones, each.task.settings.now_ms
+    ages = ("-" if time is None else _age(now - time) for time in (found.oldest_ms, found.newest_ms))
+    return [each.task.name, format_number(found.count), *ages, format_number(found.horizons_before)]
+
+
+def _age(milliseconds: int) -> str:
+    days, hours = milliseconds / 86_400_000, milliseconds / 3_600_000
+    return f"{days:,.1f} days" if abs(days) >= 1 else f"{hours:,.1f} hours"
+
+
+def _text(key: bytes) -> str:
+    return key[:_LONGEST_KEY].decode(errors="replace")
+
+
+def _cells(each: CompactResult) -> list[str]:
+    totals = each.totals
+    offsets = f"{each.start_offset}..{each.end_offset - 1}" if each.end_offset > each.start_offset else "-"
+    clean = "copied" if each.task.is_copied else str(each.clean_offset)
+    counts = (totals.records_in, totals.records_out, totals.segments_in, totals.segments_out)
+    sizes = (totals.bytes_in, totals.bytes_out)
+    return [each.task.name, offsets, clean, *map(format_number, counts), *map(format_bytes, sizes)]

@@ -1,0 +1,164 @@
+"""What a log's headers say before it is cleaned: its end, its transactions, and the last batch of each producer.
+
+Sources: ``CleanedTransactionMetadata``, ``UnifiedLog.lastRecordsOfActiveProducers`` (4.4.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding
+from brokerless.format import layouts
+from brokerless.format.read.batch_headers import Batches
+from brokerless.log.directory import PartitionPath
+from brokerless.log.index.readers import load_transaction_index
+from brokerless.log.live_segments import open_segments
+from brokerless.log.producer.loading import load_first_state
+from brokerless.log.producer.state import (
+    CompletedTransaction,
+    Producer,
+    ProducerRefusal,
+    ProducerState,
+    Update,
+)
+from brokerless.log.ranges import from_log_start
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan_headers
+from brokerless.log.storage.paths import StorageOptions
+
+Bools = NDArray[np.bool_]
+Int64s = NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class History:
+    """``end_offset``: where the log ends; ``last_stable_offset``: the first open transaction, or that. ``markers``: the
+    offsets of the markers that ended a transaction with data in the log, sorted; ``aborted``: by producer ID, the first
+    offset and the marker's of each aborted one (int64, shape ``(n, 2)``). ``producers``: those that a broker knows at
+    the given time. ``largest_timestamps``: in ms, by the base offset of each segment; -1 where there is none."""
+
+    end_offset: int = 0
+    last_stable_offset: int = 0
+    markers: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    aborted: dict[int, Int64s] = field(default_factory=dict[int, Int64s])
+    producers: dict[int, Producer] = field(default_factory=dict[int, Producer])
+    largest_timestamps: dict[int, int] = field(default_factory=dict[int, int])
+
+    def is_aborted(self, batches: Batches) -> Bools:
+        """Which batches are data of an aborted transaction."""
+        found = np.zeros(len(batches), np.bool_)
+        data = batches.is_transactional & ~batches.is_control
+        for producer_id in np.unique(batches.producer_id[data]).tolist() if self.aborted else ():
+            if producer_id not in self.aborted:
+                continue
+            spans = self.aborted[producer_id]
+            rows = np.flatnonzero(data & (batches.producer_id == producer_id))
+            at = np.searchsorted(spans[:, 0], batches.last_offset[rows], side="right") - 1
+            found[rows] = (at >= 0) & (batches.last_offset[rows] < spans[np.maximum(at, 0), 1])
+        return found
+
+    def is_marker_without_data(self, batches: Batches) -> Bools:
+        """Which control batches may go, in time: those of transactions without data in the log, and empty ones."""
+        is_marker = batches.is_control & (batches.producer_id > layouts.NO_PRODUCER_ID)
+        has_data = np.isin(batches.last_offset, self.markers)
+        return batches.is_control & ((batches.count == 0) | (is_marker & ~has_data))
+
+    def is_last_of_producer(self, batches: Batches) -> Bools:
+        """Which batches have the last sequence of a producer that is known, or else its epoch."""
+        found = np.zeros(len(batches), np.bool_)
+        ids = batches.producer_id
+        for row in np.flatnonzero(ids > layouts.NO_PRODUCER_ID).tolist() if self.producers else ():
+            producer = self.producers.get(int(ids[row]))
+            if producer is not None and producer.batches:
+                found[row] = batches.last_offset[row] == producer.batches[-1].last_offset
+            elif producer is not None:
+                found[row] = batches.is_control[row] and batches.producer_epoch[row] == producer.epoch
+        return found
+
+
+def read_history(
+    source: PartitionPath, now_ms: int, report: Report, storage_options: StorageOptions | None = None
+) -> History:
+    """Reads the headers of a log, and what is in the batches of its producers. Damage in the latter is reported."""
+    state, history, completed = load_first_state(source, storage_options), History(), list[CompletedTransaction]()
+    for opened in open_segments(source, ignore, from_log_start(source), storage_options):
+        base_offset = opened.segment.base_offset
+        history.end_offset = max(history.end_offset, base_offset)
+        largest = layouts.NO_TIMESTAMP
+        for chunk in scan_headers(opened.file, ignore, opened.start):
+            history.end_offset = max(history.end_offset, int(chunk.batches.last_offset.max()) + 1)
+            largest = max(largest, int(chunk.batches.max_timestamp.max()))
+            completed += _follow(state, chunk, opened.file.path, report)
+        history.largest_timestamps[base_offset] = largest
+    first_unstable = state.first_unstable_offset
+    history.last_stable_offset = history.end_offset if first_unstable is None else first_unstable
+    history.markers = np.array(sorted(each.last_offset for each in completed), np.int64)
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for each in completed:
+        if each.is_aborted:
+            spans.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+    history.aborted = {producer_id: np.array(sorted(pairs), np.int64) for producer_id, pairs in spans.items()}
+    state.expire(now_ms)
+    history.producers = state.producers
+    return history
+
+
+def recorded_aborted(
+    source: PartitionPath, storage_options: StorageOptions | None = None
+) -> dict[tuple[int, int], CompletedTransaction]:
+    """The entries of a log's transaction indexes, by producer ID and the marker's offset. Where the log was cleaned,
+    the first batches of a transaction may be gone, and only these know where it began."""
+    found: dict[tuple[int, int], CompletedTransaction] = {}
+    for each in source.segments:
+        if each.transaction_index is None:
+            continue
+        index = load_transaction_index(each.transaction_index.path, each.base_offset, storage_options)
+        columns = (index.producer_ids, index.first_offsets, index.last_offsets, index.last_stable_offsets)
+        for producer_id, first, last, stable in zip(*(column.tolist() for column in columns), strict=True):
+            if not index.findings and 0 <= first <= last:
+                found[producer_id, last] = CompletedTransaction(producer_id, first, last, True, stable)
+    return found
+
+
+def _follow(state: ProducerState, chunk: Chunk, path: str, report: Report) -> list[CompletedTransaction]:
+    has_producer = chunk.batches.producer_id > layouts.NO_PRODUCER_ID
+    completed: list[CompletedTransaction] = []
+    for part in chunk.take(has_producer).load(report) if has_producer.any() else ():
+        update = state.update(part.batches.take(check_checksums(part, path, report)), part.buffer)
+        completed += update.completed
+        if update.refused is not None:
+            text = f"{update.refused.message}; Kafka refuses to load this log"
+            report(Finding("error", "batch-refused", path, None, update.refused.offset, text))
+    return completed
+
+
+class SourceProducers(ProducerState):
+    """The producers of the log that is cleaned, for the one that is written of it: its snapshots and transaction
+    indexes say the same, although batches and markers are missing in it, as Kafka's cleaner leaves the snapshots
+    alone."""
+
+    def __init__(self, source: PartitionPath, storage_options: StorageOptions | None = None) -> None:
+        state = load_first_state(source, storage_options)
+        super().__init__(state.end_offset, state.producers)
+        self._recorded = recorded_aborted(source, storage_options)
+        self._aborted: dict[int, CompletedTransaction] = {}
+
+    def follow(self, batches: Batches, buffer: NDArray[np.uint8]) -> None:
+        """Follows batches of the source."""
+        update = super().update(batches, buffer)
+        for each in update.completed:
+            if each.is_aborted:
+                recorded = self._recorded.get((each.producer_id, each.last_offset))
+                self._aborted[each.last_offset] = recorded or each
+
+    def update(self, batches: Batches, buffer: NDArray[np.uint8]) -> Update:
+        """The transactions whose markers are among batches that are written; the state is that of the source."""
+        offsets: Collection[int] = batches.last_offset[batches.is_control].tolist()
+        return Update([self._aborted.pop(each) for each in offsets if each in self._aborted])
+
+    def refusal(self, batches: Batches, buffer: NDArray[np.uint8]) -> ProducerRefusal | None:
+        """None, as the source had these batches."""
+        return None

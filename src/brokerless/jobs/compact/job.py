@@ -1,0 +1,284 @@
+"""Compacts partitions into a new log directory, as Kafka's cleaner does.
+
+A plan checks beforehand all that can be wrong; a task for each partition reads it and writes it beside, wherever it
+runs (:mod:`brokerless.jobs.run.job`); a commit on the driver names all of them. Topics that are not compacted are
+copied unchanged, as is KRaft's own log. A partition with damage is not written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.jobs.compact.partition import CleanedPartition, CompactTotals, FrequentKey, PartitionCleaner
+from brokerless.jobs.compact.rules import Tombstones
+from brokerless.jobs.compact.settings import CompactOptions, CompactSettings, is_compacted
+from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.run.job import run_longest_first
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.log import names
+from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
+from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
+from brokerless.log.commit.commit import commit, refuse_existing, settle
+from brokerless.log.commit.job_commit import outputs_of_job
+from brokerless.log.commit.node_files import complete, complete_directories
+from brokerless.log.commit.partition_copy import copy_partition
+from brokerless.log.commit.partition_writer import PartitionOutput, output_directory
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.config import UNBOUNDED
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.segment import Report
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.directory_lock import was_clean_shutdown
+from brokerless.log.storage.paths import StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """One partition to compact into ``directory``; None to write nothing. ``checkpoint``: the offset up
+    to which it was cleaned. ``is_copied``: its topic is not compacted."""
+
+    source: PartitionPath
+    topic: str
+    partition: int
+    directory: Destination | None
+    topic_id: str
+    settings: CompactSettings
+    checkpoint: int | None = None
+    is_copied: bool = False
+    storage_options: StorageOptions | None = None
+    owner: str = ""
+    directories: tuple[LogDirectory, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return names.partition_directory(self.topic, self.partition)
+
+    @property
+    def size(self) -> int:
+        """Bytes to read: each twice, for keys and for records."""
+        return self.source.size * (1 if self.is_copied else 2)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactResult:
+    """What became of one partition. Offsets are those of the log; what is before ``clean_offset`` is clean now.
+    ``removed``: counts by the names of :data:`REMOVED`. ``damages`` kept it from being written."""
+
+    task: CompactTask
+    totals: CompactTotals = field(default_factory=CompactTotals)
+    removed: dict[str, int] = field(default_factory=dict[str, int])
+    tombstones: Tombstones = field(default_factory=Tombstones)
+    frequent_keys: tuple[FrequentKey, ...] = ()
+    start_offset: int = 0
+    end_offset: int = 0
+    first_dirty_offset: int = 0
+    clean_offset: int = 0
+    damages: tuple[Finding, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``compact --json`` writes it."""
+        task, totals, tombstones = self.task, self.totals, self.tombstones
+        is_written = not self.damages and task.directory is not None
+        return {
+            "topic": task.topic,
+            "partition": task.partition,
+            "source": task.source.path,
+            "target": task.directory.join(task.name) if is_written and task.directory is not None else None,
+            "isCopied": task.is_copied,
+            "startOffset": self.start_offset,
+            "endOffset": self.end_offset,
+            "firstDirtyOffset": self.first_dirty_offset,
+            "cleanOffset": self.clean_offset,
+            "batchesIn": totals.batches_in,
+            "batchesOut": totals.batches_out,
+            "recordsIn": totals.records_in,
+            "recordsOut": totals.records_out,
+            "bytesIn": totals.bytes_in,
+            "bytesOut": totals.bytes_out,
+            "segmentsIn": totals.segments_in,
+            "segmentsOut": totals.segments_out,
+            "keys": totals.keys,
+            "passes": totals.passes,
+            "removed": self.removed,
+            "tombstones": {
+                "count": tombstones.count,
+                "oldestTimestamp": tombstones.oldest_ms,
+                "newestTimestamp": tombstones.newest_ms,
+                "horizonsSet": tombstones.horizons_set,
+                "horizonsBefore": tombstones.horizons_before,
+            },
+            "damages": len(self.damages),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTaskResult:
+    """What a task hands to the driver: the result, all findings, and what was written, unless there is damage."""
+
+    result: CompactResult
+    findings: tuple[Finding, ...]
+    staged: StagedPartition | None
+
+
+def plan(
+    partitions: Sequence[PartitionPath],
+    sources: Sequence[str],
+    directory: str | os.PathLike[str] | None,
+    options: CompactOptions,
+    storage_options: StorageOptions | None = None,
+    target_storage_options: StorageOptions | None = None,
+    named: Collection[str] = (),
+) -> list[CompactTask]:
+    """A task for each partition; they are in ``sources``, the paths that were given. ``directory``: None to write
+    nothing, and then partitions that would be copied have no task. ``named``: topics that are compacted whatever their
+    ``cleanup.policy``, beside those whose directories are ``sources``.
+
+    Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
+    known, ``directory`` is in what is read, or ``named`` has KRaft's own log.
+    """
+    named = {*named, *(each.topic or "" for each in partitions if each.path in sources)}
+    if names.CLUSTER_METADATA in named:
+        text = "is KRaft's own log, which Kafka does not compact, but replaces by snapshots"
+        raise UsageError(f"{names.CLUSTER_METADATA} {text}; leave it out")
+    found = by_name(partitions, "compact them one by one")
+    to, directories = None, ()
+    topic_ids = [""] * len(partitions)
+    if directory is not None and not options.dry_run:
+        to = output_directory(directory, sources, target_storage_options)
+        refuse_existing(to, found, settle(to))
+        own = [
+            (each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in partitions
+        ]
+        logs = [resolve(each, (), storage_options) for each in sources]
+        directories = complete_directories(logs, {each.path for each in partitions}, to)
+        topic_ids = choose_topic_ids(to, own)
+    tasks: list[CompactTask] = []
+    for each, topic_id in zip(partitions, topic_ids, strict=True):
+        checkpoint = _checkpoint(each, storage_options)
+        is_copied = each.topic not in named and not is_compacted(each, checkpoint, storage_options)
+        settings = options.settings_of(each, storage_options)
+        tasks.append(
+            CompactTask(
+                each, each.topic or "", each.partition or 0, to, topic_id, settings, checkpoint, is_copied,
+                storage_options, directories=directories,
+            )
+        )  # fmt: skip
+    return tasks if to is not None else [each for each in tasks if not each.is_copied]
+
+
+def _checkpoint(source: PartitionPath, storage_options: StorageOptions | None) -> int | None:
+    with suppress(UnreadableError):
+        return recorded_offset(source.path, source.topic, source.partition, names.CLEANER_CHECKPOINT, storage_options)
+    return None
+
+
+def compact(
+    tasks: Sequence[CompactTask],
+    report: Report,
+    done: Done = ignore,
+    *,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = None,
+) -> Generator[CompactResult]:
+    """Runs tasks, and commits those without damage, all at the end; the results come in the order of the tasks.
+
+    ``report`` is called with every finding, before anything is committed; what it raises ends the job. ``done`` is
+    called with the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run`.
+    """
+    if not tasks:
+        return
+    to, staged = tasks[0].directory, list[StagedPartition]()
+
+    def take(_: int, value: CompactTaskResult) -> CompactResult:
+        for finding in value.findings:
+            report(finding)
+        if value.staged is not None:
+            staged.append(value.staged)
+        return value.result
+
+    with ExitStack() as stack:
+        owner = "" if to is None else stack.enter_context(outputs_of_job(to, None))
+        owned = [replace(task, owner=owner) for task in tasks]
+        results = run_longest_first(
+            run_task, owned, take, spark=spark, done=done, say=say, name="brokerless compact", processes=processes
+        )
+        with closing(results):
+            taken = list(results)
+        if to is not None and staged:
+            commit(to, staged)
+        if to is not None and not any(each.damages for each in taken):
+            complete(tasks[0].directories, to, say, tasks[0].storage_options)
+    yield from taken
+
+
+def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
+    """Reads a partition and writes it, under a name that readers pass over."""
+    findings: list[Finding] = []
+    source, options = task.source, task.storage_options
+    settings = replace(task.settings, keep_active=True) if task.is_copied else task.settings
+    cleaner = PartitionCleaner(source, settings, task.checkpoint, findings.append, options)
+    if task.is_copied:
+        return _copy_task(task, cleaner, findings, done)
+    with ExitStack() as stack:
+        producers = cleaner.first_producers
+        output = None
+        if task.directory is not None:
+            output = stack.enter_context(
+                PartitionOutput(
+                    task.directory, task.topic, task.partition, UNBOUNDED, start_offset=producers.end_offset,
+                    topic_id=task.topic_id, owner=task.owner, producers=producers,
+                )
+            )  # fmt: skip
+        cleaned = cleaner.clean(output, producers, done)
+        result = _result(task, cleaned)
+        if output is None or cleaned.damages:
+            return CompactTaskResult(result, tuple(findings), None)
+        producers.expire(settings.now_ms)
+        output.set_limits(result.start_offset, result.end_offset, _epochs(task), cleaned_until=result.clean_offset)
+        return CompactTaskResult(result, tuple(findings), output.finish())
+
+
+def _result(task: CompactTask, cleaned: CleanedPartition) -> CompactResult:
+    end, cleanable = cleaned.history.end_offset, cleaned.cleanable
+    frequent = sorted(cleaned.frequent, key=lambda each: (-each.records, each.last_offset))[: task.settings.top_keys]
+    start = min(task.source.start_offset or 0, end)
+    return CompactResult(
+        task, cleaned.totals, dict(cleaned.rules.removed), cleaned.rules.tombstones, tuple(frequent), start, end,
+        cleanable.first_dirty, max(cleanable.first_uncleanable, cleanable.first_dirty), tuple(cleaned.damages),
+    )  # fmt: skip
+
+
+def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Finding], done: Done) -> CompactTaskResult:
+    """Reads a partition, and copies its files if they are intact."""
+    source, options = task.source, task.storage_options
+    cleaned = cleaner.copy(done)
+    result = _result(task, cleaned)
+    if cleaned.damages or task.directory is None:
+        return CompactTaskResult(result, tuple(findings), None)
+    recovery_point, log_start = (
+        recorded_offset(source.path, source.topic, source.partition, each, options)
+        for each in (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
+    )
+    checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=task.checkpoint)
+    staged = copy_partition(
+        source, task.directory, task.topic_id, checkpoints, result.end_offset,
+        clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,
+    )  # fmt: skip
+    return CompactTaskResult(result, tuple(findings), staged)
+
+
+def _epochs(task: CompactTask) -> Epochs:
+    checkpoint = task.source.leader_epoch_checkpoint
+    return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.path, task.storage_options))
+
+
+def written(results: Sequence[CompactResult]) -> Iterator[CompactResult]:
+    """Those without damage."""
+    return (each for each in results if not each.damages)

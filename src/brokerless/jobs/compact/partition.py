@@ -1,0 +1,322 @@
+"""Cleans one partition: reads its keys, then its records, and writes those that stay.
+
+As Kafka's cleaner, it reads the dirty segments first, for the last offset of each key, and then all that are cleaned.
+Only where the keys take more memory than they may, it reads several times (:mod:`brokerless.jobs.compact.key_offsets`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, RefusedError, UsageError
+from brokerless.format.columns import RecordColumns
+from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
+from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.jobs.compact.history import History, SourceProducers, read_history
+from brokerless.jobs.compact.key_offsets import KeyHasher, KeyOffsets
+from brokerless.jobs.compact.row_flags import RowFlags
+from brokerless.jobs.compact.rules import CleanerRules
+from brokerless.jobs.compact.segments import CleanableRange, Segments, find_cleanable
+from brokerless.jobs.compact.settings import CompactSettings
+from brokerless.jobs.run.types import Done
+from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.directory import PartitionPath
+from brokerless.log.live_segments import open_segments
+from brokerless.log.offset_gaps import check_end, check_following, check_head
+from brokerless.log.partition import damage_finding
+from brokerless.log.ranges import Range, from_log_start
+from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.write.follower_append import whole_batches
+
+Bools = NDArray[np.bool_]
+_EVERY_HASH = (0, (1 << 64) - 1)
+
+
+@dataclass(slots=True)
+class CompactTotals:
+    """Counts of the whole partition, in and out; ``cleaned_bytes``: of the segments that were cleaned. ``keys``: how
+    many the dirty segments have. ``passes``: over these, for their keys."""
+
+    batches_in: int = 0
+    records_in: int = 0
+    bytes_in: int = 0
+    batches_out: int = 0
+    records_out: int = 0
+    bytes_out: int = 0
+    cleaned_bytes: int = 0
+    keys: int = 0
+    passes: int = 0
+    segments_in: int = 0
+    segments_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FrequentKey:
+    """A key with many records in the dirty segments: the key, how many, and the offset of the last one."""
+
+    key: bytes
+    records: int
+    last_offset: int
+
+
+@dataclass(slots=True)
+class CleanedPartition:
+    """What became of one partition. ``damages`` keep it from being written."""
+
+    history: History
+    cleanable: CleanableRange
+    rules: CleanerRules
+    totals: CompactTotals = field(default_factory=CompactTotals)
+    damages: list[Finding] = field(default_factory=list[Finding])
+    frequent: list[FrequentKey] = field(default_factory=list[FrequentKey])
+
+
+class PartitionCleaner:
+    """Cleans a partition into an output, or only counts without one. ``report`` gets all findings."""
+
+    def __init__(
+        self,
+        source: PartitionPath,
+        settings: CompactSettings,
+        checkpoint: int | None,
+        report: Report,
+        storage_options: StorageOptions | None = None,
+    ) -> None:
+        self._source, self._settings, self._options = source, settings, storage_options
+        self._report, self.damages = report, list[Finding]()
+        history = read_history(source, settings.now_ms, self.report, storage_options)
+        cleanable = find_cleanable(source, history, settings, checkpoint)
+        last_of_round = history.end_offset if settings.kafka != "3.9" else cleanable.first_uncleanable
+        rules = CleanerRules(history, settings, last_of_round)
+        self.result = CleanedPartition(history, cleanable, rules, damages=self.damages)
+        self._superseded: RowFlags | None = None
+        self._hasher, self._keys = KeyHasher(), KeyOffsets(0)
+        self._frequent: dict[int, int] = {}
+
+    @property
+    def first_producers(self) -> SourceProducers:
+        """For the output: the producers where the log begins; it is then followed by :meth:`clean`."""
+        return SourceProducers(self._source, self._options)
+
+    def report(self, finding: Finding) -> None:
+        if finding.severity == "error" or finding.kind == "truncated-batch":
+            self.damages.append(finding)
+        self._report(finding)
+
+    def clean(self, output: PartitionOutput | None, producers: SourceProducers, done: Done) -> CleanedPartition:
+        """Reads everything, and writes what stays. Where there is damage, the output is not complete."""
+        source, cleanable, totals = self._source, self.result.cleanable, self.result.totals
+        check_head(source, self.report, self._options)
+        check_end(source, self.report, self._options)
+        self._find_keys(done)
+        has_begun = False
+        for group in (*cleanable.groups, *((each,) for each in cleanable.rest)):
+            if self.damages:
+                return self.result
+            if has_begun and output is not None:
+                output.roll(group[0].base_offset)
+            has_begun = True
+            totals.segments_in += len(group)
+            totals.segments_out += 1
+            is_cleaned = group[0].base_offset < cleanable.first_uncleanable and bool(cleanable.groups)
+            read = self._cleaned if is_cleaned else self._unchanged
+            for buffer in read(group, producers, done):
+                totals.bytes_out += len(buffer)
+                self._append(output, buffer, group)
+                if self.damages:
+                    break
+        if self._is_rolled:
+            totals.segments_out += 1
+            if output is not None and not self.damages:
+                output.roll(self.result.history.end_offset)
+        self._check_unchanged()
+        return self.result
+
+    def _append(self, output: PartitionOutput | None, buffer: NDArray[np.uint8], group: Segments) -> None:
+        if output is None or not len(buffer):
+            return
+        try:
+            output.append(buffer, whole_batches(buffer, computed=True))
+        except (RefusedError, UsageError) as error:
+            text = f"cannot be written: {error}"
+            self.report(Finding("error", "batch-refused", group[0].log.path, None, None, text))
+
+    def copy(self, done: Done) -> CleanedPartition:
+        """Reads everything without cleaning any of it."""
+        source, result = self._source, self.result
+        check_head(source, self.report, self._options)
+        check_end(source, self.report, self._options)
+        result.cleanable = CleanableRange(result.cleanable.first_dirty, result.cleanable.first_dirty, (), (), 0)
+        producers, segments = self.first_producers, from_log_start(source).segments(source.segments)
+        for each in segments:
+            for buffer in self._unchanged((each,), producers, lambda size: done(size // 2)):
+                result.totals.bytes_out += len(buffer)
+        result.totals.segments_in = result.totals.segments_out = len(segments)
+        return result
+
+    @property
+    def _is_rolled(self) -> bool:
+        """Whether the last segment was cleaned, so that a new one begins after it, as it was not active any more."""
+        return bool(self.result.cleanable.groups) and not self.result.cleanable.rest
+
+    def _find_keys(self, done: Done) -> None:
+        """Reads the keys of the dirty segments."""
+        cleanable, rest = self.result.cleanable, _EVERY_HASH
+        first = True
+        while cleanable.groups and rest is not None and not self.damages:
+            self._keys = KeyOffsets(self._settings.key_bytes, *rest)
+            for whole in self._keys_of(_dirty(cleanable), done if first else _ignore):
+                columns = whole.columns
+                chosen = _with_key(columns) & (columns.offset[: columns.rows] >= cleanable.first_dirty)
+                chosen &= ~np.repeat(
+                    whole.batches.is_control | self.result.history.is_aborted(whole.batches), whole.counts
+                )
+                self._keys.put(chosen, self._hasher.hash(columns, chosen), columns.offset[: columns.rows])
+            self.result.totals.keys += self._keys.keys
+            self.result.totals.passes += 1
+            found = self._keys.most_frequent(self._settings.top_keys)
+            self._frequent |= {offset: records for offset, records in found if records > 1}
+            if first and self._keys.rest is None:
+                return
+            self._mark_superseded()
+            first, rest = False, self._keys.rest
+
+    def _mark_superseded(self) -> None:
+        """Looks up all records that are cleaned, while one part of the keys is known."""
+        row, self._superseded = 0, self._superseded or RowFlags()
+        for whole in self._keys_of(self.result.cleanable.cleaned, _ignore):
+            found = self._superseded.get(row, whole.columns.rows)
+            self._look_up(whole.columns, found)
+            self._superseded.set(row, found)
+            row += whole.columns.rows
+
+    def _keys_of(self, segments: Segments, done: Done) -> Iterator[WholeBatches]:
+        """Batches with the keys of their records, without values."""
+        decoder = Decoder(values=False, headers=False, max_batch_bytes=self._settings.max_batch_bytes)
+        for path, chunk in self._chunks(segments):
+            for whole in read_whole_batches(decoder, chunk.buffer, chunk.batches, chunk.base):
+                self._report_damage(path, whole.damages)
+                if self.damages:
+                    return
+                yield whole
+            done(int(chunk.batches.sizes.sum()))
+
+    def _look_up(self, columns: RecordColumns, superseded: Bools) -> None:
+        chosen = _with_key(columns)
+        offsets = columns.offset[: columns.rows]
+        self._keys.find_superseded(chosen, self._hasher.hash(columns, chosen), offsets, superseded)
+
+    def _cleaned(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
+        batch_filter, rules, totals = BatchFilter(self._settings.max_batch_bytes), self.result.rules, self.result.totals
+        horizon = self.result.cleanable.legacy_horizon_ms
+        modified = {each.log.path: each.log.modified or 0 for each in group}
+        for path, chunk in self._chunks(group, is_checked=True):
+            self._follow(producers, chunk)
+            totals.cleaned_bytes += int(chunk.batches.sizes.sum())
+            for whole in batch_filter.read(chunk.buffer, chunk.batches, chunk.base):
+                self._report_damage(path, whole.damages)
+                if self.damages:
+                    return
+                try:
+                    superseded = self._superseded_rows(whole.columns)
+                    retained = rules.decide(whole, superseded, modified[path] > horizon)
+                    self._find_frequent(whole.columns)
+                    filtered = batch_filter.filter(
+                        whole, retained.rows, retain_empty=retained.batches, delete_horizons=retained.delete_horizons,
+                        changed=retained.changed, upgrade=rules.upgrades,
+                    )  # fmt: skip
+                except (RefusedError, UsageError) as error:
+                    text = f"cannot be written: {error}"
+                    self.report(Finding("error", "batch-refused", path, None, None, text))
+                    return
+                totals.batches_in += len(whole.batches)
+                totals.records_in += whole.columns.rows
+                totals.batches_out += int((~filtered.dropped).sum())
+                totals.records_out += int(retained.rows.sum())
+                totals.bytes_in += int(whole.batches.sizes.sum())
+                yield filtered.buffer
+            done(int(chunk.batches.sizes.sum()))
+
+    def _superseded_rows(self, columns: RecordColumns) -> Bools:
+        """``totals.records_in``: of the rows before these."""
+        if self._superseded is not None:
+            return self._superseded.get(self.result.totals.records_in, columns.rows)
+        superseded = np.zeros(columns.rows, np.bool_)
+        self._look_up(columns, superseded)
+        return superseded
+
+    def _find_frequent(self, columns: RecordColumns) -> None:
+        for row in np.flatnonzero(np.isin(columns.offset[: columns.rows], list(self._frequent))).tolist():
+            offset = int(columns.offset[row])
+            key = columns.key_data[columns.key_ends[row] : columns.key_ends[row + 1]].tobytes()
+            self.result.frequent.append(FrequentKey(key, self._frequent[offset], offset))
+
+    def _unchanged(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
+        totals = self.result.totals
+        for _, chunk in self._chunks(group, is_checked=True):
+            self._follow(producers, chunk)
+            batches = chunk.batches
+            totals.batches_in += len(batches)
+            totals.batches_out += len(batches)
+            records = int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
+            totals.records_in += records
+            totals.records_out += records
+            totals.bytes_in += int(batches.sizes.sum())
+            done(2 * int(batches.sizes.sum()))
+            yield chunk.buffer[int(batches.positions[0]) : int(batches.ends[-1])]
+
+    def _chunks(self, segments: Segments, *, is_checked: bool = False) -> Iterator[tuple[str, Chunk]]:
+        """The chunks of neighbours. ``is_checked``: gaps and the like are reported; else only what keeps keys away."""
+        if not segments:
+            return
+        last = segments[-1].base_offset
+        selected = from_log_start(self._source).narrow(Range(segments[0].base_offset, last + 1))
+        report = self.report if is_checked else ignore
+        for opened in open_segments(self._source, report, selected, self._options):
+            for chunk in scan(opened.file, report, opened.start):
+                check_checksums(chunk, opened.file.path, self.report)
+                if self.damages:
+                    return
+                yield opened.file.path, chunk
+            if is_checked:
+                check_following(opened.partition, opened.segment, opened.file, self.report, self._options)
+
+    def _follow(self, producers: SourceProducers, chunk: Chunk) -> None:
+        if (chunk.batches.producer_id >= 0).any():
+            producers.follow(chunk.batches, chunk.buffer)
+        else:
+            producers.end_offset = int(chunk.batches.last_offset[-1]) + 1
+
+    def _report_damage(self, path: str, damages: list[Damage]) -> None:
+        for each in damages:
+            self.report(damage_finding(path, each))
+
+    def _check_unchanged(self) -> None:
+        """A broker that cleaned or deleted segments meanwhile would make keys vanish that were in them."""
+        from brokerless.log.live_segments import is_unchanged
+
+        for each in self._source.segments[:-1]:
+            if not is_unchanged(each, self._options):
+                text = "this segment was replaced or deleted while the log was read: is a broker running? Try again"
+                self.report(Finding("error", "file-changed", each.log.path, None, each.base_offset, text))
+                return
+
+
+def _dirty(cleanable: CleanableRange) -> Segments:
+    """The cleaned segments from the one on that holds the first dirty offset."""
+    cleaned = cleanable.cleaned
+    first = max((each.base_offset for each in cleaned if each.base_offset <= cleanable.first_dirty), default=0)
+    return tuple(each for each in cleaned if each.base_offset >= first)
+
+
+def _with_key(columns: RecordColumns) -> Bools:
+    return columns.key_null[: columns.rows] == 0
+
+
+def _ignore(_: int) -> None:
+    pass

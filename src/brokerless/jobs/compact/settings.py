@@ -1,0 +1,108 @@
+"""The settings of a compaction: the topic's, as the cluster's metadata has them, unless the caller has others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from brokerless import clock
+from brokerless.errors import UsageError
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.internals.topic_settings import read_topic_setting
+from brokerless.log import names
+from brokerless.log.config import DEFAULTS
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions
+
+KafkaRules = Literal["3.9", "4.4"]
+KEY_BYTES = 256 << 20
+"""Memory for the keys of one partition, by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSettings:
+    """Times in ms: ``delete_retention_ms`` and ``min_compaction_lag_ms`` as ``delete.retention.ms`` and so on;
+    ``now_ms`` is since the epoch. Sizes in bytes, as ``segment.bytes`` and ``segment.index.bytes``; ``key_bytes``:
+    memory for keys.
+
+    ``keep_active``: the last segment stays as it is. ``from_start``: what was cleaned before counts as dirty.
+    ``kafka``: whose rules; those of 3.9 keep v0 and v1. ``dry_run``: everything is done but writing; ``top_keys``: how
+    many of the most frequent keys are found. Raises :class:`UsageError` for what Kafka would not take."""
+
+    now_ms: int
+    delete_retention_ms: int = 24 * 60 * 60 * 1000
+    min_compaction_lag_ms: int = 0
+    segment_bytes: int = DEFAULTS.segment_bytes
+    segment_index_bytes: int = DEFAULTS.segment_index_bytes
+    keep_active: bool = False
+    from_start: bool = False
+    kafka: KafkaRules = "4.4"
+    key_bytes: int = KEY_BYTES
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    dry_run: bool = False
+    top_keys: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("now_ms", "delete_retention_ms", "min_compaction_lag_ms"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name}: {getattr(self, name)} is negative")
+        if self.kafka not in ("3.9", "4.4"):
+            raise UsageError(f"kafka: {self.kafka!r} is neither '3.9' nor '4.4'")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactOptions:
+    """What a caller sets for all topics; None for what each topic has. Others as in :class:`CompactSettings`."""
+
+    now_ms: int | None = None
+    delete_retention_ms: int | None = None
+    min_compaction_lag_ms: int | None = None
+    segment_bytes: int | None = None
+    keep_active: bool = False
+    from_start: bool = False
+    kafka: KafkaRules = "4.4"
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    dry_run: bool = False
+    top_keys: int = 0
+
+    def settings_of(self, source: PartitionPath, storage_options: StorageOptions | None = None) -> CompactSettings:
+        """Those of one partition. Raises :class:`UsageError` for what Kafka would not take."""
+        settings = CompactSettings(
+            clock.now() if self.now_ms is None else self.now_ms,
+            keep_active=self.keep_active,
+            from_start=self.from_start,
+            kafka=self.kafka,
+            max_batch_bytes=self.max_batch_bytes,
+            dry_run=self.dry_run,
+            top_keys=self.top_keys,
+        )
+        own: dict[str, int] = {}
+        for name in _FROM_TOPIC:
+            given = getattr(self, name, None)
+            value = _setting(source, name.replace("_", "."), storage_options) if given is None else given
+            if value is not None:
+                own[name] = value
+        return replace(settings, **own)
+
+
+_OF_KAFKA = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+_FROM_TOPIC = ("delete_retention_ms", "min_compaction_lag_ms", "segment_bytes", "segment_index_bytes")
+
+
+def _setting(source: PartitionPath, name: str, storage_options: StorageOptions | None) -> int | None:
+    text = read_topic_setting(source.path, source.topic or "", name, storage_options)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return None
+
+
+def is_compacted(source: PartitionPath, checkpoint: int | None, storage_options: StorageOptions | None = None) -> bool:
+    """Whether the topic's ``cleanup.policy`` has ``compact``: by the cluster's metadata. Where that is missing, by a
+    line in ``cleaner-offset-checkpoint``, or as it is one of the topics that Kafka itself compacts."""
+    if source.topic == names.CLUSTER_METADATA:
+        return False
+    policy = read_topic_setting(source.path, source.topic or "", "cleanup.policy", storage_options)
+    if policy is not None:
+        return "compact" in [each.strip() for each in policy.split(",")]
+    return checkpoint is not None or source.topic in _OF_KAFKA

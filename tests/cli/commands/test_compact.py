@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+
+
+def test_compacted_topics_are_found_by_the_cluster_s_metadata_and_others_are_copied(run: Run, tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    result = run("compact", DEMO, "--to", to, "--json")
+    assert result.exit_code == 0
+    lines = {f"{line['topic']}-{line['partition']}": line for line in result.json}
+    cleaned = {name for name, line in lines.items() if not line["isCopied"]}
+    assert cleaned == {"users-0", "__consumer_offsets-0", "__transaction_state-0"}
+    for name in lines.keys() - cleaned:
+        for path in (DEMO / name).glob("*.log"):
+            assert (to / name / path.name).read_bytes() == path.read_bytes()
+    users = lines["users-0"]
+    assert users["recordsIn"] - users["recordsOut"] == users["removed"]["superseded"] + users["removed"]["tombstones"]
+    assert users["bytesOut"] == sum(path.stat().st_size for path in (to / "users-0").glob("*.log"))
+    assert users["cleanOffset"] == users["endOffset"]
+    assert f"users 0 {users['endOffset']}" in (to / "cleaner-offset-checkpoint").read_text().splitlines()
+    assert (to / "meta.properties").read_bytes() == (DEMO / "meta.properties").read_bytes()
+    audited = run("audit", to, "--json")
+    assert [line for line in audited.json if line.get("severity") in ("warning", "error")] == []
+
+
+def test_what_if_writes_nothing_and_shows_keys_and_tombstones(run: Run, tmp_path: Path) -> None:
+    source = Path(shutil.copytree(DEMO / "users-0", tmp_path / "users-0"))
+    dry = run("compact", source, "--what-if", "--from-start", "--now", "2026-10-30")
+    assert dry.lines[-1].endswith("nothing was written (--what-if)")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["users-0"]
+    assert any(line.startswith("partition  tombstones left") for line in dry.lines)
+    wet = run("compact", source, "--to", tmp_path / "to", "--from-start", "--now", "2026-10-30", "--json").json[0]
+    (counted,) = run("compact", source, "--what-if", "--from-start", "--now", "2026-10-30", "--json").json
+    left_out = ("target", "frequentKeys")
+    assert {k: v for k, v in counted.items() if k not in left_out} == {k: v for k, v in wet.items() if k != "target"}
+    assert counted["target"] is None
+    frequent = counted["frequentKeys"]
+    assert [each["records"] for each in frequent] == sorted((each["records"] for each in frequent), reverse=True)
+
+
+def test_a_damaged_partition_is_not_written(run: Run, tmp_path: Path) -> None:
+    source = Path(shutil.copytree(DEMO / "users-0", tmp_path / "users-0"))
+    log = sorted(source.glob("*.log"), key=lambda path: path.stat().st_size)[-1]
+    data = bytearray(log.read_bytes())
+    data[-3] ^= 1
+    log.write_bytes(data)
+    result = run("compact", source, "--to", tmp_path / "to")
+    assert result.exit_code == 1
+    assert "users-0 was not written, as it is damaged" in result.err
+    assert not (tmp_path / "to" / "users-0").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nowhere to write to; use --to DIRECTORY, or --what-if"),
+        (["-t", "__cluster_metadata", "--to", "TO"], "__cluster_metadata is KRaft's own log"),
+        (["--to", "TO", "--now", "soon"], "'soon' is not a time"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(run: Run, arguments: list[str], message: str, tmp_path: Path) -> None:
+    result = run("compact", DEMO, *(str(tmp_path / "to") if each == "TO" else each for each in arguments))
+    assert result.exit_code == 2
+    assert message in result.err
+    assert not (tmp_path / "to").exists()

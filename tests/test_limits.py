@@ -1,5 +1,5 @@
-"""Memory is bounded whatever a file says: bombs, huge records and huge segments, each in a fresh process or one after
-the other in one whose peak is set back."""
+"""Memory is bounded whatever a file says: bombs, huge records and huge segments, each in a process of its own or one
+after the other in one whose peak is set back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,10 @@ from tests.require import require
 
 NAME = f"{0:020}.log"
 
-CHILD = """
-import json, sys, tempfile
+SERVER = """
+import contextlib, io, json, os, sys, tempfile, traceback
 import brokerless
+from brokerless.cli import main
 
 def peak():
     with open("/proc/self/status") as status:
@@ -50,7 +51,7 @@ def measure(how, path):
         told.extend(log.verify())
         rows = 0
     kinds = [finding.kind for finding in told if finding.severity == "error"]
-    print(json.dumps({"path": path, "how": how, "rows": rows, "errors": kinds, "peak": peak()}), flush=True)
+    return {"path": path, "how": how, "rows": rows, "errors": kinds, "peak": peak()}
 
 def carved(path, told, parquet):
     from brokerless.jobs.salvage.carve import Carving, carve
@@ -61,29 +62,67 @@ def carved(path, told, parquet):
         carving = Carving(path, output_directory(to), LogConfig(), parquet=parquet)
         return sum(each.records for each in carve([carving], told.append))
 
-for path in sys.argv[2:]:
-    for how in sys.argv[1].split(","):
-        measure(how, path)
+def load(path, *options):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO())), contextlib.redirect_stderr(said):
+        code = main(["load", path, "--topic", "t", "--spark", "none", "--dry-run", *options])
+    return {"code": code, "peak": peak(), "said": said.getvalue()}
+
+def answer(how, *words):
+    if how == "load":
+        return [load(*words)]
+    return [measure(way, path) for path in words for way in how.split(",")]
+
+for line in sys.argv[1:]:
+    answer(*json.loads(line))
+for line in sys.stdin:
+    if not os.fork():
+        try:
+            print(json.dumps(answer(*json.loads(line))), flush=True)
+        except BaseException:
+            print(json.dumps(traceback.format_exc()), flush=True)
+        os._exit(0)
+    if os.wait()[1]:
+        print(json.dumps("killed"), flush=True)
 """
+"""Answers each line in a process of its own: a fork of one that has loaded everything, as it did all of it once."""
 
 
 WAYS = ("records", "batches,segments,transactions", "verify")
+CARVING = ("carve", "carve-tables")
 Measured = dict[tuple[str, str], dict[str, Any]]
+Ask = Callable[..., list[dict[str, Any]]]
 
 
-def measure(paths: Iterable[Path], ways: Iterable[str] = WAYS) -> Measured:
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """What the server answers to a line of words."""
+    require(Path("/proc/self/clear_refs").exists(), "a system that tells a process's peak of memory")
+    directory = tmp_path_factory.mktemp("first")
+    log, lines = write(directory / "log", write_batch(SMALLEST)), directory / "lines.jsonl"
+    lines.write_text('{"value":"good"}\n')
+    first = [[way, str(log)] for way in (*WAYS, *CARVING)] + [["load", str(lines), "--to", str(directory / "to")]]
+    command = [sys.executable, "-c", SERVER, *map(json.dumps, first)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        words_to, answers = process.stdin, process.stdout
+
+        def ask(*words: str) -> list[dict[str, Any]]:
+            print(json.dumps(words), file=words_to, flush=True)
+            answer = json.loads(answers.readline())
+            assert isinstance(answer, list), answer
+            return answer
+
+        yield ask
+        words_to.close()
+
+
+def measure(ask: Ask, paths: Iterable[Path], ways: Iterable[str] = WAYS) -> Measured:
     """What was read of each file, by its directory's name and how; and the peak of resident memory meanwhile (MiB).
     Each way is a process of its own."""
-    require(Path("/proc/self/clear_refs").exists(), "a system that tells a process's peak of memory")
-    found: Measured = {}
     names = [str(path) for path in paths]
-    for how in ways:
-        command = [sys.executable, "-c", CHILD, how, *names]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
-        assert done.returncode == 0, done.stdout + done.stderr
-        lines = [json.loads(line) for line in done.stdout.splitlines()]
-        found |= {(Path(line["path"]).parent.name, line["how"]): line for line in lines}
-    return found
+    return {(Path(line["path"]).parent.name, line["how"]): line for way in ways for line in ask(way, *names)}
 
 
 def assert_peaks(found: Measured, mebibytes: int) -> None:
@@ -148,18 +187,18 @@ def bombs() -> dict[str, bytes]:
     }
 
 
-def test_golden_bombs_take_less_than_512_mib() -> None:
-    found = measure(each.log for each in cases("damaged") if each.name.startswith("damaged/bomb"))
+def test_golden_bombs_take_less_than_512_mib(ask: Ask) -> None:
+    found = measure(ask, (each.log for each in cases("damaged") if each.name.startswith("damaged/bomb")))
     assert len(found) >= 13 * 5
     assert_peaks(found, 512)
 
 
-def test_bombs_take_less_than_512_mib(tmp_path: Path) -> None:
+def test_bombs_take_less_than_512_mib(ask: Ask, tmp_path: Path) -> None:
     good = write_batch(SMALLEST, base_offset=1)
     paths = [write(tmp_path / name, data + good) for name, data in bombs().items()]
-    found = measure(paths[:-2])
+    found = measure(ask, paths[:-2])
     for path in paths[-2:]:  # what an allocator keeps of one of these is much beside the next
-        found |= measure([path])
+        found |= measure(ask, [path])
     assert_peaks(found, 512)
     assert set(of_each(found, "batches", "rows").values()) == {2}
 
@@ -190,15 +229,15 @@ def test_bombs_take_less_than_512_mib(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_one_huge_record_after_another_is_read_in_bounded_memory(codec: str, tmp_path: Path) -> None:
+def test_one_huge_record_after_another_is_read_in_bounded_memory(ask: Ask, codec: str, tmp_path: Path) -> None:
     record = write_record(b"key", np.random.default_rng(1).bytes(1000) * (64 << 10))
     batch = write_batch(COMPRESS[codec](record), attributes=list(COMPRESS).index(codec))
-    found = measure([write(tmp_path / "huge", batch * 3)], ["records", "verify"])
+    found = measure(ask, [write(tmp_path / "huge", batch * 3)], ["records", "verify"])
     assert of_each(found, "records", "rows") == {"huge": 3}
     assert_peaks(found, 512)
 
 
-def test_a_segment_of_a_gibibyte_is_read_in_bounded_memory(tmp_path: Path) -> None:
+def test_a_segment_of_a_gibibyte_is_read_in_bounded_memory(ask: Ask, tmp_path: Path) -> None:
     value = np.random.default_rng(2).bytes(900)
     records = b"".join(write_record(b"key", value, [], number) for number in range(1000))
     batch = np.frombuffer(write_batch(records, count=1000, last_offset_delta=999, max_timestamp=5), np.uint8)
@@ -209,7 +248,7 @@ def test_a_segment_of_a_gibibyte_is_read_in_bounded_memory(tmp_path: Path) -> No
         for number in range(count):  # the checksum does not cover the base offset
             file.write(struct.pack(">q", number * 1000) + batch[8:].tobytes())
     try:
-        found = measure([path])
+        found = measure(ask, [path])
     finally:
         path.unlink()
     assert of_each(found, "records", "rows") == {"large": count * 1000}
@@ -227,7 +266,7 @@ def false_batches(size: int) -> bytes:
     return headers.tobytes()
 
 
-def test_bytes_of_unknown_content_are_carved_in_bounded_memory(tmp_path: Path) -> None:
+def test_bytes_of_unknown_content_are_carved_in_bounded_memory(ask: Ask, tmp_path: Path) -> None:
     chance = np.random.default_rng(3)
     good = write_batch(SMALLEST, base_offset=1)
     one_by_one = np.tile(np.frombuffer(write_batch(b"", count=1), np.uint8), 200_000)
@@ -243,45 +282,35 @@ def test_bytes_of_unknown_content_are_carved_in_bounded_memory(tmp_path: Path) -
         with paths[-1].open("ab") as file:
             file.writelines([*parts[1:], good, chance.bytes(100_000)])
     assert paths[0].stat().st_size > 512 << 20
-    ways = ("carve", "carve-tables")
     try:
-        found = measure(paths[:-1], ways) | measure(paths[-1:], ways)
+        found = measure(ask, paths[:-1], CARVING) | measure(ask, paths[-1:], CARVING)
     finally:
         paths[0].unlink()
-    for how in ways:
+    for how in CARVING:
         assert of_each(found, how, "rows") == {**dict.fromkeys(contents, 1), "bombs": 2_000_003}
     # Batches have no limit of headers, but rows have one.
     assert of_each(found, "carve-tables", "errors")["bombs"] == ["limit-exceeded"]
     assert_peaks(found, 512)
 
 
-LOADING = """
-import sys
-from brokerless.cli import main
-code = main(["load", sys.argv[1], "--to", sys.argv[2], "--topic", "t", "--spark", "none", "--dry-run", *sys.argv[3:]])
-print(code, open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
-"""
-
-
-def load_line(path: Path, start: bytes, piece: bytes, times: int, end: bytes, *options: str) -> tuple[int, int, str]:
+def load_line(
+    ask: Ask, path: Path, start: bytes, piece: bytes, times: int, end: bytes, *options: str
+) -> tuple[int, int, str]:
     """Exit code, peak of memory (MiB) and what is said, for ``load`` of a line after a good one."""
-    require(Path("/proc/self/status").exists(), "a system that tells a process's peak of memory")
     with path.open("wb") as file:
         file.writelines([b'{"value":"good"}\n{"value":', start, *([piece] * times), end, b"}\n"])
-    command = [sys.executable, "-c", LOADING, str(path), str(path.parent / "to"), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    (found,) = ask("load", str(path), "--to", str(path.parent / "to"), *options)
     path.unlink()
-    code, peak = done.stdout.split("\n")[-2].split()
-    return int(code), int(peak) >> 10, done.stderr
+    return found["code"], found["peak"], found["said"]
 
 
 MEBI = 1 << 20
 HEADERS = b'["",""],' * (MEBI // 8)
 
 
-def test_lines_of_json_take_a_few_times_their_size(tmp_path: Path) -> None:
+def test_lines_of_json_take_a_few_times_their_size(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
-    small = load_line(path, b'"', b"x", 1, b'"')
+    small = load_line(ask, path, b'"', b"x", 1, b'"')
     assert small[0] == 0
     lines = {
         "text": (b'"', b"x" * MEBI, 60, b'"'),
@@ -292,7 +321,7 @@ def test_lines_of_json_take_a_few_times_their_size(tmp_path: Path) -> None:
         "an end that is missing": (b'"', b'\\"' * (MEBI // 2), 60, b""),
         "more than is allowed": (b'"', b"x" * MEBI, 400, b'"'),
     }
-    found = {name: load_line(path, *line) for name, line in lines.items()}
+    found = {name: load_line(ask, path, *line) for name, line in lines.items()}
     assert {name: peak for name, (_, peak, _) in found.items() if peak >= small[1] + 6 * 60} == {}
     refused = {name: said for name, (code, _, said) in found.items() if code == 2}
     assert refused.keys() == {"values", "an end that is missing", "more than is allowed"}
@@ -301,8 +330,8 @@ def test_lines_of_json_take_a_few_times_their_size(tmp_path: Path) -> None:
     assert "--max-line-bytes" in refused["more than is allowed"]
 
 
-def test_a_higher_limit_lets_longer_lines_pass(tmp_path: Path) -> None:
+def test_a_higher_limit_lets_longer_lines_pass(ask: Ask, tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     line = b'"', b"x" * MEBI, 70, b'"'
-    assert load_line(path, *line)[0] == 2
-    assert load_line(path, *line, "--max-line-bytes", "100MiB")[0] == 0
+    assert load_line(ask, path, *line)[0] == 2
+    assert load_line(ask, path, *line, "--max-line-bytes", "100MiB")[0] == 0

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import UnreadableError, raise_errors
+from brokerless.errors import UnreadableError, UsageError, raise_errors
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.names import Include, is_internal
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
+    from brokerless.fields.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
+    from brokerless.jobs.size.result import TopicSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,50 @@ def erase(
     if not dry_run and not any(each.damages for each in results):
         finish([directory], to, storage_options=options, target_storage_options=storage_options)
     return results
+
+
+def size(
+    source: Source,
+    *,
+    sample: float | None,
+    full: bool,
+    message_formats: Collection[int],
+    codecs: Collection[str],
+    levels: Collection[int],
+    batch_sizes: Collection[int],
+    batch_records: Collection[int],
+    max_batch_bytes: int | None,
+    spark: Spark = "none",
+) -> list[TopicSize]:
+    from brokerless.jobs.size.choices import choices_of
+    from brokerless.jobs.size.job import SizeSettings, size
+
+    if full and sample is not None:
+        raise UsageError("full and sample exclude each other; use one of them")
+    choices = choices_of(tuple(message_formats), tuple(codecs), tuple(levels), tuple(batch_records), tuple(batch_sizes))
+    settings = SizeSettings(tuple(choices), sample, full, bound(max_batch_bytes))
+    return list(size(source.directory.partitions, settings, source.storage_options, spark=spark, processes=1))
+
+
+def explain(
+    partition: PartitionPath, offset: int | None, records: int | None, max_batch_bytes: int | None,
+    storage_options: StorageOptions | None,
+) -> Explanation:  # fmt: skip
+    from brokerless.fields.files import MissingOffsetError, explain
+
+    chosen = partition.start_offset if offset is None else offset
+    following = [each for each in partition.segments[1:] if chosen is not None and each.base_offset > chosen]
+    candidates = partition.segments[len(partition.segments) - 1 - len(following) :]
+    for number, segment in enumerate(candidates, 1):
+        try:
+            return explain(
+                segment.log.path, offset=chosen, records=records, max_batch_bytes=max_batch_bytes,
+                storage_options=storage_options,
+            )  # fmt: skip
+        except MissingOffsetError:
+            if number == len(candidates):
+                raise
+    raise UnreadableError(f"{partition.path}: there is no segment")
 
 
 def _bytes(value: bytes | str) -> bytes:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.report.plots import Plots
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
+    from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
 
 
@@ -326,6 +327,33 @@ class Log:
             min_compaction_lag_ms=min_compaction_lag_ms, segment_bytes=segment_bytes, now=now, keep_active=keep_active,
             from_start=from_start, kafka=kafka, what_if=what_if, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage, spark=spark,
+        )  # fmt: skip
+
+    def size(
+        self,
+        *,
+        sample: float | None = None,
+        full: bool = False,
+        message_formats: Collection[int] = (),
+        codecs: Collection[str] = (),
+        levels: Collection[int] = (),
+        batch_sizes: Collection[int] = (),
+        batch_records: Collection[int] = (),
+        max_batch_bytes: int | None = None,
+        spark: Spark = "none",
+    ) -> list[TopicSize]:
+        """Estimates what each topic takes, and would take in other formats, codecs, levels and batch sizes, as
+        ``brokerless size``: ``sizes`` of a result are bytes by choice with a 95 % interval, and ``best`` is the
+        smallest choice that :meth:`convert` can write without losing anything. Nothing is written.
+
+        ``sample``: bytes of each topic to read, or a share below 1 (4 %, at most 4 MiB); ``full`` reads everything, for
+        exact sizes. Others say what is compared (the usual ones): formats (0, 1, 2), codecs, levels, bytes and records
+        of a batch. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damage is in ``findings`` of a result.
+        Raises :class:`UsageError` where nothing is left to compare.
+        """
+        return jobs.size(
+            self._source, sample=sample, full=full, message_formats=message_formats, codecs=codecs, levels=levels,
+            batch_sizes=batch_sizes, batch_records=batch_records, max_batch_bytes=max_batch_bytes, spark=spark,
         )  # fmt: skip
 
     def export(

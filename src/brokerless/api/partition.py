@@ -17,6 +17,7 @@ from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
+    from brokerless.fields.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.restart.results import Restart
     from brokerless.jobs.salvage.job import SalvageResult
+    from brokerless.jobs.size.result import TopicSize
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,36 @@ class Partition(PartitionReader):
             topics=() if self.topic is None else (self.topic,),
         )  # fmt: skip
         return result
+
+    def size(
+        self,
+        *,
+        sample: float | None = None,
+        full: bool = False,
+        message_formats: Collection[int] = (),
+        codecs: Collection[str] = (),
+        levels: Collection[int] = (),
+        batch_sizes: Collection[int] = (),
+        batch_records: Collection[int] = (),
+        max_batch_bytes: int | None = None,
+    ) -> TopicSize:
+        """Estimates what the partition takes, and would take otherwise, as ``brokerless size``; see
+        :meth:`Log.size`."""
+        (result,) = jobs.size(
+            self._source, sample=sample, full=full, message_formats=message_formats, codecs=codecs, levels=levels,
+            batch_sizes=batch_sizes, batch_records=batch_records, max_batch_bytes=max_batch_bytes,
+        )  # fmt: skip
+        return result
+
+    def explain(
+        self, *, offset: int | None = None, records: int | None = None, max_batch_bytes: int | None = None
+    ) -> Explanation:
+        """Explains every byte of the batch that has ``offset``, or of the next one; by default of the first batch.
+        Others as in :func:`brokerless.explain`, which takes a file and a position in it as well.
+
+        Raises :class:`UnreadableError` where no batch has this offset or a later one.
+        """
+        return jobs.explain(self.paths, offset, records, max_batch_bytes, self.storage_options)
 
     def export(
         self,

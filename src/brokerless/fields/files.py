@@ -12,7 +12,7 @@ from brokerless.errors import UnreadableError, UsageError
 from brokerless.fields.batches import Settings, explain_entry
 from brokerless.fields.builder import Budget
 from brokerless.fields.checkpoints import FILES, explain_text_file
-from brokerless.fields.field import Field, leaves, problems
+from brokerless.fields.field import Field, Value, leaves, problems
 from brokerless.fields.indexes import LAYOUTS, explain_index
 from brokerless.fields.records import RecordRange
 from brokerless.fields.snapshots import explain_producer_snapshot
@@ -34,6 +34,7 @@ from brokerless.log.storage.paths import (
     parent_directory,
     read_bytes,
 )
+from brokerless.text import html_table
 
 LARGEST_FILE = 256 << 20
 """Bytes of an index, a snapshot or a checkpoint."""
@@ -45,6 +46,14 @@ _CUT_OFF = 1 << 20
 MOST_RECORDS = 100
 """Records and entries that are explained field by field, unless more are requested."""
 LOG = "log"
+
+
+_SHOWN = 80
+"""Characters of a value, and twice that of bytes, in a notebook."""
+
+
+class MissingOffsetError(UnreadableError):
+    """A log has no batch with the requested offset or a later one."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,15 @@ class Explanation:
     def problems(self) -> Iterator[tuple[str, Field]]:
         """The fields that are not as expected, with their full names."""
         return problems(self.fields)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        columns = ("position", "bytes", "field", "value", "meaning")
+        rows = [
+            (each.position, _cut(each.raw[:_SHOWN].hex(" ")), path, _cut(_text(each.value)), _meaning(each))
+            for path, each in self.leaves()
+        ]
+        return html_table(f"{self.file or 'built'}: {self.kind}, {self.size:,} bytes", columns, rows)
 
 
 def explain(
@@ -142,6 +160,20 @@ def build_batch(
     return builder.close()
 
 
+def _meaning(field: Field) -> str:
+    return field.note if field.expected is None else f"expected {field.expected}; {field.note}"
+
+
+def _text(value: Value) -> str:
+    if value is None:
+        return ""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def _whole(path: str, storage_options: StorageOptions | None) -> bytes:
     return read_bytes(path, LARGEST_FILE, storage_options)
 
@@ -153,7 +185,7 @@ def _start(
     if offset is not None:
         start = first_position(file, _segment(path, file.size, storage_options), offset, storage_options)
         if start >= file.size:
-            raise UnreadableError(f"{path}: no batch has offset {offset} or a later one")
+            raise MissingOffsetError(f"{path}: no batch has offset {offset} or a later one")
         return start
     if not position:
         return 0

@@ -15,6 +15,7 @@ from brokerless.format import layouts
 from brokerless.jobs.size.choices import Choice
 from brokerless.jobs.size.contents import Contents, sum_of
 from brokerless.jobs.size.estimate import Estimate
+from brokerless.text import format_bytes, html_table
 
 _NEARLY_ALL = 0.95
 HEAVIEST = 10
@@ -108,6 +109,13 @@ class TopicSize:
             for choice, size in self.sizes.items()
         ]
         return [now, *choices]
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what is there, then the smallest choices."""
+        now, *choices = self.as_dicts()
+        names = ("format", "compression", "level", "batchRecords", "batchBytes", "bytes", "low", "high")
+        rows = [tuple(row[name] for name in names) for row in [now, *sorted(choices, key=lambda row: row["bytes"])]]
+        return html_table(f"{self.topic or 'file'}: {format_bytes(self.bytes)}; first what is there now", names, rows)
 
     def _costs(self, size: Estimate, price_per_gb: float | None) -> dict[str, Any]:
         records = self.records.bytes

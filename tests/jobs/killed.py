@@ -6,6 +6,7 @@ Run in a process of its own, as its attempts are forks of it.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ REAL: dict[str, Callable[..., Any]] = {name: getattr(os, name) for name in ("fsy
 def kill_at_changes(job: Callable[[str], object], out: str, kills: int) -> None:
     """Prints how many changes ``job`` makes, which writes ``out/whole`` then; ``out/N`` are what is left of runs that
     were killed at the change N, for so many N between the first and the last."""
+    with tempfile.TemporaryDirectory() as directory:
+        job(f"{directory}/loaded")  # so that no fork has to load the kernels
     changes = _child(job, f"{out}/whole", -1)
     print(changes)
     for number in range(kills):

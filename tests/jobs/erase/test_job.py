@@ -184,6 +184,7 @@ kill_at_changes(job, out, 12)
 """
 
 
+@pytest.mark.slow(reason="killed at twelve changes")
 def test_after_a_kill_the_same_call_completes(tmp_path: Path) -> None:
     """The source is unchanged, what is visible is whole, and a second run leaves the same as one without a kill."""
     source = tmp_path / "from"

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from brokerless.fields.files import Explanation, explain
     from brokerless.jobs.load.loader import load
     from brokerless.jobs.load.routing import Routing
+    from brokerless.jobs.prove.job import Proof, prove
     from brokerless.log.config import LogConfig
     from brokerless.tables.batcher import BatchSettings
     from brokerless.tables.rows import RowError
@@ -52,6 +53,7 @@ __all__ = [
     "LogConfig",
     "LogRestart",
     "Partition",
+    "Proof",
     "Record",
     "RefusedError",
     "Routing",
@@ -62,6 +64,7 @@ __all__ = [
     "explain",
     "load",
     "open",
+    "prove",
     "record_views",
     "schemas",
 ]
@@ -76,6 +79,8 @@ _LATE = {
     "RowError": "brokerless.tables.rows",
     "explain": "brokerless.fields.files",
     "load": "brokerless.jobs.load.loader",
+    "Proof": "brokerless.jobs.prove.job",
+    "prove": "brokerless.jobs.prove.job",
 }
 """Imported when they are used: with Numba's kernels, ``import brokerless`` would take a second."""
 

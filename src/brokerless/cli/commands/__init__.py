@@ -14,6 +14,7 @@ COMMANDS = {
     "merge": "combine replicas from several brokers' disks into one log per partition",
     "convert": "rewrite partitions in another message format, codec or batch size",
     "erase": "remove or blank some records, leave all others unchanged, and write a signed manifest",
+    "prove": "check the manifest of an erasure: signature, hashes, and that all other records are the same",
     "compact": "compact topics as Kafka's cleaner does: the last record of each key stays, at its offset",
     "size": "estimate what topics would take in other formats, codecs and batch sizes",
     "trim": "free space on a full disk: which whole segments can go, and what that costs",

@@ -102,23 +102,21 @@ def run(options: Namespace) -> int:
 
 
 def _erasure(options: Namespace) -> Erasure:
+    from brokerless.cli.erasure_options import selection_of
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.erase.blanking import Blanking
     from brokerless.jobs.erase.job import Erasure
-    from brokerless.jobs.erase.selection import Selection, load_keys, parse_header
 
-    given = [each for each in ("keys", "where", "header") if getattr(options, each) is not None]
-    if len(given) != 1:
+    selection = selection_of(options)
+    if selection is None:
         raise UsageError("select the records by one of --keys FILE, --where SQL and --header NAME=VALUE")
     if options.blank is not None and options.blank_fields is not None:
         raise UsageError("--blank and --blank-fields exclude each other; use one of them")
-    keys = None if options.keys is None else load_keys(options.keys, options.keys_format)
-    header = None if options.header is None else parse_header(options.header)
     blanking = None
     if options.blank is not None or options.blank_fields is not None:
         blanking = Blanking(tuple((options.blank_fields or "").split(",")) if options.blank_fields is not None else ())
     bound = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    return Erasure(Selection(keys, options.where, header), blanking, bound, options.dry_run)
+    return Erasure(selection, blanking, bound, options.dry_run)
 
 
 def _show(

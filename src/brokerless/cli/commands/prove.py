@@ -1,0 +1,86 @@
+"""``brokerless prove``: checks the manifest of an erasure."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.text import show_name
+from brokerless.views.table import count_of
+
+DESCRIPTION = """\
+Checks the manifest that brokerless erase wrote: its signature, the hash of every file, that all batches but the touched
+ones are the same, that the other records of touched batches are, and that no erased record is left.
+
+With --source, the logs of before are compared as well, and the values that were erased are searched for in all files
+and decompressed records. With the --keys, --where or --header of the erasure, no record may be selected any more, every
+selected record of the source has to be erased, and keys are searched for. What is found in the value of another record
+is a warning.
+
+Without --key, the signature is checked by the key that the manifest names, which anybody can make; compare it.
+scripts/verify_erasure.py checks the same and shares no code with brokerless.
+
+The exit code is 0 if the proof holds, 1 if not, and 2 for a file that is no manifest.
+"""
+EXAMPLES = """\
+  brokerless prove erased.erasure.json
+  brokerless prove erased.erasure.json --key public.pem --source /backup/kafka --keys keys.txt
+  brokerless prove erased.erasure.json --output /var/lib/kafka --html proof.html
+"""
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    parser.add_argument("manifest", metavar="MANIFEST", help="the file that brokerless erase wrote")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--output", metavar="DIRECTORY", help="where the erased logs are now (where the manifest says)")
+    add("--source", metavar="DIRECTORY", help="the logs of before, if they are still at hand")
+    add("--key", metavar="FILE", help="the public key (PEM) that has to have signed")
+    add("--keys", metavar="FILE", help="the keys that were erased, one a line")
+    add("--keys-format", choices=("text", "base64", "json"), default="text", help="how keys are written")
+    add("--where", metavar="SQL", help="the condition of the erasure")
+    add("--header", metavar="NAME=VALUE", help="the header of the erasure")
+    add("--html", metavar="FILE", help="also write a page for an auditor; it needs no network")
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.cli.erasure_options import selection_of
+    from brokerless.jobs.prove.job import prove
+
+    output = Output()
+    with progress("checking") as done:
+        proof = prove(
+            options.manifest,
+            output=options.output,
+            source=options.source,
+            key=options.key,
+            selection=selection_of(options),
+            max_batch_bytes=options.max_batch_bytes,
+            done=done,
+        )
+    if options.html is not None:
+        from brokerless.views.proof_page import write_proof_page
+
+        write_proof_page(proof, options.html)
+    if options.json:
+        output.objects([*(each.as_dict() for each in proof.findings), proof.as_dict()])
+    else:
+        for each in proof.findings:
+            output.line(f"{each.severity:8}{show_name(str(each))}")
+        signature = {"valid": f"valid, by key {proof.signer}", "none": "none", "wrong": "wrong"}[proof.signature]
+        output.line(f"signature: {signature}")
+        if proof.searched or proof.unsearched:
+            left_out = f", {proof.unsearched:,} not (too short or too many)" if proof.unsearched else ""
+            output.line(f"searched for {count_of(proof.searched, 'byte string')}{left_out}")
+        selected = sum(each.selected for each in proof.claims)
+        compared = "compared with the source" if proof.has_source else "without the source"
+        verdict = "the proof holds" if proof.holds else "the proof does NOT hold"
+        counts = f"{count_of(len(proof.claims), 'partition')}, {count_of(selected, 'erased record')}"
+        output.line(f"{verdict}: {counts}, {compared}")
+    output.exit_code = max(output.exit_code, 0 if proof.holds else FINDINGS)
+    return output.end()

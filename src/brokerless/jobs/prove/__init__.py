@@ -1,0 +1,1 @@
+"""Checks that an erasure did what its manifest says, and nothing else."""

@@ -1,0 +1,178 @@
+"""Checks a manifest: its signature, and that the logs before and after are what it claims."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.erase.selection import Selection
+from brokerless.jobs.erase.signed_manifest import (
+    SIGNATURE_BYTES,
+    SignedManifest,
+    fingerprint,
+    is_selection,
+    is_signed_by,
+    load_manifest,
+    load_public_key,
+    public_bytes,
+)
+from brokerless.jobs.prove.claims import PartitionClaim, parse_claims
+from brokerless.jobs.prove.partition import Check, check_partition
+from brokerless.jobs.prove.search import PatternSearch
+from brokerless.jobs.run.types import Done, ignore
+from brokerless.log.segment import Report
+from brokerless.log.storage.paths import StorageOptions, directory_name, exists, join, parent_directory
+from brokerless.strict_json import WrongJsonError
+
+SignatureState = Literal["valid", "none", "wrong"]
+
+
+@dataclass(slots=True)
+class Proof:
+    """What was found of a manifest. ``signer``: base64 of the public key; ``is_known_key``: whether it is the one that
+    was asked for, and not the one that the manifest itself names. ``has_source``: whether the logs of before were
+    compared. ``searched``: for how many byte strings, and ``unsearched`` how many were too short or too many."""
+
+    path: str
+    manifest: Mapping[str, Any]
+    claims: tuple[PartitionClaim, ...]
+    signature: SignatureState = "none"
+    signer: str | None = None
+    is_known_key: bool = False
+    has_source: bool = False
+    searched: int = 0
+    unsearched: int = 0
+    findings: list[Finding] = field(default_factory=list[Finding])
+
+    @property
+    def holds(self) -> bool:
+        return not any(each.severity == "error" for each in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``prove --json`` writes it."""
+        return {
+            "manifest": self.path,
+            "holds": self.holds,
+            "signature": self.signature,
+            "signer": self.signer,
+            "isKnownKey": self.is_known_key,
+            "hasSource": self.has_source,
+            "partitions": len(self.claims),
+            "selected": sum(each.selected for each in self.claims),
+            "searched": self.searched,
+            "unsearched": self.unsearched,
+            "errors": sum(each.severity == "error" for each in self.findings),
+            "warnings": sum(each.severity == "warning" for each in self.findings),
+        }
+
+
+def prove(
+    path: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    source: str | os.PathLike[str] | None = None,
+    key: str | os.PathLike[str] | None = None,
+    selection: Selection | None = None,
+    max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
+    report: Report | None = None,
+    done: Done = ignore,
+) -> Proof:
+    """Checks the manifest at ``path``, and the logs that it is about.
+
+    ``output``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
+    that is still at hand: then what stayed is compared with it, and erased values are searched for. ``key``: a PEM
+    file with the public key that has to have signed. ``selection``: what was erased, as it was given then: then no
+    record may be selected, and keys are searched for. ``report`` is called with each finding. ``done`` is called with
+    the bytes that were read. Raises :class:`UnreadableError` for what is no manifest, and :class:`UsageError`.
+    """
+    manifest = load_manifest(os.fspath(path))
+    proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
+
+    def add(finding: Finding) -> None:
+        proof.findings.append(finding)
+        if report is not None:
+            report(finding)
+
+    _check_signature(manifest, None if key is None else os.fspath(key), proof, add)
+    if selection is not None:
+        _check_selection(manifest, selection)
+    bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    blanks = _blanks(manifest)
+    patterns = list(selection.keys or ()) if selection is not None and blanks is None else []
+    proof.has_source = source is not None
+    for claim in proof.claims:
+        if source is not None:
+            check = Check(True, blanks, None if claim.is_copied else selection, None, bound, storage_options)
+            values = check_partition(claim, _place(claim.source, source, storage_options), check, add, done)
+            patterns += values if blanks is not False else []
+    search = PatternSearch(patterns)
+    proof.searched, proof.unsearched = len(search.patterns), search.left_out
+    for claim in proof.claims:
+        target = claim.target if output is None else _place(claim.target, output, storage_options)
+        own = None if claim.is_copied else selection
+        check = Check(False, blanks, own, search if search.patterns else None, bound, storage_options)
+        check_partition(claim, target, check, add, done)
+    return proof
+
+
+def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, report: Report) -> None:
+    own = manifest.value.get("publicKey")
+    if key is None and own is None and manifest.signature is None:
+        text = "this manifest is not signed: whoever can write it can change what it claims"
+        report(Finding("warning", "not-signed", manifest.path, None, None, text))
+        return
+    public = None
+    if key is not None:
+        public, proof.is_known_key = public_bytes(load_public_key(key)), True
+    elif isinstance(own, str):
+        try:
+            public = bytes.fromhex(own)
+        except ValueError:
+            public = b""
+        text = "the key that signed is known from the manifest alone; compare it, or use --key"
+        report(Finding("info", "key-unconfirmed", manifest.path, None, None, text))
+    proof.signer = None if public is None else fingerprint(public)
+    is_whole = manifest.signature is not None and len(manifest.signature) == SIGNATURE_BYTES
+    if public is not None and is_whole and is_signed_by(manifest, public):
+        proof.signature = "valid"
+        return
+    proof.signature = "wrong"
+    text = "the signature is missing" if manifest.signature is None else "the signature is not of this manifest and key"
+    report(Finding("error", "signature-wrong", f"{manifest.path}.sig", None, None, text))
+
+
+def _check_selection(manifest: SignedManifest, selection: Selection) -> None:
+    try:
+        is_same = is_selection(manifest.value["selection"], selection)
+    except WrongJsonError as error:
+        raise UnreadableError(f"{manifest.path}: selection: {error}") from error
+    if not is_same:
+        text = "these are not the keys, condition or header of this erasure"
+        raise UsageError(f"{manifest.path}: {text}; give the same, or none")
+
+
+def _blanks(manifest: SignedManifest) -> bool | None:
+    """None where records were removed; whether whole values were blanked."""
+    action = manifest.value["action"]
+    if action.get("kind") == "remove":
+        return None
+    if action.get("kind") != "blank":
+        raise UnreadableError(f"{manifest.path}: an unknown action; this brokerless knows remove and blank")
+    return not action.get("fields")
+
+
+def _place(recorded: str, directory: str | os.PathLike[str], storage_options: StorageOptions | None) -> str:
+    """Where a partition is now, of whose directories one is somewhere else: in it, in a directory of the name of its
+    former one, or that very directory."""
+    root, name = os.fspath(directory), directory_name(recorded)
+    above = parent_directory(recorded)
+    nested = join(join(root, directory_name(above)), name) if above is not None else join(root, name)
+    for path in (join(root, name), nested):
+        if exists(path, storage_options):
+            return path
+    return root if directory_name(root) == name else join(root, name)

@@ -1,0 +1,197 @@
+"""Checks one partition, before or after an erasure, against what a manifest claims of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.format.columns import empty_columns
+from brokerless.format.filter import BatchFilter, WholeBatches
+from brokerless.format.read.batch_headers import checksums_match
+from brokerless.format.read.decoder import Decoder
+from brokerless.format.write.column_slices import slice_rows
+from brokerless.jobs.erase.digests import UntouchedHash, digest_kept, digest_records
+from brokerless.jobs.erase.selection import Matcher, Selection
+from brokerless.jobs.manifest import describe_file
+from brokerless.jobs.prove.claims import FileClaim, PartitionClaim
+from brokerless.jobs.prove.search import PatternSearch
+from brokerless.jobs.run.types import Done
+from brokerless.log import names
+from brokerless.log.segment import Chunk, Report, scan
+from brokerless.log.storage.paths import StorageOptions, join, list_directory, open_file
+
+_EMPTY = digest_records(empty_columns())
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How a partition is checked. ``is_source``: as it was before. ``blanks``: None where records were removed, else
+    whether whole values became null. ``selection``: which records, if that is known. ``search``: for bytes."""
+
+    is_source: bool
+    blanks: bool | None
+    selection: Selection | None = None
+    search: PatternSearch | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    storage_options: StorageOptions | None = None
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a log has: the digest of each touched batch by its number, and the selected offsets in it."""
+
+    digests: dict[int, str] = field(default_factory=dict[int, str])
+    offsets: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
+    values: list[bytes] = field(default_factory=list[bytes])
+
+
+def check_partition(claim: PartitionClaim, path: str, check: Check, report: Report, done: Done) -> list[bytes]:
+    """Reports all that is not as it is claimed of the partition in ``path``; gives the values that were erased, of its
+    source. What cannot be opened is reported as well."""
+    files = claim.before if check.is_source else claim.after
+    try:
+        _check_files(path, files, check, report)
+        untouched, seen = UntouchedHash(), Seen()
+        logs = sorted(each.name for each in files if _kind(each.name) == "log")
+        for name in logs:
+            with suppress(FileNotFoundError), open_file(join(path, name), check.storage_options) as file:
+                for chunk in scan(file, report):
+                    if not checksums_match(chunk.buffer, chunk.batches).all():
+                        report(_finding("checksum-mismatch", file.path, "the checksum of a batch does not match"))
+                        return []
+                    _check_chunk(claim, chunk, file.path, check, report, untouched, seen)
+                    done(int(chunk.batches.sizes.sum()))
+    except UnreadableError as error:
+        report(_finding("unreadable", path, str(error)))
+        return []
+    if not claim.is_copied:
+        _compare(claim, path, check, untouched.hexdigest(), seen, report)
+    return seen.values
+
+
+def _kind(name: str) -> str | None:
+    file = names.parse_segment_file(name)
+    return None if file is None or file.state != "live" else file.kind
+
+
+def _finding(kind: str, path: str, text: str, offset: int | None = None, **more: str) -> Finding:
+    return Finding("error", kind, path, None, offset, text, **more)
+
+
+def _check_files(path: str, files: Sequence[FileClaim], check: Check, report: Report) -> None:
+    claimed = {each.name: each for each in files}
+    when = "before" if check.is_source else "after"
+    entries = {each.name: each for each in list_directory(path, check.storage_options)}
+    for name, each in claimed.items():
+        if name not in entries:
+            report(_finding("file-missing", join(path, name), f"this file was there {when} the erasure, and is gone"))
+            continue
+        found = describe_file(entries[name], check.storage_options)
+        if (found.size, found.sha256) != (each.size, each.sha256):
+            text = f"this file is not what it was {when} the erasure"
+            report(_finding("file-changed", found.path, text, expected=each.sha256, found=found.sha256))
+    for name in entries.keys() - claimed.keys():
+        report(_finding("file-unknown", join(path, name), f"the manifest knows no such file {when} the erasure"))
+    if check.search is not None and not check.is_source:
+        for name, entry in entries.items():
+            if not entry.is_directory and _kind(name) != "log":
+                with open_file(entry.path, check.storage_options) as file:
+                    check.search.look_in_file(file, report)
+
+
+def _check_chunk(
+    claim: PartitionClaim,
+    chunk: Chunk,
+    path: str,
+    check: Check,
+    report: Report,
+    untouched: UntouchedHash,
+    seen: Seen,
+) -> None:
+    batches = chunk.batches.take(chunk.batches.last_offset >= claim.start_offset)
+    numbers = claim.interval_of(batches.entry_offset)
+    untouched.add(chunk.buffer, batches, numbers >= 0)
+    rows = np.flatnonzero(numbers >= 0)
+    if len(rows):
+        reader = BatchFilter(check.max_batch_bytes)
+        first = 0
+        for whole in reader.read(chunk.buffer, batches.take(rows), chunk.base):
+            part, first = rows[first : first + len(whole.batches)], first + len(whole.batches)
+            for damage in whole.damages:
+                report(_finding(damage.kind, path, damage.message, damage.base_offset))
+            if not whole.damages:
+                _check_touched(claim, numbers[part], whole, path, check, report, seen)
+    if check.selection is None and check.search is None:
+        return
+    decoder = Decoder(max_batch_bytes=check.max_batch_bytes)
+    matcher = None if check.selection is None else Matcher(check.selection, claim.topic, claim.partition)
+    for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
+        if decoded is None:
+            continue
+        if matcher is not None and (check.is_source or check.blanks is None):
+            seen.offsets.append(decoded.columns.offset[: decoded.columns.rows][matcher.match(decoded)].copy())
+        if check.search is not None and not check.is_source:
+            check.search.look_in_records(decoded.columns, path, report)
+
+
+def _check_touched(
+    claim: PartitionClaim,
+    numbers: NDArray[np.int64],
+    whole: WholeBatches,
+    path: str,
+    check: Check,
+    report: Report,
+    seen: Seen,
+) -> None:
+    for at, number in enumerate(numbers.tolist()):
+        start, end = int(whole.starts[at]), int(whole.starts[at + 1])
+        if start == end:  # an empty batch, also one that keeps the place of messages that are gone
+            continue
+        columns = slice_rows(whole.columns, start, end)
+        selected = np.isin(columns.offset, claim.touched[number].offsets)
+        if check.is_source:
+            ends, null = columns.value_ends, columns.value_null
+            seen.values += [
+                columns.value_data[ends[row] : ends[row + 1]].tobytes()
+                for row in np.flatnonzero(selected).tolist()
+                if not null[row]
+            ]
+        elif check.blanks is None and selected.any():
+            offset = int(columns.offset[np.argmax(selected)])
+            report(_finding("record-present", path, "a record that was removed is there", offset))
+        elif check.blanks and not columns.value_null[: columns.rows][selected].all():
+            offset = int(columns.offset[np.argmax(selected & (columns.value_null[: columns.rows] == 0))])
+            report(_finding("value-present", path, "a value that was blanked is there", offset))
+        if number in seen.digests:
+            report(
+                _finding("batch-twice", path, "two batches are in the place of one", claim.touched[number].base_offset)
+            )
+        seen.digests[number] = digest_kept(columns, selected, is_blanked=check.blanks is not None)
+
+
+def _compare(claim: PartitionClaim, path: str, check: Check, untouched: str, seen: Seen, report: Report) -> None:
+    if untouched != claim.untouched:
+        text = "the batches that were not touched are not those of before"
+        report(_finding("batches-differ", path, text, expected=claim.untouched or "", found=untouched))
+    for number, each in enumerate(claim.touched):
+        found = seen.digests.get(number, _EMPTY)
+        if found != each.digest:
+            text = "the other records of a touched batch are not those of before"
+            report(_finding("records-differ", path, text, each.base_offset, expected=each.digest, found=found))
+    if check.selection is None:
+        return
+    claimed = {offset for each in claim.touched for offset in each.offsets.tolist()}
+    found = {offset for part in seen.offsets for offset in part.tolist()}
+    if check.is_source:
+        for offset in sorted(found ^ claimed)[:10]:
+            text = "was not erased" if offset in found else "was erased, but is not selected"
+            report(_finding("selection-differs", path, f"a record {text}", offset))
+    elif check.blanks is None:
+        for offset in sorted(found)[:10]:
+            report(_finding("record-present", path, "a record that is selected is there", offset))

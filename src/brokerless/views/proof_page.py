@@ -1,0 +1,87 @@
+"""A page for an auditor: what an erasure did, and what was found of its proof. One HTML file without scripts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from brokerless.jobs.prove.job import Proof
+from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.text import readable
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
+  background: #fff; }
+table { border-collapse: collapse; margin: 1rem 0; } th, td { border-bottom: 1px solid #ccc; padding: .25rem .75rem;
+  text-align: left; vertical-align: top; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+.holds { color: #14532d; } .fails { color: #991b1b; } code { overflow-wrap: anywhere; }
+"""
+
+_PARTITIONS = ("partition", "erased records", "touched batches", "SHA-256 of all other batches", "files")
+
+
+def write_proof_page(proof: Proof, path: str | os.PathLike[str]) -> None:
+    """Writes the page to a file, in place of another one. Raises UnwritableError."""
+    with unwritable(Path(path)):
+        write_file(Path(path), proof_page(proof).encode())
+
+
+def proof_page(proof: Proof) -> str:
+    """The page as HTML."""
+    manifest, claims = proof.manifest, proof.claims
+    verdict = "The proof holds" if proof.holds else "The proof does not hold"
+    action: dict[str, Any] = manifest["action"]
+    fields = ", ".join(map(str, action.get("fields", ())))
+    what = "removed" if action["kind"] == "remove" else f"fields blanked: {fields}" if fields else "values blanked"
+    facts = [
+        ("Manifest", proof.path),
+        ("Written", f"{manifest.get('created')} by {manifest.get('tool')} {manifest.get('version')}"),
+        ("Signature", proof.signature + ("" if proof.signer is None else f", key {proof.signer}")),
+        ("Key", "the one that was asked for" if proof.is_known_key else "known from the manifest alone"),
+        ("Selected by", f"{manifest['selection'].get('kind')}, commitment {manifest['selection'].get('commitment')}"),
+        ("Records", f"{sum(each.selected for each in claims):,} {what}"),
+        ("Compared with the source", "yes" if proof.has_source else "no"),
+        ("Searched for", f"{proof.searched:,} byte strings ({proof.unsearched:,} too short or too many)"),
+    ]
+    rows = [
+        (each.name, f"{each.selected:,}", f"{len(each.touched):,}", _untouched(each.untouched), f"{len(each.after):,}")
+        for each in claims
+    ]
+    findings = [(each.severity, each.kind, str(each)) for each in proof.findings]
+    copies = [(each.get("path"), each.get("what"), each.get("selected")) for each in manifest["copies"]]
+    body = [
+        f'<h1 class="{"holds" if proof.holds else "fails"}">{verdict}</h1>',
+        _table(("", ""), facts),
+        "<h2>Partitions</h2>",
+        _table(_PARTITIONS, rows, (1, 2, 4)),
+        "<h2>Findings</h2>",
+        _table(("severity", "kind", "what"), findings) if findings else "<p>None.</p>",
+        "<h2>Where copies may still be</h2>",
+        _table(("path", "what", "selected records"), copies, (2,)) if copies else "<p>None was found.</p>",
+    ]
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+    title = f"<title>{verdict}</title><style>{_STYLE}</style>"
+    page = "\n".join(body)
+    return f'<!doctype html>\n<html lang="en"><head>{head}{title}</head>\n<body><main>\n{page}\n</main></body></html>\n'
+
+
+def _untouched(sha256: str | None) -> str:
+    return "copied as a whole" if sha256 is None else sha256
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Sequence[int] = ()) -> str:
+    def cell(tag: str, at: int, value: Any) -> str:
+        kind = " class=n" if at in numbers else ""
+        return f"<{tag}{kind}>{escape(readable('-' if value is None else str(value)))}</{tag}>"
+
+    def cells(tag: str, row: Sequence[Any]) -> str:
+        return "".join(cell(tag, at, each) for at, each in enumerate(row))
+
+    head = f"<thead><tr>{cells('th', names)}</tr></thead>" if any(names) else ""
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    return f"<table>{head}<tbody>{body}</tbody></table>"

@@ -82,13 +82,14 @@ def commands(place: Place) -> dict[str, list[Any]]:
     return {
         "load": ["load", rows, "--to", to, "--topic", "orders", "--partitions", "2"],
         "convert": ["convert", place.source, "--to", to, "--codec", "zstd"],
+        "compact": ["compact", place.source, "-t", "orders", "--to", to],
         "salvage": ["salvage", place.source, "--to", to],
         "merge": ["merge", place.source, "--to", to],
         "carve": ["carve", place.source / "orders-0" / LOG, "--to", to],
     }
 
 
-COMMANDS = ("load", "convert", "salvage", "merge", "carve")
+COMMANDS = ("load", "convert", "compact", "salvage", "merge", "carve")
 
 
 def journal(new: list[Any], growing: list[Any] | None = None, *, is_decided: bool = True) -> str:

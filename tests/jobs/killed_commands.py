@@ -28,6 +28,7 @@ JOURNAL = names.COMMIT_JOURNAL
 EVERY = {
     "load": 9,
     "convert": 9,
+    "compact": 9,
     "salvage": 5,
     "merge": 9,
     "carve": 9,
@@ -56,6 +57,7 @@ def commands(root: Path) -> dict[str, list[Any]]:
             TOPIC,
         ],
         "convert": ["convert", source, "--to", "TO", "--codec", "zstd"],
+        "compact": ["compact", source, "-t", "*", "--to", "TO", "--now", "2026-11-24"],
         "salvage": ["salvage", source, "--to", "TO"],
         "merge": ["merge", source, root / "copy", "--to", "TO"],
         "carve": ["carve", *logs, "--to", "TO"],

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 NAMES = [
-    ("load", "convert", "salvage"),
+    ("load", "convert", "compact", "salvage"),
     ("merge", "carve", "carved-tables"),
     ("tables", "export", "export-by-date"),
 ]

@@ -28,6 +28,8 @@ CACHE = Path(os.environ.get("BROKERLESS_KAFKA_CACHE", Path(__file__).parents[2] 
 HELPERS = Path(__file__).parent / "java"
 HELPERS_OF_4 = Path(__file__).parent / "java-4"
 """Programs that only the newest version can run: they use what it has in other ways than others."""
+HELPERS_OF_3 = Path(__file__).parent / "java-3"
+"""Programs that only 3.9 can run: what they call was in Scala then."""
 TOOLS = {"4.4.0": "4.3.1"}
 """Since 4.3, Kafka's dump tool is in a module of its own. Maven Central has none of 4.4: that of 4.3 runs with the
 classes of the broker, by which it decodes."""

@@ -63,6 +63,13 @@ def convert(source: Path, work: Path) -> Path:
     return work / "to"
 
 
+def compact(source: Path, work: Path) -> Path:
+    """Kafka's own topics; the others are copied."""
+    run("compact", source, "--to", work / "to", "--from-start", "--delete-retention-ms", 0)
+    assert (work / "to" / names.CLEANER_CHECKPOINT).exists()
+    return work / "to"
+
+
 def convert_a_killed_ones(source: Path, work: Path) -> Path:
     """Its last segments' indexes are as large as a broker makes them beforehand."""
     killed = Path(shutil.copytree(source, work / "killed"))
@@ -114,7 +121,7 @@ def carve(source: Path, work: Path) -> Path:
 
 
 WAYS: dict[str, Callable[[Path, Path], Path]] = {
-    each.__name__: each for each in (convert, convert_a_killed_ones, salvage, merge, load, carve)
+    each.__name__: each for each in (convert, compact, convert_a_killed_ones, salvage, merge, load, carve)
 }
 
 

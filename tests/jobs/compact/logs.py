@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.kafka.jars import HELPERS_OF_4, NEWEST, check, run
+from tests.kafka.jars import HELPERS_OF_3, HELPERS_OF_4, NEWEST, check, run
 from tests.kafka.written import START, everything
 
 from brokerless.format import layouts
@@ -48,7 +48,8 @@ def write_log(directory: Path, seed: int) -> tuple[Path, int]:
     if seed % 3 == 0:
         pieces = pieces[: -chance.randrange(1, 12)]
     directory.mkdir(parents=True, exist_ok=True)
-    config = LogConfig(segment_bytes=chance.choice([12_000, 30_000, 1 << 20]), index_interval_bytes=1000)
+    least = max(map(len, pieces))
+    config = LogConfig(segment_bytes=max(least, chance.choice([12_000, 30_000, 1 << 20])), index_interval_bytes=1000)
     with PartitionOutput(directory, "topic", 0, config) as output:
         for piece in pieces:
             output.append(piece)
@@ -95,7 +96,8 @@ def clean_by_kafka(work: Sequence[tuple[Path, Round]], version: str = NEWEST) ->
         for directory, how in work
     ]
     stdin = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    done = check(run("CleanLogs", stdin=stdin, helper=True, sources=HELPERS_OF_4, version=version))
+    sources = HELPERS_OF_4 if version == NEWEST else HELPERS_OF_3
+    done = check(run("CleanLogs", stdin=stdin, helper=True, sources=sources, version=version))
     return [json.loads(line) for line in done.splitlines()]
 
 

@@ -91,8 +91,7 @@ class PartitionCleaner:
         self._report, self.damages = report, list[Finding]()
         history = read_history(source, settings.now_ms, self.report, storage_options)
         cleanable = find_cleanable(source, history, settings, checkpoint)
-        last_of_round = history.end_offset if settings.kafka != "3.9" else cleanable.first_uncleanable
-        rules = CleanerRules(history, settings, last_of_round)
+        rules = CleanerRules(history, settings)
         self.result = CleanedPartition(history, cleanable, rules, damages=self.damages)
         self._superseded: RowFlags | None = None
         self._hasher, self._keys = KeyHasher(), KeyOffsets(0)

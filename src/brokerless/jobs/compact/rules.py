@@ -64,12 +64,10 @@ class Retained:
 
 @dataclass(slots=True)
 class CleanerRules:
-    """Decides for batches in order, and counts; ``removed`` is by the names of :data:`REMOVED`. ``last_of_round``: the
-    batch before this offset stays, without records if need be, so that the log ends where it did."""
+    """Decides for batches in order, and counts; ``removed`` is by the names of :data:`REMOVED`."""
 
     history: History
     settings: CompactSettings
-    last_of_round: int
     removed: Counter[str] = field(default_factory=Counter[str])
     tombstones: Tombstones = field(default_factory=Tombstones)
 
@@ -87,7 +85,9 @@ class CleanerRules:
         may_go = self.history.is_marker_without_data(batches)
         is_aborted = self.history.is_aborted(batches)
         discarded = np.where(is_control, may_go & is_over, is_aborted)
-        stays_empty = self.history.is_last_of_producer(batches) | (batches.last_offset + 1 == self.last_of_round)
+        stays_empty = self.history.is_last_of_producer(batches)
+        if self.settings.kafka != "3.9":  # so that the log ends where it did
+            stays_empty |= batches.last_offset + 1 == self.history.end_offset
         keeps_tombstones = np.where(batches.is_legacy, retain_legacy_tombstones, ~is_over)
 
         counts = whole.counts

@@ -42,6 +42,7 @@ TESTED_IN = {
     "jobs/erase/copies": "cli/commands/test_erase.py",
     "jobs/erase/digests": "cli/commands/test_erase.py",
     "jobs/erase/eraser": "jobs/erase/test_job.py",
+    "jobs/erase/replicas": "cli/commands/test_erase.py",
     "jobs/erase/recording": "cli/commands/test_erase.py",
     "jobs/erase/signed_manifest": "cli/commands/test_erase.py",
     "cli/erasure_options": "cli/commands/test_erase.py",

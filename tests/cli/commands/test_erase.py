@@ -112,3 +112,34 @@ def test_a_value_that_is_no_json_keeps_a_partition_from_being_written(run: Run, 
     assert result.exit_code == 1
     assert "is not JSON, so its fields cannot be blanked" in result.err
     assert not (tmp_path / "to" / "txn-0").exists()
+
+
+def test_replicas_are_identical_again_or_it_says_where_not(run: Run, tmp_path: Path) -> None:
+    """The second replica has other segments, the third ends earlier, and the fourth has other batches."""
+    for number in range(1, 5):
+        for name in ("segments-0", "txn-0"):
+            shutil.copytree(DATA / name, tmp_path / f"b{number}" / name)
+    second = brokerless.open(DATA / "segments-0")
+    shutil.rmtree(tmp_path / "b2" / "segments-0")
+    second.convert(tmp_path / "b2", message_format=2, segment_bytes=10_000)
+    last = max((tmp_path / "b3" / "segments-0").glob("*.log"))
+    for path in last.parent.glob(f"{last.stem}.*"):
+        path.unlink()
+    shutil.rmtree(tmp_path / "b4" / "segments-0")
+    second.convert(tmp_path / "b4", codec="gzip")
+    sources = [tmp_path / f"b{number}" for number in range(1, 5)]
+    result = run("erase", *sources, "--to", tmp_path / "to", *WHERE, "--json")
+    assert result.exit_code == 0
+    found = {
+        (Path(each["replicas"][1]).parent.name, each["partition"]): (each["isSame"], each["text"])
+        for each in (line["replica"] for line in result.json if "replica" in line)
+    }
+    assert [found[f"b{number}", "txn-0"] for number in (2, 3, 4)] == [(True, "")] * 3
+    assert found["b2", "segments-0"] == (True, "")
+    assert found["b3", "segments-0"] == (True, f"end at offset 700 and {int(last.stem)}")
+    assert found["b4", "segments-0"][0] is False
+    for name in (path.name for path in (tmp_path / "to" / "b1" / "txn-0").iterdir()):
+        if name != "partition.metadata":
+            data = [(tmp_path / "to" / f"b{number}" / "txn-0" / name).read_bytes() for number in range(1, 5)]
+            assert data == data[:1] * 4
+    assert run("prove", tmp_path / "to.erasure.json").exit_code == 0

@@ -16,6 +16,7 @@ from brokerless.views.table import count_of, format_number, table
 if TYPE_CHECKING:
     from brokerless.jobs.erase.copies import Copy
     from brokerless.jobs.erase.job import ErasedPartition, Erasure
+    from brokerless.jobs.erase.replicas import ReplicaComparison
 
 DESCRIPTION = """\
 Removes records, or blanks their values, and writes all others to new partitions that a broker can serve.
@@ -69,6 +70,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.erase.copies import find_copies
     from brokerless.jobs.erase.job import erase, finish, plan
     from brokerless.jobs.erase.recording import ManifestWriter
+    from brokerless.jobs.erase.replicas import compare_replicas
 
     erasure = _erasure(options)
     output = Output()
@@ -89,15 +91,25 @@ def run(options: Namespace) -> int:
     with progress("reading", sum(task.size for task in tasks)) as done:
         record = None if writer is None else lambda partitions: writer.write(partitions, copies)
         results = erase(tasks, output.damage, done, spark=options.spark, say=output.say, write_manifest=record)
+    replicas: list[ReplicaComparison] = []
     if not erasure.dry_run and not any(each.damages for each in results):
+        replicas = list(compare_replicas(results))
         finish([log.directory for log in logs], options.to, output.say)
     if writer is not None and finished:
         output.say(f"{count_of(len(finished), 'partition')} done before, as {writer.path} says")
     if options.json:
         output.objects([each.as_dict() for each in results])
         output.objects([{"copy": each.as_dict()} for each in copies])
+        output.objects([{"replica": each.as_dict()} for each in replicas])
     else:
         _show(output, results, copies, options, None if writer is None else writer.path)
+    same = sum(each.is_same and not each.text for each in replicas)
+    if same:
+        output.say(f"{count_of(same, 'replica')} identical to the first one of the partition")
+    for each in replicas:
+        if each.text:
+            are = "are identical where both have batches, but" if each.is_same else "are not the same:"
+            output.say(f"{each.name}: {' and '.join(each.paths)} {are} {each.text}")
     return output.end()
 
 

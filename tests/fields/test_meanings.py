@@ -34,7 +34,7 @@ def test_bits_of_attributes_have_names() -> None:
         "unused": 0,
     }
     assert [each.name for each in attribute_parts(-1, layouts.MAGIC_V0)] == ["compression", "unused"]
-    assert attribute_parts(5, layouts.MAGIC_V1)[0].value == "unknown codec 5"
+    assert attribute_parts(5, layouts.MAGIC_V1)[0].value == "unknown compression type id 5"
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,15 @@ def test_a_wrong_checksum_is_shown_with_the_right_one() -> None:
     crc = fields["batch.crc"]
     data[17:21] = int(str(crc.expected).partition(",")[0], 16).to_bytes(4, "big")
     assert dict(leaves(explain_built(bytes(data)).fields))["batch.crc"].note.endswith("matches")
+
+
+@pytest.mark.parametrize(("magic", "at", "codec"), [(0, 17, 5), (1, 17, 4), (2, 22, 5)])
+def test_a_codec_that_a_format_does_not_have_is_named_in_one_way(magic: int, at: int, codec: int) -> None:
+    data = bytearray(build_batch(magic, "none", [(0, b"key", b"value")]))
+    data[at] |= codec
+    problems = {each.expected for path, each in explain_built(bytes(data)).problems() if not path.endswith("crc")}
+    formats = "zstd, which v2 has" if magic == 2 else "lz4, which v0 and v1 have"
+    (expected,) = problems
+    assert expected is not None
+    assert expected.startswith("a codec of gzip, snappy, lz4")
+    assert expected.endswith(formats)

@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -50,6 +51,15 @@ def test_values_and_bytes_are_those_of_one_process(spark: SparkSession) -> None:
     assert values == [number**2 for number in range(50)]
     assert sum(read) == sum(task.size for task in tasks)
     assert list(run(square, [], spark=spark)) == []
+
+
+def test_sizes_are_those_of_one_process(spark: SparkSession) -> None:
+    log = brokerless.open(broker_data("clean"))
+    options: dict[str, Any] = {"message_formats": [1, 2], "codecs": ["none", "lz4"], "batch_sizes": [4096]}
+    here, there = log.size(**options, full=True), log.size(**options, full=True, spark=spark)
+    assert [each.as_dicts() for each in there] == [each.as_dicts() for each in here]
+    assert any(each.records.bytes for each in here)
+    assert log.size(**options, sample=0.5, spark=spark) == log.size(**options, sample=0.5)
 
 
 def test_a_worker_does_not_look_through_what_it_loaded_after_each_task(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from brokerless.fields.builder import Budget, FieldBuilder, Said, build
 from brokerless.fields.contents import Contents
 from brokerless.fields.field import Field, Inflated
-from brokerless.fields.meanings import codec_name, describe_entry, layout_of
+from brokerless.fields.meanings import codec_name, describe_entry, expected_codec, layout_of
 from brokerless.fields.messages import take_message
 from brokerless.fields.records import RecordRange, RecordsHeader, take_records
 from brokerless.format import layouts
@@ -76,7 +76,9 @@ def _take_payload(
     payload = memoryview(builder.data)[builder.at :]
     if not header.count:
         error = inflater.check_header(attributes & layouts.CODEC_MASK, layouts.MAGIC_V2, payload)
-        expected = None if error is None else f"a payload that decompresses; {error}"
+        expected = expected_codec(attributes, layouts.MAGIC_V2)
+        if expected is None and error is not None:
+            expected = f"a payload that decompresses; {error}"
         if size:
             note = "no records are declared, so nothing of this is read"
             builder.take("payload", size, None, Said(note, expected))
@@ -91,6 +93,7 @@ def _take_payload(
 
     inflated = Inflated(codec, len(data), build(data, 0, fill, builder.budget))
     if error is not None:
-        builder.take("payload", size, None, Said(f"{codec}", f"a payload that decompresses; {error}"), inflated)
+        expected = expected_codec(attributes, layouts.MAGIC_V2) or f"a payload that decompresses; {error}"
+        builder.take("payload", size, None, Said(codec, expected), inflated)
         return
     builder.take("payload", size, None, Said(f"{codec}: {size} bytes inflate to {len(data)}"), inflated)

@@ -29,7 +29,15 @@ def time_of(timestamp: int) -> str:
 def codec_name(attributes: int) -> str:
     """The codec by the lowest bits of attributes."""
     codec = attributes & layouts.CODEC_MASK
-    return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"unknown codec {codec}"
+    return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"unknown compression type id {codec}"
+
+
+def expected_codec(attributes: int, magic: int) -> str | None:
+    """What is expected in the place of a codec that the message format does not have."""
+    codecs = layouts.CODECS if magic >= layouts.MAGIC_V2 else layouts.CODECS[:-1]
+    if attributes & layouts.CODEC_MASK < len(codecs):
+        return None
+    return f"a codec of {', '.join(codecs[1:])}, which {'v2 has' if magic >= layouts.MAGIC_V2 else 'v0 and v1 have'}"
 
 
 def attribute_parts(attributes: int, magic: int) -> tuple[Part, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from brokerless.fields.builder import FieldBuilder, Said, build
 from brokerless.fields.contents import Contents
 from brokerless.fields.field import Inflated
-from brokerless.fields.meanings import codec_name, describe_entry, layout_of, time_of
+from brokerless.fields.meanings import codec_name, describe_entry, expected_codec, layout_of, time_of
 from brokerless.fields.records import RecordRange
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import Inflater
@@ -49,15 +49,14 @@ def take_message(builder: FieldBuilder, topic: str | None, chosen: RecordRange, 
             _take_value(builder, key, contents)
             return
         length = builder.take_number("value_length", _LENGTH, lambda value: Said("bytes of the compressed messages"))
-        codec = values["attributes"] & layouts.CODEC_MASK
         if values["magic"] < 0:
             builder.expect("a wrapper of magic 0 or 1")
         if length > builder.left:
             builder.expect(f"a value of {length} bytes; {builder.left} left")
         if length < 0:
             builder.expect("a wrapper's value, which is not null")
-        if codec > layouts.LZ4:
-            builder.expect(f"a codec of {', '.join(layouts.CODECS[1:-1])}, which v0 and v1 have")
+        if (expected := expected_codec(values["attributes"], values["magic"])) is not None:
+            builder.expect(expected)
         _take_wrapped(builder, length, values, contents, chosen, inflater)
         builder.take_rest("after the value; Kafka's reader ignores it")
 

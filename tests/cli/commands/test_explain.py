@@ -69,6 +69,25 @@ def test_what_is_not_as_expected_is_a_line_on_stderr(run: Run, tmp_path: Path) -
     assert "expected: 0x" in result.out.decode()
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": ""}, False),
+    ],
+)
+def test_colours_are_forced_and_refused_by_variables(
+    run: Run, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], is_coloured: bool
+) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert (b"\x1b[" in run("explain", "--value", "value").out) == is_coloured
+
+
 def test_a_page_is_written(run: Run, tmp_path: Path) -> None:
     page = tmp_path / "explain.html"
     result = run("explain", LOG, "-o", page)

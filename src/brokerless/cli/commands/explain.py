@@ -25,6 +25,8 @@ position, bytes, value and cost, and says where the value comes from: bits of va
 what the checksum covers and whether it matches. Compressed batches are opened; the records of Kafka's own topics and
 control records are decoded. Damaged bytes are explained as far as they make sense, with what was expected there.
 
+In a terminal, fields have colours; FORCE_COLOR=1 writes them to a pipe as well, and NO_COLOR=1 nowhere.
+
 -o writes a page: pointing at bytes shows their field, and pointing at a field its bytes.
 
 Without a FILE, a batch is built of --key and --value and explained: each --value is a record, with the --key before it.
@@ -89,8 +91,7 @@ def run(options: Namespace) -> int:
         output.objects(json_lines(explanation))
     else:
         width = shutil.get_terminal_size((120, 24)).columns
-        color = output.is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        for line in lines(explanation, width, color):
+        for line in lines(explanation, width, _is_coloured(output)):
             output.line(line)
     for path, field in explanation.problems():
         inside = ".inflated" in path
@@ -100,6 +101,13 @@ def run(options: Namespace) -> int:
             Finding("error", "field-unexpected", explanation.file or "built", place, None, text, field.expected)
         )
     return output.end()
+
+
+def _is_coloured(output: Output) -> bool:
+    """``NO_COLOR`` is obeyed before ``FORCE_COLOR``, which colours what goes to a pipe as well."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (output.is_terminal and os.environ.get("TERM") != "dumb")
 
 
 def _explanation(options: Namespace) -> Explanation:

@@ -171,7 +171,7 @@ def as_json(value: bytes | int | None) -> Any:
 
 
 def codec_name(codec: int) -> str:
-    return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"codec {codec}"
+    return layouts.CODECS[codec] if codec < len(layouts.CODECS) else f"unknown compression type id {codec}"
 
 
 def monthly_cost(size: float, price_per_gb: float) -> float:

@@ -8,7 +8,7 @@ import pytest
 from tests.jobs.compact.judge import compare
 from tests.kafka.jars import NEWEST, OLD_FORMATS
 
-SEEDS = range(12)
+SEEDS = (*range(12), 74)
 RULES = {NEWEST: "4.4", OLD_FORMATS: "3.9"}
 
 

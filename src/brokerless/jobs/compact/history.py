@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.bounds import MAX_INT64
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
-from brokerless.log.directory import PartitionPath
-from brokerless.log.index.readers import load_transaction_index
+from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.index.readers import load_offset_index, load_transaction_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.producer.loading import load_first_state
 from brokerless.log.producer.state import (
@@ -31,6 +32,9 @@ from brokerless.log.storage.paths import StorageOptions
 
 Bools = NDArray[np.bool_]
 Int64s = NDArray[np.int64]
+Aborts = dict[int, int]
+
+_NO_SPANS = np.empty((0, 2), np.int64)
 
 
 @dataclass(slots=True)
@@ -60,6 +64,23 @@ class History:
             found[rows] = (at >= 0) & (batches.last_offset[rows] < spans[np.maximum(at, 0), 1])
         return found
 
+    def mistaken_aborts(self, first: SegmentPaths, first_dirty: int, storage_options: StorageOptions | None) -> Aborts:
+        """By producer ID, the offset before which Kafka's cleaner takes its transactions for aborted, as it looks for
+        keys: it knows the aborted ones of the whole segment in which the dirty range begins, and reads from the offset
+        index's entry before that on, so that it misses their markers. Their producers' keys then supersede nothing:
+        records stay longer than they need to, and none is lost (``UnifiedLog.collectAbortedTransactions`` by the log
+        start offset, ``Cleaner.buildOffsetMap``, 3.9.1 and 4.4.0)."""
+        if first.offset_index is None or first.transaction_index is None:
+            return {}
+        index = load_offset_index(first.offset_index.path, first.base_offset, storage_options)
+        read_from = index.lookup(first_dirty)[0]
+        recorded = load_transaction_index(first.transaction_index.path, first.base_offset, storage_options)
+        found: Aborts = {}
+        for producer_id in np.unique(recorded.producer_ids[recorded.last_offsets < read_from]).tolist():
+            spans = self.aborted.get(producer_id, _NO_SPANS)
+            found[producer_id] = int(min(spans[spans[:, 1] >= read_from, 1], default=MAX_INT64))
+        return found
+
     def is_marker_without_data(self, batches: Batches) -> Bools:
         """Which control batches may go, in time: those of transactions without data in the log, and empty ones."""
         is_marker = batches.is_control & (batches.producer_id > layouts.NO_PRODUCER_ID)
@@ -77,6 +98,15 @@ class History:
             elif producer is not None:
                 found[row] = batches.is_control[row] and batches.producer_epoch[row] == producer.epoch
         return found
+
+
+def is_before(batches: Batches, ends: Aborts) -> Bools:
+    """Which batches are data of a transaction of one of these producers, before the offset that is given for it."""
+    found = np.zeros(len(batches), np.bool_)
+    data = batches.is_transactional & ~batches.is_control
+    for producer_id, end in ends.items():
+        found |= data & (batches.producer_id == producer_id) & (batches.last_offset < end)
+    return found
 
 
 def read_history(

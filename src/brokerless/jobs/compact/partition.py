@@ -16,7 +16,7 @@ from brokerless.errors import Finding, RefusedError, UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
 from brokerless.format.read.decoder import Damage, Decoder
-from brokerless.jobs.compact.history import History, SourceProducers, read_history
+from brokerless.jobs.compact.history import History, SourceProducers, is_before, read_history
 from brokerless.jobs.compact.key_offsets import KeyHasher, KeyOffsets
 from brokerless.jobs.compact.row_flags import RowFlags
 from brokerless.jobs.compact.rules import CleanerRules
@@ -166,15 +166,16 @@ class PartitionCleaner:
     def _find_keys(self, done: Done) -> None:
         """Reads the keys of the dirty segments."""
         cleanable, rest = self.result.cleanable, _EVERY_HASH
-        first = True
+        first, history, dirty = True, self.result.history, _dirty(cleanable)
+        mistaken = history.mistaken_aborts(dirty[0], cleanable.first_dirty, self._options) if dirty else {}
         while cleanable.groups and rest is not None and not self.damages:
             self._keys = KeyOffsets(self._settings.key_bytes, *rest)
-            for whole in self._keys_of(_dirty(cleanable), done if first else _ignore):
+            for whole in self._keys_of(dirty, done if first else _ignore):
                 columns = whole.columns
                 chosen = _with_key(columns) & (columns.offset[: columns.rows] >= cleanable.first_dirty)
-                chosen &= ~np.repeat(
-                    whole.batches.is_control | self.result.history.is_aborted(whole.batches), whole.counts
-                )
+                is_left_out = whole.batches.is_control | history.is_aborted(whole.batches)
+                is_left_out |= is_before(whole.batches, mistaken)
+                chosen &= ~np.repeat(is_left_out, whole.counts)
                 self._keys.put(chosen, self._hasher.hash(columns, chosen), columns.offset[: columns.rows])
             self.result.totals.keys += self._keys.keys
             self.result.totals.passes += 1

@@ -7,7 +7,8 @@ function bytes(size) {
   if (size < 1000) return size + " B";
   let at = -1;
   do { size /= 1000; at++; } while (size >= 999.95 && at < UNITS.length - 1);
-  return size.toFixed(1) + " " + UNITS[at];
+  // Python's halves go to the even digit, toFixed's go up.
+  return (size % 1 === 0.25 ? size - 0.05 : size).toFixed(1) + " " + UNITS[at];
 }
 
 function time(ms) {

@@ -67,8 +67,8 @@ def plan_directories(
     overwritten: list[str] = []
     if state is not None:
         findings += [*replicas.check_owners(readable, state), *replicas.check_future(loaded, state, node)]
-        created += replicas.created(loaded, state, node)
         promoted += replicas.promoted(loaded, state, node)
+        created += replicas.created(loaded, {at for at, _ in promoted}, state, node)
         overwritten += replicas.overwritten(loaded, created)
         found = ((each.path, replicas.unserved(each, state, node)) for each in loaded if each.path not in stray)
         unserved = {path: finding for path, finding in found if finding is not None} if readable else {}

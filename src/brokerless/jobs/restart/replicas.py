@@ -125,10 +125,12 @@ def unserved(each: LoadedDirectory, state: ClusterState, node: BrokerNode) -> Fi
     return None
 
 
-def created(loaded: Sequence[LoadedDirectory], state: ClusterState, node: BrokerNode) -> Iterator[tuple[Place, str]]:
+def created(
+    loaded: Sequence[LoadedDirectory], taken: Collection[str], state: ClusterState, node: BrokerNode
+) -> Iterator[tuple[Place, str]]:
     """Partitions that should be in these directories and are not, with the path of the directory; a broker begins them
-    again, empty. A replica that was being moved counts only where it takes the partition's name."""
-    taken = {path for path, _ in promoted(loaded, state, node)}
+    again, empty. ``taken``: paths of replicas that were being moved and take the partition's name; others do
+    not count."""
     there = {(each.topic, each.partition) for each in loaded if each.state == "live" or each.path in taken}
     for (topic_id, number), row in state.partitions.items():
         place = state.topics.get(topic_id, ""), number

@@ -21,16 +21,22 @@ def add_paths(parser: ArgumentParser) -> None:
         "a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0"
     )
     add("paths", nargs="+", metavar="PATH", help=help_of_path)
-    help_of_topic = "only this topic, or topics, as 'click*' (with * ? [...]); can be repeated"
-    add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
-    help_of_partition = "only partitions with this number; can be repeated"
-    add("-p", "--partition", action="append", type=count, default=[], metavar="N", help=help_of_partition)
+    add_topics(parser)
     add("--exclude-internal", action="store_true", help="skip Kafka's own topics, such as __consumer_offsets")
     help_of_include = (
         "also what a broker does not serve: deleted (records before the log start offset that are still in the files), "
         "partitions whose directories are future, delete or stray; separate several with commas"
     )
     add("--include", type=states, default=(), metavar="WHAT", help=help_of_include)
+
+
+def add_topics(parser: ArgumentParser) -> None:
+    """Which partitions, by topic and number."""
+    add = parser.add_argument
+    help_of_topic = "only this topic, or topics, as 'click*' (with * ? [...]); can be repeated"
+    add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
+    help_of_partition = "only partitions with this number; can be repeated"
+    add("-p", "--partition", action="append", type=count, default=[], metavar="N", help=help_of_partition)
 
 
 def add_to(parser: ArgumentParser) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from brokerless.cli.options import add_topics
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import is_narrowed, named_topics
-from brokerless.cli.values import amount, count
+from brokerless.cli.values import amount
 
 DESCRIPTION = """\
 Shows which whole segments of a broker's log directory can go, and removes them: the disk is full, and the broker does
@@ -34,12 +35,10 @@ EXAMPLES = """\
 
 
 def add_paths(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("path", metavar="DIRECTORY", help="a log directory of a broker that is stopped; local")
-    help_of_topic = "only segments of this topic, or topics, as 'click*' (with * ? [...]); can be repeated"
-    add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
-    help_of_partition = "only of partitions with this number; can be repeated"
-    add("-p", "--partition", action="append", type=count, default=[], metavar="N", help=help_of_partition)
+    help_of_path = "a log directory of a broker that is stopped; local"
+    parser.add_argument("paths", nargs=1, metavar="DIRECTORY", help=help_of_path)
+    add_topics(parser)
+    parser.set_defaults(exclude_internal=False)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -62,9 +61,8 @@ def run(options: Namespace) -> int:
     from brokerless.views.trim import lines, rows
 
     output = Output()
-    options.paths, options.exclude_internal = [options.path], False
     before = None if options.before is None else parse_time(options.before, clock.now())
-    log, others = brokerless.open(options.path), [brokerless.open(path).directory for path in options.log_dir]
+    log, others = brokerless.open(options.paths[0]), [brokerless.open(path).directory for path in options.log_dir]
     partitions = None
     if is_narrowed(options):
         partitions = [each.paths for each in output.chosen(log, options)]

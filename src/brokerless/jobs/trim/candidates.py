@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from brokerless.jobs.directory_state import DirectoryState
 from brokerless.jobs.restart.retention_forecast import Settings, config_of
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath, SegmentPaths
+from brokerless.log.storage.paths import DirectoryEntry
 from brokerless.log.storage.segment_files import list_files
 from brokerless.log.write.retention import ClosedSegment, before_start, expired
 from brokerless.log.write.segment_state import describe_for_retention
@@ -29,6 +30,7 @@ oldest one."""
 
 _INDEXES = ("offset-index", "time-index", "transaction-index")
 
+_COMPACTED = "compacted: the oldest record of a key may be its only one"
 DELETED, EXPIRED, LIVE = 0, 1, 2
 """The order in which segments go."""
 _ORDER: tuple[Reason, ...] = ("deleted-records", "retention", "oldest")
@@ -63,14 +65,14 @@ def refusal(partition: PartitionPath, settings: Settings | None, is_named: bool,
         return "Kafka's own topic"
     if settings is None:
         if was_compacted:
-            return "compacted: the oldest record of a key may be its only one"
+            return _COMPACTED
         return None if is_named else "its settings are not known, so that it may be compacted; name it with -t"
     if settings.get("remote.storage.enable") == "true":
         return "tiered: segments may not be in the remote storage yet"
     config = config_of(settings)
     if config is None:
         return "its settings cannot be read"
-    return None if config.deletes else "compacted: the oldest record of a key may be its only one"
+    return None if config.deletes else _COMPACTED
 
 
 def candidates(
@@ -95,9 +97,14 @@ def candidates(
 
 
 def _trimmed(paths: SegmentPaths, closed: ClosedSegment, end_offset: int, reason: Reason) -> TrimmedSegment:
-    files = (paths.log, paths.offset_index, paths.time_index, paths.transaction_index, paths.producer_snapshot)
-    size = sum(each.size or 0 for each in files if each is not None)
+    size = sum(each.size or 0 for each in _files(paths))
     return TrimmedSegment(closed.base_offset, end_offset, paths.log.path, size, closed.largest_timestamp, reason)
+
+
+def _files(paths: SegmentPaths) -> list[DirectoryEntry]:
+    """A segment's log, and those companions that exist."""
+    files = (paths.log, paths.offset_index, paths.time_index, paths.transaction_index, paths.producer_snapshot)
+    return [each for each in files if each is not None]
 
 
 def choose(
@@ -130,7 +137,7 @@ def _in_order(
     while heads:
         stage, _, path, row = heapq.heappop(heads)
         segment = candidates_by_path[path][row][1]
-        yield path, segment if stage != LIVE or limits.before is None else _because_of_time(segment)
+        yield path, segment if stage != LIVE or limits.before is None else replace(segment, reason="before")
         add(path, row + 1)
 
 
@@ -140,11 +147,6 @@ def _may_go(stage: int, segment: TrimmedSegment, limits: Limits) -> bool:
     if limits.before is not None:
         return segment.largest_timestamp < limits.before
     return stage == EXPIRED
-
-
-def _because_of_time(segment: TrimmedSegment) -> TrimmedSegment:
-    fields = segment.base_offset, segment.end_offset, segment.file, segment.size, segment.largest_timestamp
-    return TrimmedSegment(*fields, "before")
 
 
 def waiting(partitions: Collection[PartitionPath], deleted: Collection[PartitionPath]) -> list[tuple[str, int]]:
@@ -159,6 +161,5 @@ def waiting(partitions: Collection[PartitionPath], deleted: Collection[Partition
     ]
     for partition in deleted:
         for each in partition.segments:
-            files = (each.log, each.offset_index, each.time_index, each.transaction_index, each.producer_snapshot)
-            found += [(file.path, file.size or 0) for file in files if file is not None]
+            found += [(file.path, file.size or 0) for file in _files(each)]
     return found

@@ -65,7 +65,7 @@ class TrimmedPartition:
 @dataclass(frozen=True, slots=True)
 class Trim:
     """What goes of a log directory. ``waiting``: files, with their bytes, that a broker removes anyway. ``retained``:
-    topics of which nothing may go, with their bytes, and why. ``missing``: bytes short of what was asked for.
+    topics of which nothing may go, with their bytes, and why. ``missing``: bytes short of the request.
     ``is_applied``: it is done."""
 
     path: str

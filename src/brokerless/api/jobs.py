@@ -38,7 +38,7 @@ class Source:
 
 
 def bound(max_batch_bytes: int | None) -> int:
-    """What one batch may inflate to, in bytes: as asked for, or 128 MiB."""
+    """What one batch may inflate to, in bytes: as requested, or 128 MiB."""
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 
     return max_batch_bytes or DEFAULT_MAX_BATCH_BYTES

@@ -1,4 +1,4 @@
-"""Leaves records out of batches, or changes their values; the bytes of all other batches stay as they are.
+"""Leaves records out of batches, or changes their values; the bytes of all other batches stay unchanged.
 
 A batch that loses records is built again in its format and codec (at Kafka's default level), and keeps what its header
 says: in v2 the base and last offsets (and so the sequence numbers), leader epoch, producer, transaction and control

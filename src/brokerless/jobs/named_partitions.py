@@ -1,8 +1,8 @@
-"""Finds partitions by name (``orders-0``), and refuses duplicates and partitions without a name."""
+"""Partitions by name (``orders-0``): refuses duplicates, those without a name, and KRaft's own log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from brokerless.errors import UsageError
 from brokerless.log import names
@@ -23,4 +23,19 @@ def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, Parti
         if name in found:
             raise UsageError(f"{name} is both in {found[name].path} and in {each.path}; {advice}")
         found[name] = each
+    return found
+
+
+def rewritten_topics(partitions: Iterable[PartitionPath], sources: Collection[str], named: Collection[str]) -> set[str]:
+    """Which of Kafka's own topics get other batches, instead of being copied unchanged: those that are ``named``, and
+    those whose directories are ``sources``, the paths that were given.
+
+    Raises :class:`UsageError` if KRaft's own log is among them, as no broker starts then.
+    """
+    found = {*named, *(each.topic or "" for each in partitions if each.path in sources)}
+    if names.CLUSTER_METADATA in found:
+        raise UsageError(
+            f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it; leave it out, "
+            "or give its whole log directory, of which it is copied unchanged"
+        )
     return found

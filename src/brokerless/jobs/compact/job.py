@@ -8,7 +8,7 @@ copied unchanged, as is KRaft's own log. A partition with damage is not written.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,8 +21,8 @@ from brokerless.jobs.named_partitions import by_name
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
-from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
+from brokerless.log.checkpoint.leader_epochs import load_epochs
+from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
@@ -34,7 +34,6 @@ from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.directory_lock import was_clean_shutdown
 from brokerless.log.storage.paths import StorageOptions
 
 
@@ -241,7 +240,8 @@ def run_task(task: CompactTask, done: Done) -> CompactTaskResult:
         if output is None or cleaned.damages:
             return CompactTaskResult(result, tuple(findings), None)
         producers.expire(settings.now_ms)
-        output.set_limits(result.start_offset, result.end_offset, _epochs(task), cleaned_until=result.clean_offset)
+        epochs = load_epochs(source.leader_epoch_checkpoint, options)
+        output.set_limits(result.start_offset, result.end_offset, epochs, cleaned_until=result.clean_offset)
         return CompactTaskResult(result, tuple(findings), output.finish())
 
 
@@ -262,23 +262,8 @@ def _copy_task(task: CompactTask, cleaner: PartitionCleaner, findings: list[Find
     result = _result(task, cleaned)
     if cleaned.damages or task.directory is None:
         return CompactTaskResult(result, tuple(findings), None)
-    recovery_point, log_start = (
-        recorded_offset(source.path, source.topic, source.partition, each, options)
-        for each in (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
-    )
-    checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=task.checkpoint)
     staged = copy_partition(
-        source, task.directory, task.topic_id, checkpoints, result.end_offset,
-        clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,
+        source, task.directory, task.topic_id, result.end_offset,
+        cleaned_until=task.checkpoint, owner=task.owner, storage_options=options,
     )  # fmt: skip
     return CompactTaskResult(result, tuple(findings), staged)
-
-
-def _epochs(task: CompactTask) -> Epochs:
-    checkpoint = task.source.leader_epoch_checkpoint
-    return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.path, task.storage_options))
-
-
-def written(results: Sequence[CompactResult]) -> Iterator[CompactResult]:
-    """Those without damage."""
-    return (each for each in results if not each.damages)

@@ -35,7 +35,7 @@ class RowFlags:
 
 
 def _parts(start: int, count: int) -> list[tuple[int, slice, slice]]:
-    """The blocks that hold some rows: which rows of each, and which of those that are asked for."""
+    """The blocks that hold some rows: which rows of each, and which of the requested ones."""
     parts: list[tuple[int, slice, slice]] = []
     at = start
     while at < start + count:

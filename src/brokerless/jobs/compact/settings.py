@@ -25,7 +25,7 @@ class CompactSettings:
     ``now_ms`` is since the epoch. Sizes in bytes, as ``segment.bytes`` and ``segment.index.bytes``; ``key_bytes``:
     memory for keys.
 
-    ``keep_active``: the last segment stays as it is. ``from_start``: what was cleaned before counts as dirty.
+    ``keep_active``: the last segment stays unchanged. ``from_start``: what was cleaned before counts as dirty.
     ``kafka``: whose rules; those of 3.9 keep v0 and v1. ``dry_run``: everything is done but writing; ``top_keys``: how
     many of the most frequent keys are found. Raises :class:`UsageError` for what Kafka would not take."""
 

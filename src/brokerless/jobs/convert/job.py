@@ -19,13 +19,12 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import LOST, ConversionTarget, ConversionTotals, Converter
 from brokerless.jobs.convert.reading import ConvertReader, files_that_are_read, is_damage
 from brokerless.jobs.manifest import Manifest, ManifestFile, ManifestTask, describe_directory, describe_file
-from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.named_partitions import by_name, rewritten_topics
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
-from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
+from brokerless.log.checkpoint.leader_epochs import Epochs, load_epochs
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.commit.commit import commit, refuse_existing, settle
 from brokerless.log.commit.job_commit import outputs_of_job
@@ -38,7 +37,6 @@ from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.directory_lock import was_clean_shutdown
 from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, full_path
 from brokerless.log.write.follower_append import check_sizes, whole_batches
 
@@ -184,12 +182,7 @@ def plan(
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``directory`` is in what is read, or ``named`` has KRaft's own log, on which no broker starts then.
     """
-    named = {*named, *(each.topic or "" for each in partitions if each.path in sources)}
-    if names.CLUSTER_METADATA in named:
-        raise UsageError(
-            f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it; leave it out, "
-            "or give its whole log directory, of which it is copied unchanged"
-        )
+    named = rewritten_topics(partitions, sources, named)
     to = output_directory(directory, sources, target_storage_options)
     completed = frozenset() if conversion.dry_run else settle(to)
     refuse_existing(to, by_name(partitions, "convert them one by one"), completed)
@@ -326,13 +319,9 @@ def _copy_task(task: ConvertTask, done: Done) -> ConvertTaskResult:
     start, end, damages = min(source.start_offset or 0, reading.end_offset), reading.end_offset, reading.damages
     if damages or task.conversion.dry_run:
         return ConvertTaskResult(totals, start, end, tuple(damages), tuple(findings), None, (), ())
-    recovery_point, log_start = (
-        recorded_offset(source.path, source.topic, source.partition, each, options) for each in _CHECKPOINTS
-    )
-    checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=reading.compacted_until)
     unfinished = copy_partition(
-        source, task.directory, task.topic_id, checkpoints, end,
-        clean=was_clean_shutdown(source.path, options), owner=task.owner, storage_options=options,
+        source, task.directory, task.topic_id, end,
+        cleaned_until=reading.compacted_until, owner=task.owner, storage_options=options,
     )  # fmt: skip
     inputs = tuple(_described_now(source, options)) if task.manifest_files else ()
     outputs = describe_directory(task.directory, unfinished.directory, task.name) if task.manifest_files else ()
@@ -346,9 +335,6 @@ def _described_now(source: PartitionPath, storage_options: StorageOptions | None
         except UnreadableError as error:  # a broker deleted it, so that a later run copies the partition again
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
-
-
-_CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
 
 
 def _begin(task: ConvertTask) -> PartitionOutput:
@@ -379,8 +365,7 @@ def _first_offset(source: PartitionPath) -> int:
 
 def _epochs(task: ConvertTask) -> Epochs:
     """Leader epochs as the source records them; the older formats have none."""
-    checkpoint = task.source.leader_epoch_checkpoint
     magic = task.conversion.target.magic
-    if checkpoint is None or (magic is not None and magic < layouts.MAGIC_V2):
+    if magic is not None and magic < layouts.MAGIC_V2:
         return ()
-    return epochs_of(load_leader_epochs(checkpoint.path, task.storage_options))
+    return load_epochs(task.source.leader_epoch_checkpoint, task.storage_options)

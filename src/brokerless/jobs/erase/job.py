@@ -25,11 +25,11 @@ from brokerless.jobs.erase.digests import UntouchedHash
 from brokerless.jobs.erase.eraser import Eraser, ErasureTotals
 from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
-from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.named_partitions import by_name, rewritten_topics
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
-from brokerless.log.checkpoint.leader_epochs import Epochs, epochs_of, load_leader_epochs
+from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.checkpoint.topic_ids import choose_topic_ids, topic_id_of
 from brokerless.log.commit.commit import commit, refuse_existing, settle
@@ -171,12 +171,7 @@ def plan(
     known, ``to`` is in what is read, ``named`` has KRaft's own log, or DuckDB does not take the condition.
     """
     paths = [directory.path for directory, _ in sources]
-    named = {*named, *(each.topic or "" for _, chosen in sources for each in chosen if each.path in paths)}
-    if names.CLUSTER_METADATA in named:
-        raise UsageError(
-            f"{names.CLUSTER_METADATA} is KRaft's own log, and no broker starts on other batches in it; leave it out, "
-            "or give its whole log directory, of which it is copied unchanged"
-        )
+    named = rewritten_topics([each for _, chosen in sources for each in chosen], paths, named)
     Matcher(erasure.selection, "", 0)
     targets = target_directories([directory for directory, _ in sources], to)
     tasks: list[EraseTask] = []
@@ -298,10 +293,11 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
         start = min(task.source.start_offset or 0, reading.end_offset)
         unfinished, before, after = None, (), ()
         if output is not None and not reading.damages:
+            epochs = load_epochs(task.source.leader_epoch_checkpoint, task.storage_options)
             cleaned = max(reading.compacted_until or 0, eraser.legacy_until) or reading.compacted_until
             if eraser.read_until > output.log_end_offset:  # an empty batch, so that consumers come to the end
-                output.set_limits(start, eraser.read_until, _epochs(task), layouts.MAGIC_V2, cleaned)
-            output.set_limits(start, reading.end_offset, _epochs(task), layouts.MAGIC_V1, cleaned)
+                output.set_limits(start, eraser.read_until, epochs, layouts.MAGIC_V2, cleaned)
+            output.set_limits(start, reading.end_offset, epochs, layouts.MAGIC_V1, cleaned)
             _keep_transactional_state(task, output)
             unfinished = output.finish()
             if task.is_hashed:
@@ -367,9 +363,3 @@ def _keep_transactional_state(task: EraseTask, output: PartitionOutput) -> None:
         index = segment.transaction_index
         if index is not None and (index.size or 0) % layouts.TRANSACTION_INDEX_ENTRY.itemsize == 0:
             output.copy_at_end(index, task.storage_options)
-
-
-def _epochs(task: EraseTask) -> Epochs:
-    """Leader epochs as the source records them."""
-    checkpoint = task.source.leader_epoch_checkpoint
-    return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.path, task.storage_options))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.checkpoint.text_files import Findings, format_checkpoint, parse_entries, parse_integer, read_lines
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions
 
 Int64s = NDArray[np.int64]
 Epochs = tuple[tuple[int, int], ...]
@@ -71,6 +71,11 @@ def epochs_of(checkpoint: LeaderEpochs) -> Epochs:
     for epoch, offset in zip(checkpoint.epochs.tolist(), checkpoint.start_offsets.tolist(), strict=True):
         epochs = assign(epochs, epoch, offset)
     return epochs
+
+
+def load_epochs(checkpoint: DirectoryEntry | None, storage_options: StorageOptions | None = None) -> Epochs:
+    """The entries of a partition's checkpoint as a broker takes them; none where it has no checkpoint."""
+    return () if checkpoint is None else epochs_of(load_leader_epochs(checkpoint.path, storage_options))
 
 
 def assign(epochs: Epochs, epoch: int, offset: int) -> Epochs:

@@ -16,7 +16,7 @@ from pathlib import Path
 from brokerless import clock
 from brokerless.errors import UnreadableError
 from brokerless.log import names
-from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets
+from brokerless.log.checkpoint.offset_checkpoints import PartitionOffsets, recorded_offset
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
 from brokerless.log.commit.commit import discard
 from brokerless.log.commit.partition_writer import scratch_directory, unfinished_name
@@ -27,11 +27,12 @@ from brokerless.log.live_segments import PAUSE_S, TRIES
 from brokerless.log.recovery.plan import apply_recovery, plan_recovery
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.directory_lock import lock_directory, was_clean_shutdown
 from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, list_directory, open_file
 from brokerless.log.storage.write_errors import unwritable
 
 _BLOCK = 8 << 20
+_CHECKPOINTS = (names.RECOVERY_POINT_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)
 
 
 def files_of(source: PartitionPath, storage_options: StorageOptions | None = None) -> list[DirectoryEntry]:
@@ -47,20 +48,24 @@ def copy_partition(
     source: PartitionPath,
     directory: Destination,
     topic_id: str,
-    checkpoints: PartitionOffsets,
     end_offset: int,
     *,
-    clean: bool,
+    cleaned_until: int | None = None,
     owner: str = "",
     storage_options: StorageOptions | None = None,
 ) -> StagedPartition:
     """Copies a partition whose log is intact, under a name that readers pass over; ``end_offset`` is where that ends.
-    ``topic_id``: of one that has no ``partition.metadata``. ``checkpoints`` are its lines in its log directory's, and
-    ``clean`` whether that has the mark of a clean stop.
+    ``topic_id``: of one that has no ``partition.metadata``. ``cleaned_until``: the offset up to which it was compacted,
+    for the cleaner's checkpoint.
 
     Raises UsageError if a broker runs on ``directory``, UnreadableError, UnwritableError.
     """
     topic, partition = source.topic or "", source.partition or 0
+    recovery_point, log_start = (
+        recorded_offset(source.path, source.topic, source.partition, each, storage_options) for each in _CHECKPOINTS
+    )
+    checkpoints = PartitionOffsets(recovery_point, log_start, cleaner=cleaned_until)
+    clean = was_clean_shutdown(source.path, storage_options)
     with ExitStack() as stack, unwritable(directory):
         log_directory = scratch_directory(stack) if directory.is_remote else directory.local
         stack.enter_context(lock_directory(log_directory, exclusive=False))

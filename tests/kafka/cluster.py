@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -36,18 +36,21 @@ SETTINGS = {
 class Node(KafkaBroker):
     """One process of the cluster: a broker, or the controller."""
 
-    def __init__(self, directory: Path, node_id: int, port: int, voters: str) -> None:
+    def __init__(
+        self, directory: Path, node_id: int, port: int, voters: str, settings: Mapping[str, str] | None = None
+    ) -> None:
         is_controller = node_id == CONTROLLER
         listener = f"{'CONTROLLER' if is_controller else 'PLAINTEXT'}://127.0.0.1:{port}"
-        settings = {
+        everything = {
             **SETTINGS,
+            **(settings or {}),
             "node.id": str(node_id),
             "process.roles": "controller" if is_controller else "broker",
             "listeners": listener,
             "advertised.listeners": listener,
             "controller.quorum.voters": voters,
         }
-        super().__init__(directory, settings)
+        super().__init__(directory, everything)
         self.node_id = node_id
         self.bootstrap = f"127.0.0.1:{port}"
 
@@ -73,11 +76,12 @@ class Node(KafkaBroker):
 class Cluster:
     """Brokers 1, 2 and 3. As a context manager all start, and all that still run are killed at its end."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         with free_ports(4) as ports:
             voters = f"{CONTROLLER}@127.0.0.1:{ports[3]}"
             self.brokers = {
-                number: Node(directory / f"broker-{number}", number, ports[number - 1], voters) for number in (1, 2, 3)
+                number: Node(directory / f"broker-{number}", number, ports[number - 1], voters, settings)
+                for number in (1, 2, 3)
             }
             self.controller = Node(directory / "controller", CONTROLLER, ports[3], voters)
 

@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 import brokerless
 from brokerless.cli import main
+from brokerless.jobs.erase.key_set import KeySet
 from brokerless.jobs.erase.selection import Selection
 from tests.kafka.cluster import Cluster, Node, wait_for
 from tests.kafka.jars import check
@@ -229,7 +230,7 @@ def test_audit_finds_nothing_and_the_proof_holds(erased: Erased) -> None:
         found = [*audit.findings, *(each for one in audit.partitions for each in one.findings)]
         assert [each for each in found if each.severity != "info"] == []
         assert (after / "meta.properties").read_bytes() == (before / "meta.properties").read_bytes()
-    selection = Selection(keys=tuple(key.encode() for key in ERASED))
+    selection = Selection(keys=KeySet.of(key.encode() for key in ERASED))
     assert brokerless.prove(erased.manifest, source=erased.before[0].parent, selection=selection).holds
 
 

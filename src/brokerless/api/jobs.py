@@ -146,10 +146,11 @@ def erase(
     from brokerless.jobs.erase.blanking import Blanking
     from brokerless.jobs.erase.copies import find_copies
     from brokerless.jobs.erase.job import Erasure, erase, finish, plan
+    from brokerless.jobs.erase.key_set import KeySet
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.selection import Selection
 
-    own_keys = None if keys is None else tuple(_bytes(each) for each in keys)
+    own_keys = None if keys is None else KeySet.of(map(_bytes, keys))
     own_header = None if header is None else (header[0], _bytes(header[1]))
     blanking = Blanking(tuple(blank_fields)) if blank or blank_fields else None
     erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)

@@ -9,7 +9,8 @@ from tests.golden import broker_data
 
 import brokerless
 from brokerless.errors import UsageError
-from brokerless.jobs.erase.selection import Selection, load_keys, parse_header
+from brokerless.jobs.erase.key_set import KeySet
+from brokerless.jobs.erase.selection import Selection, parse_header
 
 DATA = broker_data("clean")
 
@@ -68,25 +69,9 @@ def test_exactly_one_kind_of_selection() -> None:
     with pytest.raises(UsageError, match="exactly one"):
         Selection()
     with pytest.raises(UsageError, match="exactly one"):
-        Selection((b"k",), "true")
+        Selection(KeySet.of((b"k",)), "true")
     with pytest.raises(UsageError, match="no keys"):
-        Selection(())
-
-
-def test_files_of_keys(tmp_path: Path) -> None:
-    path = tmp_path / "keys"
-    path.write_bytes(b"a\r\n\nb c\n\xff\na\n")
-    assert load_keys(str(path)) == (b"a", b"b c", b"\xff")
-    path.write_text("YQ==\n/w==\n")
-    assert load_keys(str(path), "base64") == (b"a", b"\xff")
-    path.write_text('"a"\n{"base64": "/w=="}\n')
-    assert load_keys(str(path), "json") == (b"a", b"\xff")
-    path.write_text('"a"\n17\n')
-    with pytest.raises(UsageError, match="line 2"):
-        load_keys(str(path), "json")
-    path.write_text("\n\n")
-    with pytest.raises(UsageError, match="no keys in this file"):
-        load_keys(str(path))
+        Selection(KeySet.of(()))
 
 
 def test_headers_of_a_command_line() -> None:
@@ -97,7 +82,7 @@ def test_headers_of_a_command_line() -> None:
 
 def test_a_commitment_is_the_same_in_any_order_and_different_for_anything_else() -> None:
     salt = bytes(16)
-    first = Selection((b"a", b"b")).commitment(salt)
-    assert first == Selection((b"b", b"a", b"a")).commitment(salt)
-    others = {Selection((b"ab",)).commitment(salt), Selection((b"a", b"b")).commitment(b"1" * 16)}
+    first = Selection(KeySet.of((b"a", b"b"))).commitment(salt)
+    assert first == Selection(KeySet.of((b"b", b"a", b"a"))).commitment(salt)
+    others = {Selection(KeySet.of((b"ab",))).commitment(salt), Selection(KeySet.of((b"a", b"b"))).commitment(b"1" * 16)}
     assert first not in others | {Selection(where="a").commitment(salt), Selection(header=("a", b"b")).commitment(salt)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 from collections.abc import Sequence
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from brokerless.errors import UsageError
-from brokerless.log.storage.paths import read_bytes
+from brokerless.jobs.erase.key_set import KeyFinder, KeySet
 from brokerless.schemas import RECORDS
 from brokerless.tables.record_batches import RowSource, records_batches
 
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
 
     from brokerless.format.read.decoder import DecodedRecords
 
-KeysFormat = Literal["text", "base64", "json"]
-MOST_KEYS_BYTES = 1 << 30
-"""Bytes of a file of keys."""
 SCRYPT = {"n": 1 << 14, "r": 8, "p": 1, "maxmem": 64 << 20, "dklen": 32}
 """Parameters of :func:`hashlib.scrypt`: a guess takes about 50 ms and 16 MiB."""
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers", "sequence")
@@ -44,14 +39,14 @@ class Selection:
 
     Raises :class:`UsageError` for none or several of them."""
 
-    keys: tuple[bytes, ...] | None = None
+    keys: KeySet | None = None
     where: str | None = None
     header: tuple[str, bytes] | None = None
 
     def __post_init__(self) -> None:
         if sum(each is not None for each in (self.keys, self.where, self.header)) != 1:
             raise UsageError("select the records by exactly one of: keys, a condition, a header")
-        if self.keys is not None and not self.keys:
+        if self.keys is not None and not len(self.keys):
             raise UsageError("there are no keys, so nothing would be erased")
 
     @property
@@ -74,7 +69,7 @@ class Selection:
         """The same bytes for the same selection, in whatever order the keys are: JSON in ASCII, without spaces."""
         value: Any = self.where
         if self.keys is not None:
-            value = sorted(base64.b64encode(each).decode() for each in set(self.keys))
+            value = sorted(base64.b64encode(each).decode() for each in self.keys)
         elif self.header is not None:
             value = [self.header[0], base64.b64encode(self.header[1]).decode()]
         return json.dumps({"kind": self.kind, "value": value}, separators=(",", ":"), sort_keys=True).encode()
@@ -82,40 +77,6 @@ class Selection:
     def commitment(self, salt: bytes) -> str:
         """A hash that shows afterwards that this was the selection, but not what is in it (scrypt, hexadecimal)."""
         return hashlib.scrypt(self.canonical(), salt=salt, **SCRYPT).hex()
-
-
-def load_keys(path: str, keys_format: KeysFormat = "text") -> tuple[bytes, ...]:
-    """The keys in a file, one a line, each once, in the order of the file. ``text``: the line's bytes; ``base64``;
-    ``json``: a string, or ``{"base64": "..."}``, as ``cat --json`` writes keys. Empty lines are passed over.
-
-    Raises :class:`UsageError` for a line that is none, and UnreadableError.
-    """
-    lines = read_bytes(path, MOST_KEYS_BYTES).split(b"\n")
-    keys: dict[bytes, None] = {}
-    for number, line in enumerate(lines, 1):
-        line = line.removesuffix(b"\r")
-        if not line:
-            continue
-        try:
-            keys[_key_of(line, keys_format)] = None
-        except (ValueError, binascii.Error) as error:
-            raise UsageError(f"{path}, line {number}: this is no key as {keys_format}") from error
-    if not keys:
-        raise UsageError(f"{path}: there are no keys in this file, so nothing would be erased")
-    return tuple(keys)
-
-
-def _key_of(line: bytes, keys_format: KeysFormat) -> bytes:
-    if keys_format == "text":
-        return line
-    if keys_format == "base64":
-        return base64.b64decode(line, validate=True)
-    value = json.loads(line)
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, dict) and list(value) == ["base64"] and isinstance(value["base64"], str):
-        return base64.b64decode(value["base64"], validate=True)
-    raise ValueError
 
 
 def parse_header(text: str) -> tuple[str, bytes]:
@@ -132,6 +93,7 @@ class Matcher:
     def __init__(self, selection: Selection, topic: str, partition: int) -> None:
         """Raises :class:`UsageError` for a condition without DuckDB, or one that DuckDB does not take."""
         self._selection, self._source = selection, RowSource("", topic, partition)
+        self._finder = None if selection.keys is None else KeyFinder(selection.keys)
         if selection.where is not None:
             self._match(pa.RecordBatch.from_pylist([], schema=_SCHEMA))
 
@@ -141,17 +103,14 @@ class Matcher:
         rows = decoded.columns.rows
         if self._selection.header is not None:
             found = self._with_header(decoded)
+        elif self._finder is not None:
+            found = self._finder.find(decoded.columns)
         else:
-            names = ("key",) if self._selection.keys is not None else _COLUMNS
-            schema = pa.schema([_SCHEMA.field(name) for name in names])
-            parts = [self._match(each) for each in records_batches(decoded, self._source, schema)]
+            parts = [self._match(each) for each in records_batches(decoded, self._source, _SCHEMA)]
             found = np.concatenate(parts) if parts else np.zeros(rows, np.bool_)
         return found & ~np.repeat(decoded.is_control, decoded.given)
 
     def _match(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
-        if self._selection.where is None:
-            found = pc.call_function("is_in", [batch.column("key")], pc.SetLookupOptions(self._keys, skip_nulls=True))
-            return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
         import duckdb
 
         try:
@@ -160,10 +119,6 @@ class Matcher:
         except duckdb.Error as error:
             raise UsageError(f"--where: {str(error).strip()}") from error
         return np.asarray(found, np.bool_)
-
-    @cached_property
-    def _keys(self) -> pa.Array:
-        return pa.array(self._selection.keys, _SCHEMA.field("key").type)
 
     @cached_property
     def _query(self) -> str:

@@ -55,7 +55,7 @@ class Request:
 def describe_selection(selection: Selection, salt: bytes | None = None) -> dict[str, Any]:
     """A selection as a manifest has it. ``salt``: of an earlier one; random by default."""
     salt = os.urandom(_SALT_BYTES) if salt is None else salt
-    number = {"keys": len(set(selection.keys))} if selection.keys is not None else {}
+    number = {"keys": len(selection.keys)} if selection.keys is not None else {}
     function = {"n": SCRYPT["n"], "r": SCRYPT["r"], "p": SCRYPT["p"], "dklen": SCRYPT["dklen"]}
     commitment = selection.commitment(salt)
     return {"kind": selection.kind, **number, "salt": salt.hex(), "scrypt": function, "commitment": commitment}

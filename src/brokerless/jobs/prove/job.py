@@ -103,7 +103,7 @@ def prove(
         _check_selection(manifest, selection)
     bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     blanks = _blanks(manifest)
-    patterns = list(selection.keys or ()) if selection is not None and blanks is None else []
+    patterns = list(selection.keys) if selection is not None and selection.keys is not None and blanks is None else []
     proof.has_source = source is not None
     for claim in proof.claims:
         if source is not None:

@@ -10,6 +10,9 @@ import java.lang.management.ManagementFactory;
 final class Turns {
     interface Pass {
         Done run() throws Exception;
+
+        /** What has to be there before each pass, and is not measured. */
+        default void prepare() throws Exception {}
     }
 
     record Done(long count, long bytes) {}
@@ -18,6 +21,7 @@ final class Turns {
         BufferedReader turns = new BufferedReader(new InputStreamReader(System.in));
         var process = ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class);
         while (turns.readLine() != null) {
+            pass.prepare();
             long start = System.nanoTime();
             long cpuStart = process.getProcessCpuTime();
             Done done = pass.run();

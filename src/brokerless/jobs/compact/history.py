@@ -176,13 +176,17 @@ class SourceProducers(ProducerState):
         self._recorded = recorded_aborted(source, storage_options)
         self._aborted: dict[int, CompletedTransaction] = {}
 
-    def follow(self, batches: Batches, buffer: NDArray[np.uint8]) -> None:
-        """Follows batches of the source."""
+    def follow(self, batches: Batches, buffer: NDArray[np.uint8], *, is_copied: bool = False) -> None:
+        """Follows batches of the source. ``is_copied``: their segment stays as it is, with its transaction index: then
+        entries stay as well whose data is gone, as segments before it were cleaned while this one was not."""
         update = super().update(batches, buffer)
         for each in update.completed:
             if each.is_aborted:
                 recorded = self._recorded.get((each.producer_id, each.last_offset))
                 self._aborted[each.last_offset] = recorded or each
+        if is_copied and self._recorded:
+            markers = zip(batches.producer_id.tolist(), batches.last_offset.tolist(), strict=True)
+            self._aborted |= {each[1]: self._recorded[each] for each in markers if each in self._recorded}
 
     def update(self, batches: Batches, buffer: NDArray[np.uint8]) -> Update:
         """The transactions whose markers are among batches that are written; the state is that of the source."""

@@ -26,7 +26,7 @@ from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
-from brokerless.log.offset_gaps import check_end, check_following, check_head
+from brokerless.log.offset_gaps import MISSING, check_end, check_following, check_head
 from brokerless.log.partition import damage_finding
 from brokerless.log.ranges import Range, from_log_start
 from brokerless.log.segment import Chunk, Report, check_checksums, ignore, scan
@@ -103,7 +103,8 @@ class PartitionCleaner:
         return SourceProducers(self._source, self._options)
 
     def report(self, finding: Finding) -> None:
-        if finding.severity == "error" or finding.kind == "truncated-batch":
+        """A hole between segments is no reason to leave a log alone: the cleaner goes on, and so does this."""
+        if (finding.severity == "error" and finding.kind != MISSING) or finding.kind == "truncated-batch":
             self.damages.append(finding)
         self._report(finding)
 
@@ -117,8 +118,10 @@ class PartitionCleaner:
         for group in (*cleanable.groups, *((each,) for each in cleanable.rest)):
             if self.damages:
                 return self.result
-            if has_begun and output is not None:
-                output.roll(group[0].base_offset)
+            if output is not None:
+                if has_begun:
+                    output.roll(group[0].base_offset)
+                output.keep_modified(group[0].base_offset, group[-1].log.modified)
             has_begun = True
             totals.segments_in += len(group)
             totals.segments_out += 1
@@ -133,6 +136,7 @@ class PartitionCleaner:
             totals.segments_out += 1
             if output is not None and not self.damages:
                 output.roll(self.result.history.end_offset)
+                output.keep_modified(self.result.history.end_offset, None)
         self._check_unchanged()
         return self.result
 
@@ -259,7 +263,7 @@ class PartitionCleaner:
     def _unchanged(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
         totals = self.result.totals
         for _, chunk in self._chunks(group, is_checked=True):
-            self._follow(producers, chunk)
+            self._follow(producers, chunk, is_copied=True)
             batches = chunk.batches
             totals.batches_in += len(batches)
             totals.batches_out += len(batches)
@@ -286,9 +290,9 @@ class PartitionCleaner:
             if is_checked:
                 check_following(opened.partition, opened.segment, opened.file, self.report, self._options)
 
-    def _follow(self, producers: SourceProducers, chunk: Chunk) -> None:
+    def _follow(self, producers: SourceProducers, chunk: Chunk, *, is_copied: bool = False) -> None:
         if (chunk.batches.producer_id >= 0).any():
-            producers.follow(chunk.batches, chunk.buffer)
+            producers.follow(chunk.batches, chunk.buffer, is_copied=is_copied)
         else:
             producers.end_offset = int(chunk.batches.last_offset[-1]) + 1
 

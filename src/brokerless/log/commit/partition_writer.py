@@ -39,6 +39,7 @@ from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.log_writer import Appended, LogWriter
 from brokerless.log.write.new_partition import checked_name, create_partition
 
+_DATED: tuple[names.SegmentFileKind, ...] = ("log", "offset-index", "time-index")
 _LONGEST_NAME = 255
 _LARGEST_FILE = 1 << 30
 """Bytes of a file that is put beside segments: a snapshot of the cluster's metadata has some megabytes."""
@@ -118,6 +119,7 @@ class PartitionOutput:
         self._is_ours = True
         self._boundaries = SegmentBoundaries(base_offsets)
         self._at_end: list[tuple[DirectoryEntry, StorageOptions | None]] = []
+        self._modified: dict[int, int | None] = {}
         with ExitStack() as stack, unwritable(self._to):
             log_directory = self._to.local if not self._to.is_remote else scratch_directory(stack)
             stack.enter_context(lock_directory(log_directory, exclusive=False))
@@ -184,6 +186,11 @@ class PartitionOutput:
         """The same when all is written, in place of what the writer makes under that name."""
         self._at_end.append((entry, storage_options))
 
+    def keep_modified(self, base_offset: int, modified_ms: int | None) -> None:
+        """Segments from this offset on get a time of their last change (ms; None for when they are written), as
+        ``LogSegment.setLastModified`` (4.4.0) does it: retention and the tombstones of v0 and v1 go by it."""
+        self._modified[base_offset] = modified_ms
+
     def finish(self) -> StagedPartition:
         """Syncs everything, lets go of the log directory, and hands over what was written: whoever has the result calls
         :func:`brokerless.log.commit.commit.commit` or :func:`brokerless.log.commit.commit.discard` with it, in any
@@ -226,6 +233,7 @@ class PartitionOutput:
         for entry, storage_options in self._at_end:
             self.copy_file(entry, storage_options)
         with unwritable(self._path):
+            self._set_modified()
             if self._epochs:
                 write_file(self._path / names.LEADER_EPOCH_CHECKPOINT, leader_epoch_checkpoint(self._epochs))
             files = Destination(str(self._path.parent)).files(self._path.name)
@@ -236,6 +244,17 @@ class PartitionOutput:
         return StagedPartition(
             self._path.name, self._topic, self._partition, start, end, checkpoints, files, self._has_offsets
         )
+
+    def _set_modified(self) -> None:
+        for base_offset in self._writer.segments if self._modified else ():
+            since = max((each for each in self._modified if each <= base_offset), default=base_offset)
+            modified_ms = self._modified.get(since)
+            if modified_ms is None:
+                continue
+            for kind in _DATED:
+                with suppress(FileNotFoundError):
+                    times = (modified_ms * 1_000_000, modified_ms * 1_000_000)
+                    os.utime(self._path / names.segment_file(base_offset, kind), ns=times)
 
     def abandon(self) -> None:
         """Takes away what was written; nothing happens after :meth:`commit` or :meth:`finish`."""

@@ -9,7 +9,8 @@ KERNELS := brokerless.format.read.decoder, brokerless.format.write.encoder, brok
     brokerless.format.read.batch_candidate_kernels, brokerless.format.read.partial_record_kernels, \
     brokerless.format.codecs.single_block_kernels, brokerless.log.write.segment_roll_kernels, \
     brokerless.format.write.column_slices_kernels, brokerless.jobs.compact.key_offsets_kernels, \
-    brokerless.tables.partitioner, brokerless.interchange.jsonl_reader_kernels, brokerless.interchange.jsonl_writer_kernels
+    brokerless.tables.partitioner, brokerless.interchange.jsonl_reader_kernels, brokerless.interchange.jsonl_writer_kernels, \
+    brokerless.typed.avro.kernels
 WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/api tests/jobs/report \
     tests/spark/stream/test_log_tracker.py $(addprefix tests/spark/test_, $(addsuffix .py, \
     source plan options golden export sink sink_options stream_sink load jobs s3))

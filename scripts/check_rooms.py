@@ -22,7 +22,7 @@ ORDER = (
     "log.names log.config log.storage log.checkpoint log.index log.directory log.segment",
     "log.ranges log.positions log.read_progress log.live_segments log.seek log.offset_checks log.segment_summary",
     "log.offset_gaps log.producer log.partition log.tail log.write log.recovery log.commit",
-    "tables interchange internals fields",
+    "tables interchange internals fields typed",
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
@@ -54,6 +54,7 @@ OPENERS = {
     "internals.messages": "reads a file of the package",
     "interchange.export_directory": "locks a directory",
     "jobs.report.page": "reads files of the package",
+    "typed.protobuf_files": "reads what protoc wrote into its own directory",
     "views.explain.page": "reads files of the package",
     "cli.output": "the null device in place of a closed stdout",
 }

@@ -88,6 +88,7 @@ TESTED_IN = {
     "spark/row_order": "spark/test_sink.py",
     "spark/stream": "spark/stream/test_log_tracker.py",
     "tables": "api/test_log.py",
+    "typed": "typed/test_decode.py",
     "views": "cli/commands/test_ls.py",
     "views/audit": "cli/commands/test_audit.py",
     "views/findings": "cli/commands/test_verify.py",

@@ -1,0 +1,217 @@
+"""Decodes Avro row by row, for what the kernel does not take: types within themselves, and values in another form."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from brokerless.typed.avro.kernels import SPARE_ITEMS
+from brokerless.typed.avro.schema import (
+    MISSING,
+    AvroType,
+    arrow_type,
+    branch_names,
+    default_bytes,
+    is_wrapped,
+    reader_branch,
+    reader_field,
+    renamed,
+)
+from brokerless.typed.merge import json_text
+
+MAX_DEPTH = 200
+_SCALE = {"ms": 1, "us": 1000, "ns": 1_000_000, "s": 0}
+
+
+@dataclass(slots=True)
+class AvroReader:
+    """A place in one payload. What it claims is checked against its end, as in the kernel."""
+
+    data: bytes
+    at: int = 0
+    budget: int = 0
+
+    def varint(self) -> int:
+        number = shift = 0
+        while True:
+            byte = self.take(1)[0]
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+            if shift > 63:
+                raise ValueError("a number of more than 64 bits")
+        if number >> 64:
+            raise ValueError("a number of more than 64 bits")
+        return (number >> 1) ^ -(number & 1)
+
+    def take(self, length: int) -> bytes:
+        if length < 0 or length > len(self.data) - self.at:
+            raise ValueError("a length that goes past the payload's end" if length != 1 else "the payload is cut off")
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+    def items(self) -> Any:
+        """Yields once for each item of an array or a map."""
+        while count := self.varint():
+            if count < 0:
+                count = -count
+                if not 0 <= self.varint() <= len(self.data) - self.at:
+                    raise ValueError("a length that goes past the payload's end")
+            self.budget -= count
+            if self.budget < 0:
+                raise ValueError("more items than its bytes can hold")
+            for _ in range(count):
+                yield
+
+
+def read_row(data: bytes, type_: AvroType, target: pa.DataType, reader: AvroType | None) -> Any:
+    """A payload's value, as :func:`merge.conform` takes it for ``target``. Raises ValueError for what is none."""
+    source = AvroReader(data, 0, len(data) + SPARE_ITEMS)
+    value = _value(source, type_, target, reader, 0)
+    if source.at != len(data):
+        raise ValueError("bytes are left after the value")
+    return value
+
+
+def _value(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | None, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise ValueError("nested too deeply")
+    t = pa.types
+    is_text = t.is_string(target) or t.is_null(target)
+    kind = type_.kind
+    if kind == "union":
+        return _union(source, type_, target, reader, depth)
+    if is_wrapped(type_, reader) and t.is_struct(target) and not is_text:
+        inner = _inner(target, type_.label)
+        return {type_.label: _value(source, type_, inner, reader_branch(reader, type_), depth + 1)}
+    if kind == "record":
+        return _record(source, type_, target, reader, depth, is_text)
+    if kind in ("array", "map"):
+        assert type_.items is not None
+        other = reader_branch(reader, type_)
+        inner_reader = None if other is None else other.items
+        if kind == "array":
+            item = pa.string() if is_text else target.value_type
+            found: Any = [_value(source, type_.items, item, inner_reader, depth + 1) for _ in source.items()]
+        else:
+            item = pa.string() if is_text else target.item_type
+            found = {}
+            for _ in source.items():
+                key = source.take(source.varint()).decode()
+                found[key] = _value(source, type_.items, item, inner_reader, depth + 1)
+        return _Text(found) if is_text else found
+    return _leaf(source, type_, target)
+
+
+class _Text(dict[Any, Any]):
+    """A value that is part of JSON text: it is written only once, with all around it."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__(value if isinstance(value, dict) else {})
+        self.value = value
+
+
+def as_text(value: Any) -> Any:
+    """What is inside of text, without marks."""
+    if isinstance(value, _Text):
+        value = value.value
+    if isinstance(value, dict):
+        return {name: as_text(each) for name, each in value.items()}
+    return [as_text(each) for each in value] if isinstance(value, list) else value
+
+
+def finish(value: Any) -> Any:
+    """A value of :func:`read_row` with its parts that are text written as JSON."""
+    if isinstance(value, _Text):
+        return json_text(as_text(value))
+    if isinstance(value, dict):
+        return {name: finish(each) for name, each in value.items()}
+    return [finish(each) for each in value] if isinstance(value, list) else value
+
+
+def _inner(target: Any, name: str) -> Any:
+    """The type of a struct's field. Raises ValueError if it has none of this name."""
+    at = target.get_field_index(name) if pa.types.is_struct(target) else -1
+    if at < 0:
+        raise ValueError(f"the topic's type has no field {name}")
+    return target.field(at).type
+
+
+def _union(source: AvroReader, type_: AvroType, target: Any, reader: AvroType | None, depth: int) -> Any:
+    index = source.varint()
+    if not 0 <= index < len(type_.branches):
+        raise ValueError("a union has no such branch")
+    branch = type_.branches[index]
+    if branch.kind == "null":
+        return None
+    if len(type_.others) == 1 or not pa.types.is_struct(target):
+        return _value(source, branch, target, reader, depth + 1)
+    name = branch_names(type_)[type_.others.index(branch)]
+    return {name: _value(source, branch, _inner(target, name), reader_branch(reader, branch), depth + 1)}
+
+
+def _record(
+    source: AvroReader, type_: AvroType, target: Any, reader: AvroType | None, depth: int, is_text: bool
+) -> Any:
+    names = renamed(type_, reader)
+    found: dict[str, Any] = {}
+    for each in type_.fields:
+        inner = pa.string() if is_text else _inner(target, names[each.name])
+        found[names[each.name]] = _value(
+            source, each.type, inner, reader_field(reader, type_, names[each.name]), depth + 1
+        )
+    if is_text:
+        return _Text(found)
+    newest = reader_branch(reader, type_)
+    for each in () if newest is None else newest.fields:
+        if each.name not in found and each.default is not MISSING and each.default is not None:
+            data = default_bytes(each.type, each.default)
+            inner = AvroReader(data, 0, len(data) + SPARE_ITEMS)
+            found[each.name] = _value(inner, each.type, _inner(target, each.name), each.type, depth + 1)
+    return found
+
+
+def _leaf(source: AvroReader, type_: AvroType, target: Any) -> Any:
+    kind = type_.kind
+    if kind == "null":
+        return None
+    if kind == "boolean":
+        byte = source.take(1)[0]
+        if byte > 1:
+            raise ValueError("a boolean that is neither 0 nor 1")
+        return byte == 1
+    if kind in ("int", "long"):
+        return _number(source.varint(), type_, target)
+    if kind in ("float", "double"):
+        size = 4 if kind == "float" else 8
+        return struct.unpack("<f" if kind == "float" else "<d", source.take(size))[0]
+    if kind == "enum":
+        index = source.varint()
+        if not 0 <= index < len(type_.symbols):
+            raise ValueError("an enum has no such symbol")
+        return type_.symbols[index]
+    data = source.take(type_.size if kind == "fixed" else source.varint())
+    if type_.logical == "decimal":
+        number = int.from_bytes(data, "big", signed=True)
+        if abs(number) >= 10**type_.precision:
+            raise ValueError("a decimal of more digits than its precision")
+        return Decimal(number).scaleb(-type_.scale)
+    if type_.logical == "uuid" and kind == "fixed":
+        return str(UUID(bytes=data))
+    return data.decode() if kind == "string" else data
+
+
+def _number(number: int, type_: AvroType, target: Any) -> int:
+    if type_.kind == "int" and not -(1 << 31) <= number < 1 << 31:
+        raise ValueError("an int of more than 32 bits")
+    own = arrow_type(type_, None, (), [0])
+    t = pa.types
+    if (t.is_timestamp(own) and t.is_timestamp(target)) or (t.is_time(own) and t.is_time(target)):
+        return number * (_SCALE[target.unit] // _SCALE[own.unit])
+    return number

@@ -1,0 +1,337 @@
+"""Avro schemas: parsed with what they import, and as Arrow types.
+
+The names and rules are those of Avro 1.12's specification. A record is a struct, a nullable union its other branch; a
+union of several is a struct with a field for each branch but null, of which one at most is not null. An enum is its
+symbol, a fixed is bytes, a UUID is text. A type within itself has no Arrow type: it is text, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+
+from brokerless.typed.registry import Schema
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+MAX_NODES = 4096
+"""Types in one schema, each record counted where it is named; a larger one is refused."""
+MISSING: Any = object()
+
+_UTC = "UTC"
+_LOGICAL = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", tz=_UTC),
+    ("long", "timestamp-micros"): pa.timestamp("us", tz=_UTC),
+    ("long", "timestamp-nanos"): pa.timestamp("ns", tz=_UTC),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
+    ("long", "local-timestamp-nanos"): pa.timestamp("ns"),
+}
+_TYPES = {
+    "null": pa.null(), "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "bytes": pa.binary(), "string": pa.string(), "enum": pa.string(), "fixed": pa.binary(),
+}  # fmt: skip
+
+
+@dataclass(eq=False, slots=True)
+class AvroField:
+    name: str
+    type: AvroType
+    default: Any = MISSING
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(eq=False, slots=True)
+class AvroType:
+    """One type. ``kind``: a primitive's name, ``record``, ``enum``, ``fixed``, ``array``, ``map`` or ``union``;
+    ``items``: of an array, and the values of a map."""
+
+    kind: str
+    name: str = ""
+    logical: str | None = None
+    precision: int = 0
+    scale: int = 0
+    size: int = 0
+    symbols: tuple[str, ...] = ()
+    fields: list[AvroField] = field(default_factory=list[AvroField])
+    items: AvroType | None = None
+    branches: tuple[AvroType, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What a union's struct names this branch: the type, or the last part of its name."""
+        return self.name.rpartition(".")[2] or self.kind
+
+    @property
+    def others(self) -> tuple[AvroType, ...]:
+        """A union's branches but null."""
+        return tuple(each for each in self.branches if each.kind != "null")
+
+
+def parse_schema(schema: Schema) -> AvroType:
+    """A schema's type. Raises ValueError for what is no Avro schema."""
+    names: dict[str, AvroType] = {}
+    for text in _texts(schema, set()):
+        parsed = _Parser(names).parse(json.loads(text) if text.strip()[:1] in '{["' else text.strip(), "")
+    return parsed  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def _texts(schema: Schema, seen: set[tuple[str, int]]) -> Iterator[str]:
+    """The texts of what a schema imports, each once and after its own imports; then its own."""
+    for _, imported in schema.imports:
+        if (imported.subject, imported.version) not in seen:
+            seen.add((imported.subject, imported.version))
+            yield from _texts(imported, seen)
+    yield schema.text
+
+
+@dataclass(slots=True)
+class _Parser:
+    names: dict[str, AvroType]
+
+    def parse(self, found: Any, namespace: str) -> AvroType:
+        if isinstance(found, str):
+            return self._named(found, namespace)
+        if isinstance(found, list):
+            branches = tuple(self.parse(each, namespace) for each in cast("list[Any]", found))
+            if any(each.kind == "union" for each in branches):
+                raise ValueError("a union in a union")
+            return branches[0] if len(branches) == 1 else AvroType("union", branches=branches)
+        if not isinstance(found, dict):
+            raise ValueError("no Avro schema")
+        own = cast("dict[str, Any]", found)
+        kind = own.get("type")
+        if not isinstance(kind, str):
+            return self.parse(kind, namespace)
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._definition(own, kind, namespace)
+        if kind == "array":
+            return AvroType("array", items=self.parse(own.get("items"), namespace))
+        if kind == "map":
+            return AvroType("map", items=self.parse(own.get("values"), namespace))
+        if kind not in PRIMITIVES:
+            return self._named(kind, namespace)
+        return _logical(AvroType(kind), own)
+
+    def _named(self, name: str, namespace: str) -> AvroType:
+        if name in PRIMITIVES:
+            return AvroType(name)
+        for each in (name if "." in name else f"{namespace}.{name}", name):
+            if each.lstrip(".") in self.names:
+                return self.names[each.lstrip(".")]
+        raise ValueError(f"the schema names the type {name}, which is not defined in it or in what it refers to")
+
+    def _definition(self, own: dict[str, Any], kind: str, namespace: str) -> AvroType:
+        name = own.get("name")
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a {kind} without a name")
+        inner = own.get("namespace", namespace)
+        if "." in name:
+            inner = name.rpartition(".")[0]
+        full = name if "." in name or not inner else f"{inner}.{name}"
+        type_ = AvroType("record" if kind == "error" else kind, full)
+        self.names[full] = type_
+        if kind == "enum":
+            symbols = own.get("symbols")
+            if not isinstance(symbols, list) or not all(isinstance(each, str) for each in cast("list[Any]", symbols)):
+                raise ValueError(f"the enum {full} has no symbols")
+            type_.symbols = tuple(cast("list[str]", symbols))
+        elif kind == "fixed":
+            size = own.get("size")
+            if not isinstance(size, int) or not 0 <= size < 1 << 24:
+                raise ValueError(f"the fixed {full} has no size")
+            type_.size = size
+            _logical(type_, own)
+        else:
+            fields = own.get("fields")
+            if not isinstance(fields, list):
+                raise ValueError(f"the record {full} has no fields")
+            for each in cast("list[dict[str, Any]]", fields):
+                aliases = tuple(map(str, each.get("aliases", ())))
+                parsed = self.parse(each["type"], inner)
+                type_.fields.append(AvroField(str(each["name"]), parsed, each.get("default", MISSING), aliases))
+            if len({each.name for each in type_.fields}) < len(type_.fields):
+                raise ValueError(f"the record {full} has two fields of one name")
+        return type_
+
+
+def _logical(type_: AvroType, own: dict[str, Any]) -> AvroType:
+    """A logical type that is not known, or not right, is ignored, as the specification says."""
+    logical = own.get("logicalType")
+    if (type_.kind, logical) in _LOGICAL or (logical == "uuid" and type_.kind == "string"):
+        type_.logical = cast(str, logical)
+    elif logical == "uuid" and type_.kind == "fixed" and type_.size == 16:
+        type_.logical = "uuid"
+    elif logical == "decimal" and type_.kind in ("bytes", "fixed"):
+        precision, scale = own.get("precision"), own.get("scale", 0)
+        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and 0 < precision <= 38:
+            type_.logical, type_.precision, type_.scale = "decimal", precision, scale
+    return type_
+
+
+def avro_arrow_type(schema: Schema, newest: Schema | None) -> pa.DataType:
+    """The Arrow type of what a schema writes, with its fields named as ``newest`` names them by its aliases.
+
+    Raises ValueError for what is no Avro schema, or too large a one."""
+    reader = parse_schema(newest) if newest is not None and newest.type == "AVRO" else None
+    return arrow_type(parse_schema(schema), reader, (), [0])
+
+
+def arrow_type(type_: AvroType, reader: AvroType | None, above: tuple[AvroType, ...], nodes: list[int]) -> pa.DataType:
+    """The Arrow type of an Avro type; ``reader`` is what the newest schema has in its place."""
+    nodes[0] += 1
+    if nodes[0] > MAX_NODES or len(above) > 60:
+        raise ValueError(f"the schema has more than {MAX_NODES} types, or is too deep")
+    if type_ in above:
+        return pa.string()
+    if is_wrapped(type_, reader):
+        own = arrow_type(type_, reader_branch(reader, type_), above, nodes)
+        return pa.struct([pa.field(type_.label, own)])
+    if type_.kind == "record":
+        inner = (*above, type_)
+        names = renamed(type_, reader)
+        fields: list[pa.Field] = []
+        for each in type_.fields:
+            other = reader_field(reader, type_, names[each.name])
+            fields.append(pa.field(names[each.name], arrow_type(each.type, other, inner, nodes)))
+        return pa.struct(fields)
+    if type_.kind in ("array", "map"):
+        assert type_.items is not None
+        other = reader_branch(reader, type_)
+        items = arrow_type(type_.items, None if other is None else other.items, (*above, type_), nodes)
+        return pa.list_(items) if type_.kind == "array" else pa.map_(pa.string(), items)
+    if type_.kind == "union":
+        if len(type_.others) == 1:
+            return arrow_type(type_.others[0], reader, above, nodes)
+        branches = [
+            pa.field(name, arrow_type(each, reader_branch(reader, each), above, nodes))
+            for name, each in zip(branch_names(type_), type_.others, strict=True)
+        ]
+        return pa.struct(branches) if branches else pa.null()
+    if type_.logical == "decimal":
+        return pa.decimal128(type_.precision, type_.scale)
+    if type_.logical == "uuid":
+        return pa.string()
+    return _LOGICAL.get((type_.kind, type_.logical or "")) or _TYPES[type_.kind]
+
+
+def branch_names(union: AvroType) -> list[str]:
+    """The names of a union's struct: full ones where two are the same."""
+    labels = [each.label for each in union.others]
+    return [
+        label if labels.count(label) == 1 else each.name or label
+        for label, each in zip(labels, union.others, strict=True)
+    ]
+
+
+def reader_branch(reader: AvroType | None, type_: AvroType) -> AvroType | None:
+    """What the newest schema has for a type: itself, or the branch of its union that is of the same kind (and name)."""
+    if reader is None or reader.kind != "union":
+        return reader if reader is not None and reader.kind == type_.kind else None
+    of_kind = [each for each in reader.branches if each.kind == type_.kind]
+    named = [each for each in of_kind if each.label == type_.label]
+    return named[0] if named else of_kind[0] if len(of_kind) == 1 else None
+
+
+def reader_field(reader: AvroType | None, type_: AvroType, name: str) -> AvroType | None:
+    """The type of a field of the newest schema's record, in place of the record ``type_``."""
+    record = reader_branch(reader, type_)
+    return next((each.type for each in record.fields if each.name == name), None) if record is not None else None
+
+
+def is_wrapped(type_: AvroType, reader: AvroType | None) -> bool:
+    """Whether the newest schema made a union of several of what is one type here: then it is a branch of that."""
+    is_union = reader is not None and reader.kind == "union" and len(reader.others) > 1
+    return is_union and type_.kind not in ("union", "null") and reader_branch(reader, type_) is not None
+
+
+def renamed(type_: AvroType, reader: AvroType | None) -> dict[str, str]:
+    """What a record's fields are called in the newest schema, by its aliases."""
+    record = reader_branch(reader, type_)
+    names = {each.name: each.name for each in type_.fields}
+    if record is None:
+        return names
+    own = {each.name for each in record.fields}
+    taken = set(names)
+    for each in record.fields:
+        for alias in each.aliases:
+            if alias in names and alias not in own and each.name not in taken:
+                names[alias] = each.name
+                taken.add(each.name)
+                break
+    return names
+
+
+def default_bytes(type_: AvroType, value: Any) -> bytes:
+    """A field's default, encoded as Avro. Raises ValueError for one that its type does not hold."""
+    out = bytearray()
+    _encode(type_, value, out, 0)
+    if len(out) > 4096:
+        raise ValueError("a default of more than 4,096 bytes")
+    return bytes(out)
+
+
+def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
+    if depth > 30 or len(out) > 4096:
+        raise ValueError("a default that is too large")
+    kind = type_.kind
+    if kind == "union":
+        for index, branch in enumerate(type_.branches):
+            size = len(out)
+            try:
+                out += _varint(index)
+                return _encode(branch, value, out, depth + 1)
+            except (ValueError, TypeError, AttributeError):
+                del out[size:]
+        raise ValueError("a default of no branch")
+    if kind == "null":
+        if value is not None:
+            raise ValueError("a default that is not null")
+    elif kind == "boolean" and isinstance(value, bool):
+        out.append(value)
+    elif kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
+        out += _varint(value)
+    elif kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
+        import struct
+
+        out += struct.pack("<f" if kind == "float" else "<d", value)
+    elif kind in ("bytes", "string", "fixed") and isinstance(value, str):
+        data = value.encode() if kind == "string" else value.encode("latin-1")
+        if kind == "fixed" and len(data) != type_.size:
+            raise ValueError("a default of another size")
+        out += data if kind == "fixed" else _varint(len(data)) + data
+    elif kind == "enum" and value in type_.symbols:
+        out += _varint(type_.symbols.index(value))
+    elif kind in ("array", "map") and isinstance(value, list if kind == "array" else dict):
+        assert type_.items is not None
+        if value:
+            out += _varint(len(value))
+        for each in value:
+            if kind == "map":
+                out += _varint(len(each.encode())) + each.encode()
+            _encode(type_.items, value[each] if kind == "map" else each, out, depth + 1)
+        out.append(0)
+    elif kind == "record" and isinstance(value, dict):
+        for each in type_.fields:
+            own = cast("dict[str, Any]", value).get(each.name, each.default)
+            if own is MISSING:
+                raise ValueError("a default without all fields")
+            _encode(each.type, own, out, depth + 1)
+    else:
+        raise ValueError("a default of another type")
+
+
+def _varint(number: int) -> bytes:
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)

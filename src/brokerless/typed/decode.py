@@ -1,0 +1,251 @@
+"""Decodes keys and values of record batches into a topic's types; what has none keeps its bytes."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless import arrow
+from brokerless.arrow import Column
+from brokerless.typed import framing, plain
+from brokerless.typed.framing import GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames
+from brokerless.typed.merge import conform
+from brokerless.typed.plain import Parse
+from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType, UsedSchema
+
+_MAX_INFLATED = 128 << 20
+"""Bytes that one of Glue's compressed values may inflate to."""
+
+Reasons = dict[int, str]
+"""Why a row could not be decoded, by its number."""
+
+
+class PayloadDecoder(Protocol):
+    """Decodes payloads of one schema."""
+
+    def __call__(
+        self, frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]: ...
+
+
+def decode_batch(topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Records with ``key`` and ``value`` typed, of ``topic_type.schema(batch.schema)``.
+
+    ``batch`` has columns of ``schemas.RECORDS``; ``headers`` are needed only where they name schemas. A row that cannot
+    be decoded is null and has its bytes in ``keyRaw`` or ``valueRaw``, and why in ``keyError`` or ``valueError``.
+    Where bytes that are there decode to null, they are in ``valueRaw`` without a reason. Control records stay bytes.
+    """
+    return decoder_of(topic_type)(batch)[0]
+
+
+@lru_cache(maxsize=32)
+def decoder_of(topic_type: TopicType) -> TopicDecoder:
+    """A decoder, whose compiled schemas are used for all batches."""
+    return TopicDecoder(topic_type)
+
+
+class TopicDecoder:
+    """Decodes a topic's batches; keeps what it compiled of their schemas."""
+
+    def __init__(self, topic_type: TopicType) -> None:
+        self.topic_type = topic_type
+        self._sides = {"key": SideDecoder(topic_type.key, "key"), "value": SideDecoder(topic_type.value, "value")}
+
+    def __call__(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Counter[str]]:
+        """A decoded batch, and how many keys and values could not be decoded, by ``keyError`` and ``valueError``."""
+        schema = self.topic_type.schema(batch.schema)
+        headers = batch.column("headers") if "headers" in batch.schema.names else None
+        is_control = arrow.flags(batch.column("isControl")) if "isControl" in batch.schema.names else None
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        counts: Counter[str] = Counter()
+        for name, side in self._sides.items():
+            if name in columns:
+                typed, raw, error = side.decode(columns[name], headers, is_control)
+                columns |= {name: typed, f"{name}Raw": raw, f"{name}Error": error}
+                counts[f"{name}Error"] += len(error) - error.null_count
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema), counts
+
+
+class SideDecoder:
+    """Decodes keys or values."""
+
+    def __init__(self, side: SideType, name: str) -> None:
+        self.side, self.name = side, name
+        self._by_id = {(each.framing.removesuffix("-zlib"), each.id): each for each in side.schemas}
+        self._decoders: dict[Any, PayloadDecoder | str] = {}
+
+    def decode(self, column: Column, headers: Column | None, is_control: NDArray[np.uint8] | None = None) -> Any:
+        """The typed column, that of the bytes which could not be decoded, and that of the reasons."""
+        rows = len(column)
+        is_framed = self.side.format == SCHEMA
+        frames = framing.find_frames(column, self.name, headers) if is_framed else _unframed(column)
+        codes = frames.codes
+        if is_control is not None:
+            codes = np.where((is_control != 0) & (codes != NULL), np.int32(-3), codes)
+        reasons: Reasons = {}
+        parts: list[Column] = []
+        places = np.full(rows, -1, np.int64)
+        at = 0
+        for code in np.unique(codes).tolist():
+            if code == NULL:
+                continue
+            chosen = np.flatnonzero(codes == code)
+            if code == -3:
+                reasons.update(dict.fromkeys(chosen.tolist(), "a control record"))
+                continue
+            decoder = self._decoder(None if code == UNFRAMED else frames.known[code])
+            if isinstance(decoder, str):
+                reasons.update(dict.fromkeys(chosen.tolist(), decoder))
+                continue
+            frame = Frame("", 0) if code == UNFRAMED else frames.known[code]
+            typed, failed = decoder(frame, *_inflated(frames, chosen, frame, reasons))
+            failed = {int(chosen[row]): reason for row, reason in failed.items()}
+            parts.append(typed)
+            places[chosen] = np.arange(at, at + len(chosen))
+            at += len(chosen)
+            reasons = failed | reasons
+        typed = self._assemble(parts, places, rows)
+        return typed, *_failures(column, typed, reasons)
+
+    def _assemble(self, parts: list[Column], places: NDArray[np.int64], rows: int) -> Column:
+        if not parts:
+            return pa.nulls(rows, self.side.type)
+        whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        if len(whole) == rows and bool((places == np.arange(rows)).all()):
+            return whole
+        return whole.take(arrow.column_of_numbers(pa.int64(), places, places < 0))
+
+    def _decoder(self, frame: Frame | None) -> PayloadDecoder | str:
+        key = None if frame is None else (frame.framing.removesuffix("-zlib"), frame.id)
+        if key not in self._decoders:
+            self._decoders[key] = self._make(key)
+        return self._decoders[key]
+
+    def _make(self, key: tuple[str, int | str] | None) -> PayloadDecoder | str:
+        if self.side.format != SCHEMA:
+            return plain_decoder(self.side)
+        used = self._by_id.get(key or (UNFRAMED_VALUES, ""))
+        if used is None and key is None:
+            return "no schema id: the bytes begin with none, and there is none in the headers"
+        if used is None or used.schema is None:
+            return "unknown schema" if key is None else f"unknown schema id {key[1]} ({key[0]})"
+        return schema_decoder(used, self.side)
+
+
+def schema_decoder(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
+    """The decoder of one schema's payloads; or why there is none."""
+    from brokerless.typed.schema_types import decoder_of_schema
+
+    return decoder_of_schema(used, side)
+
+
+def plain_decoder(side: SideType) -> PayloadDecoder:
+    """The decoder of a format without schemas."""
+    name, prefix = side.format, ""
+    for each in WINDOWS:
+        if name.startswith(each):
+            name, prefix = name.removeprefix(each), each
+    parse = plain.parser(name)[0]
+    tail = {"": 0, WINDOWS[0]: 8, WINDOWS[1]: 16}[prefix]
+
+    def parse_window(data: bytes) -> Any:
+        if len(data) < tail:
+            raise ValueError(f"{len(data)} bytes are too few for a windowed key")
+        times = [int.from_bytes(data[at : at + 8], "big", signed=True) for at in range(len(data) - tail, len(data), 8)]
+        found = {"key": parse(data[: len(data) - tail]), "start": times[-1]}
+        return found if tail == 8 else {**found, "end": times[0]}
+
+    return rows_decoder(parse_window if tail else parse, side.type)
+
+
+def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
+    """A decoder that parses row by row into Python's values."""
+
+    def decode(
+        frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]:
+        values: list[Any] = []
+        reasons: Reasons = {}
+        for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            try:
+                values.append(conform(parse(data[start:end].tobytes()), type_))
+            except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError) as error:
+                values.append(None)
+                reasons[row] = reason_of(error)
+        return column_of_rows(values, type_, reasons), reasons
+
+    return decode
+
+
+def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> Column:
+    """A column; a value that Arrow refuses becomes null, with a reason."""
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        pass
+    for row, value in enumerate(values):
+        try:
+            pa.array([value], type_)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            values[row] = None
+            reasons.setdefault(row, reason_of(error))
+    return pa.array(values, type_)
+
+
+def reason_of(error: Exception) -> str:
+    """One line."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+def _unframed(column: Column) -> Frames:
+    bounds = arrow.ends(column).astype(np.int64) if len(column) else np.zeros(1, np.int64)
+    codes = (
+        np.where(arrow.is_valid(column), np.int32(UNFRAMED), np.int32(NULL)) if len(column) else np.empty(0, np.int32)
+    )
+    return Frames([], codes, arrow.data(column), bounds[:-1], bounds[1:])
+
+
+def _inflated(frames: Frames, rows: NDArray[np.int64], frame: Frame, reasons: Reasons) -> Any:
+    """The payloads of some rows: data, starts and ends; those that Glue's serializer compressed are inflated."""
+    if frame.framing != GLUE_ZLIB:
+        return frames.data, frames.starts[rows], frames.ends[rows]
+    found: list[bytes] = []
+    left = _MAX_INFLATED
+    for row, payload in zip(rows.tolist(), framing.payloads(frames, rows), strict=True):
+        inflate = zlib.decompressobj()
+        data = b""
+        try:
+            data = inflate.decompress(payload, max(left, 1))
+        except zlib.error as error:
+            reasons[row] = reason_of(error)
+        if not inflate.eof:
+            data = b""
+            reasons.setdefault(row, "zlib data that is cut off, or a batch of them that inflates to more than 128 MiB")
+        found.append(data)
+        left -= len(data)
+    ends = np.cumsum([0, *map(len, found)], dtype=np.int64)
+    return np.frombuffer(b"".join(found), np.uint8), ends[:-1], ends[1:]
+
+
+def _failures(column: Column, typed: Column, reasons: Reasons) -> tuple[Column, Column]:
+    """The bytes and the reasons of what could not be decoded."""
+    rows = len(column)
+    lost = np.zeros(rows, np.bool_)
+    if typed.null_count and rows:
+        lost = ~arrow.is_valid(typed) & arrow.is_valid(column)
+    if reasons:
+        lost[list(reasons)] = True
+    if not lost.any():
+        return pa.nulls(rows, pa.binary()), pa.nulls(rows, pa.string())
+    at = np.where(lost, np.arange(rows), -1)
+    raw = column.take(arrow.column_of_numbers(pa.int64(), at, at < 0))
+    return raw, arrow.column_of_values([reasons.get(row) for row in range(rows)], pa.string())

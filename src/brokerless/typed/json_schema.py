@@ -1,0 +1,141 @@
+"""Decodes JSON payloads by their JSON Schema: validated, with the types that it gives.
+
+Objects with ``properties`` are structs, those with ``additionalProperties`` alone are maps; what a schema leaves open
+(``anyOf`` of several types, objects without properties) is text, as JSON. Fields that the schema does not name but
+allows make a record whose bytes are kept: the type has no place for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+import pyarrow as pa
+
+from brokerless.errors import UsageError
+from brokerless.typed.decode import PayloadDecoder, rows_decoder
+from brokerless.typed.merge import merge_types
+from brokerless.typed.plain import parse_json
+from brokerless.typed.registry import Schema
+
+_TYPES = {
+    "string": pa.string(),
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "boolean": pa.bool_(),
+    "null": pa.null(),
+}
+_MAX_DEPTH = 60
+
+
+def json_arrow_type(schema: Schema) -> pa.DataType:
+    """The Arrow type of what a JSON Schema allows. Raises ValueError for what is no schema."""
+    documents = _documents(schema)
+    return _type_of(documents[""], documents, "", ())
+
+
+def _documents(schema: Schema) -> dict[str, Any]:
+    """The schema as ``""``, and what it refers to by the names (and ``$id``) of those."""
+    found: dict[str, Any] = {"": json.loads(schema.text)}
+    todo = list(schema.imports)
+    while todo:
+        name, each = todo.pop()
+        if name not in found:
+            found[name] = json.loads(each.text)
+            todo += each.imports
+    return found
+
+
+def _type_of(node: Any, documents: dict[str, Any], own: str, above: tuple[str, ...]) -> pa.DataType:
+    if not isinstance(node, dict) or len(above) > _MAX_DEPTH:
+        return pa.string()
+    found = cast("dict[str, Any]", node)
+    reference = found.get("$ref")
+    if isinstance(reference, str):
+        name, _, pointer = reference.partition("#")
+        place = f"{name or own}#{pointer}"
+        if place in above:
+            return pa.string()
+        target = _resolve(documents, name or own, pointer)
+        return _type_of(target, documents, name or own, (*above, place))
+    inner = (*above, "")
+    for keyword in ("oneOf", "anyOf", "allOf"):
+        if isinstance(found.get(keyword), list) and "properties" not in found:
+            return merge_types(_type_of(each, documents, own, inner) for each in found[keyword])
+    kind = found.get("type")
+    if isinstance(kind, list):
+        return merge_types(_type_of({**found, "type": each}, documents, own, inner) for each in cast("list[Any]", kind))
+    if kind == "object" or "properties" in found:
+        properties = found.get("properties")
+        if isinstance(properties, dict) and properties:
+            fields = cast("dict[str, Any]", properties).items()
+            return pa.struct([pa.field(name, _type_of(each, documents, own, inner)) for name, each in fields])
+        values = found.get("additionalProperties")
+        return (
+            pa.map_(pa.string(), _type_of(values, documents, own, inner)) if isinstance(values, dict) else pa.string()
+        )
+    if kind == "array":
+        return pa.list_(_type_of(found.get("items"), documents, own, inner))
+    if "const" in found or "enum" in found:
+        values = cast("list[Any]", found.get("enum") or [found.get("const")])
+        return pa.string() if any(isinstance(each, str) for each in values) else merge_types(map(_of_value, values))
+    return _TYPES.get(kind, pa.string()) if isinstance(kind, str) else pa.string()
+
+
+def _of_value(value: Any) -> pa.DataType:
+    from brokerless.typed.plain import infer
+
+    return infer(value)
+
+
+def _resolve(documents: dict[str, Any], name: str, pointer: str) -> Any:
+    document = documents.get(name)
+    if document is None:
+        matches = [each for each in documents.values() if isinstance(each, Mapping) and each.get("$id") == name]
+        if not matches:
+            raise ValueError(f"the schema refers to {name}, which is not there")
+        document = matches[0]
+    for part in pointer.strip("/").split("/") if pointer.strip("/") else ():
+        key = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(document, Mapping) or key not in document:
+            raise ValueError(f"the schema refers to #{pointer}, which is not there")
+        document = document[key]
+    return document
+
+
+def json_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
+    """The decoder of a schema's payloads into ``target``; what the schema does not allow is refused.
+
+    Raises ValueError for what is no schema, :class:`UsageError` where the library is missing."""
+    try:
+        import jsonschema
+        import referencing
+        import referencing.exceptions
+        import referencing.jsonschema
+        from jsonschema.validators import validator_for
+    except ImportError:
+        raise UsageError("decoding by JSON Schema needs more: pip install 'brokerless[decode]'") from None
+    documents = _documents(schema)
+    make: Any = referencing.Resource.from_contents
+    draft: Any = referencing.jsonschema.DRAFT7
+    resources = [(name, make(each, default_specification=draft)) for name, each in documents.items() if name]
+    registry: Any = referencing.Registry().with_resources(resources)
+    kind: Any = validator_for(documents[""], default=jsonschema.Draft7Validator)
+    try:
+        kind.check_schema(documents[""])
+    except jsonschema.SchemaError as error:
+        raise ValueError(f"no JSON Schema: {error.message}") from None
+    validator = kind(documents[""], registry=registry)
+
+    def parse(data: bytes) -> Any:
+        value = parse_json(data)
+        try:
+            problem = next(validator.iter_errors(value), None)
+        except referencing.exceptions.Unresolvable as error:
+            raise ValueError(f"the schema refers to {error}, which is not there") from None
+        if problem is not None:
+            raise ValueError(f"not as its schema says: {problem.json_path}: {problem.message}")
+        return value
+
+    return rows_decoder(parse, target)

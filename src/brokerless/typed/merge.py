@@ -1,0 +1,154 @@
+"""Merges types: one Arrow type that holds what several schemas, or several JSON values, describe.
+
+Avro's rules first (schema resolution, 1.12): numbers are promoted, records are merged by their fields' names, and a
+field that one of them lacks is null there. Nothing is dropped: fields that the newest schema does not have any more are
+kept. Text and bytes become bytes; times take the finer unit; decimals get the digits of both. What has no common type
+becomes text: strings are unchanged in it, all else is JSON.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from functools import reduce
+from typing import Any, cast
+
+import pyarrow as pa
+
+_UNITS = ("s", "ms", "us", "ns")
+_DIGITS = 38
+
+
+def merge_types(types: Iterable[pa.DataType]) -> pa.DataType:
+    """One type for all; null for none."""
+    return reduce(merge, types, pa.null())
+
+
+def merge(one: Any, two: Any) -> pa.DataType:
+    """One type for two. Fields are in the order of the first, then those that only the second one has."""
+    t = pa.types
+    if one == two or t.is_null(two):
+        return one
+    if t.is_null(one):
+        return two
+    if t.is_struct(one) and t.is_struct(two):
+        return _merge_structs(one, two)
+    if t.is_list(one) and t.is_list(two):
+        return pa.list_(merge(one.value_type, two.value_type))
+    if t.is_map(one) and t.is_map(two):
+        return pa.map_(merge(one.key_type, two.key_type), merge(one.item_type, two.item_type))
+    if t.is_integer(one) and t.is_integer(two):
+        return one if one.bit_width >= two.bit_width else two
+    if _is_number(one) and _is_number(two):
+        return pa.float64()
+    if {one, two} == {pa.string(), pa.binary()}:
+        return pa.binary()
+    if t.is_timestamp(one) and t.is_timestamp(two) and one.tz == two.tz:
+        return pa.timestamp(max(one.unit, two.unit, key=_UNITS.index), one.tz)
+    if t.is_time(one) and t.is_time(two):
+        return max(one, two, key=lambda each: _UNITS.index(each.unit))
+    if t.is_decimal(one) and t.is_decimal(two):
+        scale = max(one.scale, two.scale)
+        digits = max(one.precision - one.scale, two.precision - two.scale) + scale
+        return pa.decimal128(digits, scale) if digits <= _DIGITS else pa.string()
+    return pa.string()
+
+
+def _merge_structs(one: Any, two: Any) -> pa.DataType:
+    fields = {field.name: field.type for field in one}
+    for field in two:
+        fields[field.name] = merge(fields[field.name], field.type) if field.name in fields else field.type
+    return pa.struct([pa.field(name, type_) for name, type_ in fields.items()])
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return pa.types.is_integer(type_) or pa.types.is_floating(type_)
+
+
+class UnfitError(ValueError):
+    """A value that its type does not hold."""
+
+
+def conform(value: Any, type_: Any) -> Any:
+    """A Python value as ``pa.array`` takes it for a type. Raises :class:`UnfitError` for what would be lost."""
+    t = pa.types
+    if value is None:
+        return None
+    if t.is_struct(type_):
+        return _conform_struct(value, type_)
+    if t.is_list(type_) and isinstance(value, (list, tuple)):
+        return [conform(each, type_.value_type) for each in cast("list[Any]", value)]
+    if t.is_map(type_) and isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value).items()
+        return [(conform(key, type_.key_type), conform(each, type_.item_type)) for key, each in pairs]
+    if t.is_string(type_):
+        return value if isinstance(value, str) else json_text(value)
+    if t.is_binary(type_) and isinstance(value, (bytes, str)):
+        return value.encode() if isinstance(value, str) else value
+    if t.is_boolean(type_) and isinstance(value, bool):
+        return value
+    return _conform_number(value, type_)
+
+
+def _conform_number(value: Any, type_: Any) -> Any:
+    t = pa.types
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if t.is_integer(type_) and is_integer:
+        if -(1 << type_.bit_width - 1) <= value < 1 << type_.bit_width - 1:
+            return value
+    elif t.is_floating(type_) and (is_integer or isinstance(value, float)):
+        if not is_integer or abs(value) < 1 << 1023:
+            return float(value)
+    elif t.is_decimal(type_) and (is_integer or isinstance(value, Decimal)):
+        number = Decimal(value)
+        exponent = number.as_tuple().exponent
+        if (
+            isinstance(exponent, int)
+            and -exponent <= type_.scale
+            and abs(number) < 10 ** (type_.precision - type_.scale)
+        ):
+            return number
+    elif t.is_temporal(type_) and is_integer:
+        if type_.bit_width == 64 or -(1 << 31) <= value < 1 << 31:
+            return value
+    elif t.is_null(type_):
+        raise UnfitError("only null was expected")
+    raise UnfitError(f"{_short(value)} does not fit into {type_}")
+
+
+def _conform_struct(value: Any, type_: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UnfitError(f"{_short(value)} is no record")
+    own = cast("Mapping[str, Any]", value)
+    found = {field.name: conform(own.get(field.name), field.type) for field in type_}
+    if len(own) > len(found) or not own.keys() <= found.keys():
+        raise UnfitError(f"the topic's type has no field {sorted(own.keys() - found.keys())[0]!r}")
+    return found
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON: bytes in base64, times as ISO 8601, numbers that JSON lacks as text."""
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

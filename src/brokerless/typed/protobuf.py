@@ -1,0 +1,200 @@
+"""Decodes Protobuf payloads by their schema: message indexes, then the message.
+
+A message is a struct with a field for each of its fields: one that was not set is null where Protobuf knows that
+(messages, ``optional``, ``oneof``), else its default. Enums are names, ``uint64`` is a decimal, wrappers are their
+value, ``google.protobuf.Timestamp`` is a timestamp in ns. Messages within themselves, and ``google.protobuf.Struct``,
+``Value`` and ``ListValue``, are JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless.arrow import Column
+from brokerless.typed.decode import PayloadDecoder, Reasons, column_of_rows, reason_of
+from brokerless.typed.framing import Frame
+from brokerless.typed.merge import UnfitError, conform, merge_types
+from brokerless.typed.protobuf_files import message_types
+from brokerless.typed.registry import Schema
+
+_MAX_DEPTH = 60
+_MAX_FIELDS = 4096
+_WELL_KNOWN = "google.protobuf."
+_WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+_AS_JSON = ("Struct", "Value", "ListValue")
+_TIMESTAMP = pa.timestamp("ns", tz="UTC")
+_UINT64 = pa.decimal128(20, 0)
+_TYPES: dict[int, pa.DataType] = {  # google.protobuf.descriptor.FieldDescriptor.CPPTYPE_*
+    1: pa.int32(), 2: pa.int64(), 3: pa.int64(), 4: _UINT64, 5: pa.float64(), 6: pa.float32(), 7: pa.bool_(),
+    8: pa.string(), 9: pa.string(),
+}  # fmt: skip
+_MESSAGE, _ENUM, _TYPE_BYTES = 10, 8, 12
+
+
+def protobuf_arrow_type(schema: Schema) -> pa.DataType:
+    """The Arrow type of a schema's messages: that of its first one; of all together where records may name others."""
+    first = next(iter(message_types(schema).top), None)
+    if first is None:
+        raise ValueError("the schema defines no message")
+    return _message_type(first, (), [0])
+
+
+def _message_type(descriptor: Any, above: tuple[str, ...], count: list[int]) -> pa.DataType:
+    known = _well_known(descriptor)
+    if known is not None:
+        return known
+    if descriptor.full_name in above or len(above) > _MAX_DEPTH:
+        return pa.string()
+    count[0] += len(descriptor.fields)
+    if count[0] > _MAX_FIELDS:
+        raise ValueError(f"more than {_MAX_FIELDS} fields")
+    inner = (*above, descriptor.full_name)
+    return pa.struct([pa.field(each.name, _field_type(each, inner, count)) for each in descriptor.fields])
+
+
+def _well_known(descriptor: Any) -> pa.DataType | None:
+    name = descriptor.full_name
+    if not name.startswith(_WELL_KNOWN):
+        return None
+    short = name.removeprefix(_WELL_KNOWN)
+    if short == "Timestamp":
+        return _TIMESTAMP
+    if short in _AS_JSON:
+        return pa.string()
+    if short.endswith("Value") and short.removesuffix("Value") in _WRAPPERS:
+        return _scalar_type(descriptor.fields_by_name["value"])
+    return None
+
+
+def _scalar_type(field: Any) -> pa.DataType:
+    return pa.binary() if field.type == _TYPE_BYTES else _TYPES[field.cpp_type]
+
+
+def _is_map(field: Any) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _field_type(field: Any, above: tuple[str, ...], count: list[int]) -> pa.DataType:
+    if _is_map(field):
+        entry = field.message_type.fields_by_name
+        return pa.map_(_scalar_type(entry["key"]), _field_type(entry["value"], above, count))
+    own = _message_type(field.message_type, above, count) if field.cpp_type == _MESSAGE else _scalar_type(field)
+    return pa.list_(own) if field.is_repeated else own
+
+
+def _message_value(message: Any, target: Any) -> Any:
+    """A message as Python's values, as ``conform`` takes them for ``target``."""
+    descriptor = message.DESCRIPTOR
+    name = descriptor.full_name.removeprefix(_WELL_KNOWN) if descriptor.full_name.startswith(_WELL_KNOWN) else ""
+    if name == "Timestamp":
+        value = message.seconds * 1_000_000_000 + message.nanos
+        if not -(1 << 63) <= value < 1 << 63:
+            raise UnfitError("a timestamp that 64 bits of nanoseconds do not hold")
+        return value
+    if name and _well_known(descriptor) is not None and name not in _AS_JSON:
+        return message.value
+    if name in _AS_JSON or pa.types.is_string(target):
+        from google.protobuf import json_format
+
+        return json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
+    found: dict[str, Any] = {}
+    for field in descriptor.fields:
+        at = target.get_field_index(field.name)
+        if at < 0:
+            raise UnfitError(f"the topic's type has no field {field.name}")
+        if field.has_presence and not message.HasField(field.name):
+            continue
+        found[field.name] = _field_value(field, getattr(message, field.name), target.field(at).type)
+    return found
+
+
+def _field_value(field: Any, value: Any, target: Any) -> Any:
+    if _is_map(field):
+        entry = field.message_type.fields_by_name["value"]
+        item = target.item_type if pa.types.is_map(target) else target
+        return {key: _one(entry, each, item) for key, each in value.items()}
+    if field.is_repeated:
+        item = target.value_type if pa.types.is_list(target) else target
+        return [_one(field, each, item) for each in value]
+    return _one(field, value, target)
+
+
+def _one(field: Any, value: Any, target: Any) -> Any:
+    if field.cpp_type == _MESSAGE:
+        return _message_value(value, target)
+    if field.cpp_type == _ENUM:
+        known = field.enum_type.values_by_number.get(value)
+        return str(value) if known is None else known.name
+    return value
+
+
+def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
+    """Confluent's message indexes (which message, through those that it is nested in), and where they end: their
+    count and each of them as a zigzag varint; a single zero for the first message."""
+    count, at = _varint(data, 0)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= _MAX_DEPTH:
+        raise ValueError("message indexes that are none")
+    found: list[int] = []
+    for _ in range(count):
+        index, at = _varint(data, at)
+        found.append(index)
+    return tuple(found), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(data) and shift < 35:
+        byte = data[at]
+        number |= (byte & 0x7F) << shift
+        at += 1
+        shift += 7
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+    raise ValueError("message indexes that are cut off, or too large")
+
+
+def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
+    """The decoder of a schema's payloads into ``target``. Raises ValueError for a schema that is none."""
+    types = message_types(schema)
+    classes: dict[tuple[int, ...], Callable[[], Any]] = {}
+
+    def parse(data: bytes, prefix: bytes, has_indexes: bool) -> Any:
+        indexes, at = ((0,), 0)
+        if has_indexes:
+            indexes, at = read_indexes(prefix or data)
+        if indexes not in classes:
+            classes[indexes] = types.message_class(indexes)
+        message = classes[indexes]()
+        message.ParseFromString(data if prefix else data[at:])
+        return conform(_message_value(message, target), target)
+
+    def decode(
+        frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]:
+        from google.protobuf.message import DecodeError
+
+        values: list[Any] = []
+        reasons: Reasons = {}
+        has_indexes = frame.framing == "confluent" or bool(frame.message)
+        for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            try:
+                values.append(parse(data[start:end].tobytes(), frame.message, has_indexes))
+            except (DecodeError, ValueError, LookupError, TypeError, RecursionError) as error:
+                values.append(None)
+                reasons[row] = reason_of(error)
+        return column_of_rows(values, target, reasons), reasons
+
+    return decode
+
+
+def merged_messages(schema: Schema, indexes: list[tuple[int, ...]]) -> pa.DataType:
+    """The Arrow type of several messages of a schema."""
+    types = message_types(schema)
+    return merge_types(_message_type(types.descriptor(each), (), [0]) for each in indexes)

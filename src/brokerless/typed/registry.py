@@ -1,0 +1,221 @@
+"""The schemas of a registry, from its topic ``_schemas``: subjects, versions, references, deleted ones.
+
+The records are those of Confluent's ``io.confluent.kafka.schemaregistry.storage`` (``SchemaKey``, ``SchemaValue``,
+``ConfigValue``, ``ModeValue``, ``DeleteSubjectValue``, ``ClearSubjectValue``), which Karapace writes as well: keys and
+values are JSON objects. A schema that was deleted, softly or for good, still decodes what was written with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, cast
+
+SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
+TYPES = ("AVRO", "PROTOBUF", "JSON")
+DEFAULT_CONTEXT = "."
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema that another one imports by ``name``: a version of a subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One version of a subject. ``references``: what ``text`` names, by that name, with all that it needs itself."""
+
+    subject: str
+    version: int
+    id: int | str
+    type: SchemaType
+    text: str
+    references: tuple[Reference, ...] = ()
+    is_deleted: bool = False
+    guid: str | None = None
+    imports: tuple[tuple[str, Schema], ...] = ()
+
+
+@dataclass(slots=True)
+class Registry:
+    """All that is known of schemas. ``settings``: of a subject (``""``: of all), what CONFIG and MODE records say.
+    ``problems``: records that were passed over, and why. ``is_topic``: whether its ids are those of a ``_schemas``."""
+
+    source: str | None = None
+    is_topic: bool = True
+    versions: dict[tuple[str, int], Schema] = field(default_factory=dict[tuple[str, int], Schema])
+    by_id: dict[tuple[str, int | str], Schema] = field(default_factory=dict[tuple[str, "int | str"], Schema])
+    by_guid: dict[str, Schema] = field(default_factory=dict[str, Schema])
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    problems: list[str] = field(default_factory=list[str])
+
+    def subjects(self) -> dict[str, list[Schema]]:
+        """The versions of each subject, in order, deleted ones as well."""
+        found: dict[str, list[Schema]] = {}
+        for (subject, _), schema in sorted(self.versions.items()):
+            found.setdefault(subject, []).append(schema)
+        return found
+
+    def of_subject(self, subject: str) -> list[Schema]:
+        """A subject's versions, in order; those of the subject that it is an alias of, if it has none itself."""
+        own = [self.versions[key] for key in sorted(self.versions) if key[0] == subject]
+        alias = self.settings.get(subject, {}).get("alias")
+        if own or not isinstance(alias, str) or alias == subject:
+            return own
+        return [self.versions[key] for key in sorted(self.versions) if key[0] == alias]
+
+    def of_topic(self, topic: str, side: str) -> tuple[str, list[Schema]]:
+        """The versions of the subject that ``TopicNameStrategy`` gives a topic's keys or values (``side``), and the
+        context that it is in; by the default context first."""
+        name = f"{topic}-{side}"
+        found = self.of_subject(name)
+        if found:
+            return DEFAULT_CONTEXT, found
+        for subject in sorted({subject for subject, _ in self.versions} | set(self.settings)):
+            context, inner = context_of(subject)
+            if inner == name and context != DEFAULT_CONTEXT:
+                found = self.of_subject(subject)
+                if found:
+                    return context, found
+        return DEFAULT_CONTEXT, []
+
+    def find(self, schema_id: int | str, context: str = DEFAULT_CONTEXT) -> Schema | None:
+        """The schema with an id (numbers are unique within a context) or a GUID, with all that it imports."""
+        if isinstance(schema_id, str) and schema_id in self.by_guid:
+            return self.complete(self.by_guid[schema_id])
+        schema = self.by_id.get((context, schema_id))
+        return None if schema is None else self.complete(schema)
+
+    def complete(self, schema: Schema, above: tuple[tuple[str, int], ...] = ()) -> Schema:
+        """A schema with the schemas that it imports; those that are not there, or lead back to it, are left out."""
+        if not schema.references:
+            return schema
+        here = (*above, (schema.subject, schema.version))
+        found: list[tuple[str, Schema]] = []
+        for each in schema.references:
+            subject = each.subject
+            context, _ = context_of(schema.subject)
+            versions = [self.versions.get((subject, each.version))]
+            if context != DEFAULT_CONTEXT:
+                versions.insert(0, self.versions.get((f":{context}:{subject}", each.version)))
+            other = next((version for version in versions if version is not None), None)
+            if other is not None and (other.subject, other.version) not in here and len(here) < 32:
+                found.append((each.name, self.complete(other, here)))
+        return replace(schema, imports=tuple(found))
+
+
+def context_of(subject: str) -> tuple[str, str]:
+    """``:.staging:orders-value`` is ``orders-value`` in the context ``.staging``."""
+    if subject.startswith(":."):
+        context, colon, name = subject[1:].partition(":")
+        if colon:
+            return context, name
+    return DEFAULT_CONTEXT, subject
+
+
+def read_registry(records: Iterable[tuple[bytes | None, bytes | None]], source: str | None = None) -> Registry:
+    """A registry from the keys and values of its topic's records, in their order. Never raises for their bytes."""
+    registry = Registry(source)
+    for key, value in records:
+        try:
+            _apply(registry, _object(key), None if value is None else _object(value))
+        except (ValueError, RecursionError) as error:
+            registry.problems.append(f"a record that is none of a schema registry: {error}")
+    return registry
+
+
+def _object(data: bytes | None) -> Mapping[str, Any]:
+    found = json.loads(data or b"")
+    if not isinstance(found, dict):
+        raise ValueError("not a JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def _apply(registry: Registry, key: Mapping[str, Any], value: Mapping[str, Any] | None) -> None:
+    kind = key.get("keytype")
+    if kind == "SCHEMA":
+        subject, version = _text(key, "subject"), _number(key, "version")
+        if value is None:  # deleted for good; its id is used for nothing else
+            gone = registry.versions.pop((subject, version), None)
+            if gone is not None:
+                _keep(registry, replace(gone, is_deleted=True))
+            return
+        schema = _schema(subject, version, value)
+        registry.versions[subject, version] = schema
+        _keep(registry, schema)
+    elif kind in ("CONFIG", "MODE"):
+        subject = key.get("subject")
+        own = registry.settings.setdefault(subject if isinstance(subject, str) else "", {})
+        for name in ("compatibilityLevel", "compatibilityGroup", "alias", "normalize", "mode"):
+            if kind == "MODE" and name != "mode":
+                continue
+            if value is None or value.get(name) is None:
+                if (kind == "MODE") == (name == "mode"):
+                    own.pop(name, None)
+            else:
+                own[name] = value[name]
+    elif kind in ("DELETE_SUBJECT", "CLEAR_SUBJECT"):
+        if value is None:
+            return
+        subject = _text(value, "subject")
+        last = _number(value, "version") if kind == "DELETE_SUBJECT" else None
+        for at in [each for each in registry.versions if each[0] == subject and (last is None or each[1] <= last)]:
+            schema = replace(registry.versions[at], is_deleted=True)
+            _keep(registry, schema)
+            if kind == "DELETE_SUBJECT":
+                registry.versions[at] = schema
+            else:
+                del registry.versions[at]
+    elif kind not in ("NOOP", "CONTEXT"):
+        raise ValueError(f"keytype {kind!r}")
+
+
+def _keep(registry: Registry, schema: Schema) -> None:
+    """Ids go to the first version that is there: several subjects may share one."""
+    at = (context_of(schema.subject)[0], schema.id)
+    known = registry.by_id.get(at)
+    if known is None or known.is_deleted or (known.subject, known.version) == (schema.subject, schema.version):
+        registry.by_id[at] = schema
+        if schema.guid is not None:
+            registry.by_guid[schema.guid] = schema
+
+
+def _schema(subject: str, version: int, value: Mapping[str, Any]) -> Schema:
+    kind = value.get("schemaType") or "AVRO"
+    if kind not in TYPES:
+        raise ValueError(f"schemaType {kind!r}")
+    guid = value.get("guid")
+    return Schema(
+        subject, version, _number(value, "id"), kind, _text(value, "schema"),
+        tuple(_references(value.get("references") or ())), value.get("deleted") is True,
+        guid.lower() if isinstance(guid, str) else None,
+    )  # fmt: skip
+
+
+def _references(found: Any) -> Iterator[Reference]:
+    if not isinstance(found, (list, tuple)):
+        raise ValueError("references are no list")
+    for each in cast("list[Any]", found):
+        if not isinstance(each, dict):
+            raise ValueError("a reference is no object")
+        own = cast("dict[str, Any]", each)
+        yield Reference(_text(own, "name"), _text(own, "subject"), _number(own, "version"))
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    value = found.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value
+
+
+def _number(found: Mapping[str, Any], name: str) -> int:
+    value = found.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{name} is no number")
+    return value

@@ -1,0 +1,197 @@
+"""Finds the type of a topic's keys and values before its rows are read: by the schemas that its records name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from brokerless import arrow
+from brokerless.arrow import Column
+from brokerless.errors import Finding
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.typed import framing, plain
+from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
+from brokerless.typed.merge import merge
+from brokerless.typed.registry import DEFAULT_CONTEXT, Registry
+from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decoding, SideType, TopicType, UsedSchema
+
+
+def resolve_topic(
+    topic: str | None,
+    partitions: Sequence[PartitionReader],
+    decoding: Decoding,
+    registry: Registry,
+    *,
+    batches: Iterable[pa.RecordBatch] | None = None,
+    max_batch_bytes: int | None = None,
+) -> TopicType:
+    """The types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``: what is
+    read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. Damage is passed over
+    here: it is reported when the rows are read."""
+    sides = {name: SideScan(name, format_, registry, topic) for name, format_ in _formats(decoding)}
+    needs = [each for each in sides.values() if each.needs_scan(decoding)]
+    if needs:
+        read = _read(partitions, [each.name for each in needs], max_batch_bytes) if batches is None else batches
+        for batch in read:
+            for side in needs:
+                side.add(batch)
+    return TopicType(topic, sides["key"].result(), sides["value"].result())
+
+
+def _formats(decoding: Decoding) -> tuple[tuple[str, str], tuple[str, str]]:
+    return ("key", decoding.key_format), ("value", decoding.value_format)
+
+
+def _read(
+    partitions: Sequence[PartitionReader], names: list[str], max_batch_bytes: int | None
+) -> Iterator[pa.RecordBatch]:
+    def ignore(_: Finding) -> None: ...
+
+    for partition in partitions:
+        yield from partition.records([*names, "headers"], max_batch_bytes=max_batch_bytes, on_damage=ignore)
+
+
+@dataclass(slots=True)
+class SideScan:
+    """What the keys or the values of a topic look like, as far as they were read."""
+
+    name: str
+    format: str
+    registry: Registry
+    topic: str | None
+    ids: Counter[tuple[str, int | str]] = field(default_factory=Counter[tuple[str, "int | str"]])
+    counts: Counter[str] = field(default_factory=Counter[str])
+    type: pa.DataType | None = None
+    """Of JSON, so far."""
+    is_json: bool = True
+    is_text: bool = True
+    is_connect: bool = True
+
+    @property
+    def wants_schema(self) -> bool:
+        return self.format in ("auto", SCHEMA, "avro", "protobuf", "json-schema")
+
+    def subject(self) -> tuple[str, list[Any]]:
+        """The context and the versions of the subject that has the topic's name."""
+        return (DEFAULT_CONTEXT, []) if self.topic is None else self.registry.of_topic(self.topic, self.name)
+
+    def needs_scan(self, decoding: Decoding) -> bool:
+        if not self.wants_schema:
+            return plain.parser(_inner(self.format)[1])[1] is None
+        return decoding.scan == "always" or (decoding.scan == "auto" and not self.subject()[1])
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        column = batch.column(self.name)
+        if self.wants_schema:
+            headers = batch.column("headers") if "headers" in batch.schema.names else None
+            frames = framing.find_frames(column, self.name, headers)
+            codes, counts = np.unique(frames.codes, return_counts=True)
+            for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+                if code in (NULL, UNFRAMED):
+                    self.counts["null" if code == NULL else "unframed"] += count
+                else:
+                    self.ids[frames.known[code].framing.removesuffix("-zlib"), frames.known[code].id] += count
+                    self.counts["framed"] += count
+            if self.format == "auto":
+                self._look(column, frames.codes)
+        else:
+            self._infer(column)
+
+    def _look(self, column: Column, codes: Any) -> None:
+        """Whether what has no schema is JSON objects, or text."""
+        if not self.is_text:
+            return
+        rows = np.flatnonzero(codes == UNFRAMED)
+        for value in column.take(arrow.column_of_numbers(pa.int64(), rows)).to_pylist():
+            if self.is_json:
+                self._add_json(value)
+            if not self.is_json:
+                try:
+                    value.decode()
+                except UnicodeDecodeError:
+                    self.is_text = False
+                    return
+
+    def _add_json(self, value: bytes) -> None:
+        try:
+            if value[:1] not in b"{[" or not value:
+                raise ValueError
+            found = plain.parse_json(value)
+            self.is_connect = self.is_connect and plain.is_connect(found)
+            own = plain.connect_type(found["schema"]) if self.is_connect else plain.infer(found)
+        except (ValueError, RecursionError, LookupError, TypeError):
+            self.is_json = False
+            return
+        self.type = own if self.type is None else merge(self.type, own)
+
+    def _infer(self, column: Column) -> None:
+        """The type of JSON, where that is what was asked for; what is none is reported when it is decoded."""
+        prefix, name = _inner(self.format)
+        tail = {"": 0, WINDOWS[0]: 8, WINDOWS[1]: 16}[prefix]
+        for value in column.to_pylist():
+            if value is None:
+                continue
+            try:
+                found = plain.parse_json(value[: len(value) - tail])
+                own = plain.connect_type(found["schema"]) if name == "connect-json" else plain.infer(found)
+            except (ValueError, RecursionError, LookupError, TypeError):
+                continue
+            self.type = own if self.type is None else merge(self.type, own)
+
+    def result(self) -> SideType:
+        """The type, by all that was read."""
+        if not self.wants_schema:
+            return self._plain(self.format)
+        context, versions = self.subject()
+        used = [self._used(framing_, id_, count, context) for (framing_, id_), count in self.ids.most_common()]
+        seen = {each.schema.id for each in used if each.schema is not None}
+        used += [
+            UsedSchema(each.id, CONFLUENT, 0, self.registry.complete(each)) for each in versions if each.id not in seen
+        ]
+        bare = self.counts["unframed"] or not self.counts["framed"]
+        if self.format not in ("auto", SCHEMA) and bare and len(versions) == 1:
+            whole = self.registry.complete(versions[0])
+            used.append(UsedSchema("", UNFRAMED_VALUES, self.counts["unframed"], whole))
+        is_known = any(each.schema is not None for each in used)
+        if self.format != "auto" or (is_known and (self.counts["framed"] or not self.counts["unframed"])):
+            return self._typed(used)
+        return self._unframed(used)
+
+    def _used(self, framing_: str, id_: int | str, count: int, context: str) -> UsedSchema:
+        is_own = framing_ == CONFLUENT or not self.registry.is_topic
+        return UsedSchema(id_, framing_, count, self.registry.find(id_, context) if is_own else None)
+
+    def _typed(self, used: list[UsedSchema]) -> SideType:
+        from brokerless.typed.schema_types import type_of_schemas
+
+        type_, kept = type_of_schemas(used)
+        return SideType(SCHEMA, type_, tuple(kept), tuple(sorted(self.counts.items())))
+
+    def _unframed(self, used: list[UsedSchema]) -> SideType:
+        counts = tuple(sorted(self.counts.items()))
+        unknown = tuple(each for each in used if each.records)
+        if self.counts["framed"] or not self.counts["unframed"]:
+            return SideType("bytes", pa.binary(), unknown, counts)
+        if self.is_json and self.type is not None and not pa.types.is_null(self.type):
+            return SideType("connect-json" if self.is_connect else "json", self.type, unknown, counts)
+        name = "string" if self.is_text else "bytes"
+        return SideType(name, pa.string() if self.is_text else pa.binary(), unknown, counts)
+
+    def _plain(self, format_: str) -> SideType:
+        prefix, name = _inner(format_)
+        type_ = plain.parser(name)[1] or self.type or pa.string()
+        type_ = pa.string() if pa.types.is_null(type_) else type_
+        return SideType(format_, plain.windowed(prefix, type_) if prefix else type_)
+
+
+def _inner(format_: str) -> tuple[str, str]:
+    """The window that a format begins with, if any, and the format of the key in it."""
+    for prefix in WINDOWS:
+        if format_.startswith(prefix):
+            return prefix, format_.removeprefix(prefix)
+    return "", format_

@@ -1,0 +1,88 @@
+"""The one Arrow type of several schemas, and the decoder of each of them into that type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from brokerless.typed.decode import PayloadDecoder
+from brokerless.typed.merge import merge
+from brokerless.typed.registry import Schema
+from brokerless.typed.topic_type import SideType, UsedSchema
+
+
+def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedSchema]]:
+    """The type that holds all schemas; and those that could be understood, the others without their schema.
+
+    The newest one comes first: its fields lead, its defaults and aliases count. Versions that no record uses widen the
+    type only where that does not take the type of a used one away.
+    """
+    newest = newest_of(used)
+    known = sorted(
+        (each for each in used if each.schema is not None), key=lambda each: (each.records == 0, -_age(each))
+    )
+    merged: pa.DataType = pa.null()
+    kept: list[UsedSchema] = [each for each in used if each.schema is None]
+    for each in known:
+        assert each.schema is not None
+        try:
+            own = _type_of(each.schema, newest)
+        except (ValueError, LookupError, TypeError, RecursionError):
+            kept.append(replace(each, schema=None) if each.records else each)
+            continue
+        wider = merge(merged, own)
+        if not each.records and pa.types.is_nested(merged) and not pa.types.is_nested(wider):
+            continue
+        merged = wider
+        kept.append(each)
+    return (pa.binary() if pa.types.is_null(merged) else merged), kept
+
+
+def newest_of(used: Sequence[UsedSchema]) -> Schema | None:
+    """The schema with the highest version, or else id, of those that are not deleted (if any)."""
+    known = [each for each in used if each.schema is not None]
+    best = max(known, key=_age, default=None)
+    return None if best is None else best.schema
+
+
+def _age(each: UsedSchema) -> int:
+    schema = each.schema
+    assert schema is not None
+    return schema.id if isinstance(schema.id, int) else schema.version
+
+
+def _type_of(schema: Schema, newest: Schema | None) -> pa.DataType:
+    if schema.type == "AVRO":
+        from brokerless.typed.avro.schema import avro_arrow_type
+
+        return avro_arrow_type(schema, newest)
+    if schema.type == "PROTOBUF":
+        from brokerless.typed.protobuf import protobuf_arrow_type
+
+        return protobuf_arrow_type(schema)
+    from brokerless.typed.json_schema import json_arrow_type
+
+    return json_arrow_type(schema)
+
+
+def decoder_of_schema(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
+    """The decoder of one schema's payloads into a side's type; or why there is none."""
+    schema = used.schema
+    assert schema is not None
+    try:
+        if schema.type == "AVRO":
+            from brokerless.typed.avro.decoder import avro_decoder
+
+            return avro_decoder(schema, newest_of(side.schemas), side.type)
+        if schema.type == "PROTOBUF":
+            from brokerless.typed.protobuf import protobuf_decoder
+
+            return protobuf_decoder(schema, side.type)
+        from brokerless.typed.json_schema import json_decoder
+
+        return json_decoder(schema, side.type)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        text = (str(error) or type(error).__name__).splitlines()[0][:200]
+        return f"schema {used.id} cannot be used: {text}"

@@ -1,0 +1,110 @@
+"""What was asked of decoding, and the Arrow types that a topic's keys and values have by their schemas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from brokerless.errors import UsageError
+from brokerless.typed.registry import Schema
+
+Scan = Literal["always", "auto", "never"]
+SchemaId = int | str
+"""A number (Confluent's and Apicurio's registries) or a UUID as text (AWS Glue, Confluent's ids in headers)."""
+
+SCHEMA = "schema"
+UNFRAMED_VALUES = "unframed"
+"""In place of a framing: the schema of values that name none, where the user says that they have one."""
+PLAIN = ("bytes", "string", "json", "connect-json", "long", "int", "short", "double", "float", "boolean", "uuid")
+FORMATS = ("auto", SCHEMA, "avro", "protobuf", "json-schema", *PLAIN)
+WINDOWS = ("time-windowed:", "session-windowed:")
+"""What a format begins with for the keys of Kafka Streams' windows; the format of the key itself follows."""
+
+COLUMNS = ("keyRaw", "keyError", "valueRaw", "valueError")
+"""Added to decoded records: the bytes of what could not be decoded, and why; null otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """What was asked: where schemas are, and the format of keys and of values.
+
+    ``schemas``: a log directory with the registry's topic ``_schemas`` (or that partition, or its log), JSON Lines of
+    that topic, or a directory of ``.avsc``, ``.proto`` and ``.json`` files; None for the ``_schemas`` beside
+    the topic, if any. ``key_format``, ``value_format``: one of :data:`FORMATS`, or ``time-windowed:FORMAT``
+    and ``session-windowed:FORMAT`` for keys of Kafka Streams. ``auto``: by the bytes' framing where the schema is
+    known, else JSON objects, else text, else bytes; numbers are never guessed. ``scan``: whether all records are read
+    first for the schemas that they use (``always``); ``auto`` reads them only where the registry has no subject of the
+    topic's name; ``never``: the type is that of the subject's versions.
+
+    Raises :class:`UsageError` for a format that there is not.
+    """
+
+    schemas: str | None = None
+    key_format: str = "auto"
+    value_format: str = "auto"
+    scan: Scan = "always"
+
+    def __post_init__(self) -> None:
+        for name, given in (("key format", self.key_format), ("value format", self.value_format)):
+            inner = given
+            for prefix in WINDOWS:
+                inner = inner.removeprefix(prefix)
+            if inner not in FORMATS:
+                windows = " and ".join(f"{each}FORMAT" for each in WINDOWS)
+                raise UsageError(f"{name}: {given!r} is none of {', '.join(FORMATS)}; of windowed keys, {windows}")
+
+
+def decoding_of(given: Decoding | str | bool | None) -> Decoding | None:
+    """What a caller gives as ``decode``: True or ``"auto"``, a format of values, or a :class:`Decoding`."""
+    if given is None or given is False:
+        return None
+    if isinstance(given, Decoding):
+        return given
+    return Decoding() if given is True else Decoding(value_format=given)
+
+
+@dataclass(frozen=True, slots=True)
+class UsedSchema:
+    """A schema that a topic's records name, or may name. ``records``: how many do, of those that were read first.
+    ``schema``: None if it is not known."""
+
+    id: SchemaId
+    framing: str
+    records: int
+    schema: Schema | None
+
+
+@dataclass(frozen=True, slots=True)
+class SideType:
+    """The type of keys or of values. ``format``: how it is decoded, such as ``schema`` or ``string``. ``counts``:
+    records that were read first, by what they looked like: ``null``, ``framed``, ``unframed``."""
+
+    format: str
+    type: pa.DataType
+    schemas: tuple[UsedSchema, ...] = ()
+    counts: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicType:
+    """One topic's types. Plain data: it may be pickled."""
+
+    topic: str | None
+    key: SideType
+    value: SideType
+
+    def schema(self, records: pa.Schema) -> pa.Schema:
+        """The schema of decoded records, from that of the records: ``key`` and ``value`` are typed, :data:`COLUMNS` of
+        those that are there come at the end."""
+        fields: list[pa.Field] = []
+        added: list[pa.Field] = []
+        for field in records:
+            if field.name in ("key", "value"):
+                side = self.key if field.name == "key" else self.value
+                fields.append(pa.field(field.name, side.type))
+                added += [pa.field(f"{field.name}Raw", pa.binary()), pa.field(f"{field.name}Error", pa.string())]
+            else:
+                fields.append(field)
+        return pa.schema([*fields, *added])

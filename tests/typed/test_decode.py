@@ -1,0 +1,172 @@
+"""Decoded records equal what confluent-kafka's own deserializers give for the same bytes."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka.schema_registry import SchemaReference
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+from confluent_kafka.schema_registry.schema_registry_client import Schema
+from confluent_kafka.serialization import MessageField, SerializationContext
+from tests.typed.registries import client, registry_of
+
+from brokerless.schemas import HEADERS
+from brokerless.typed.decode import decode_batch
+from brokerless.typed.registry import Registry, read_registry
+from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.topic_type import Decoding, TopicType
+
+VALUE = SerializationContext("orders", MessageField.VALUE)
+
+
+def batch(values: list[bytes | None], keys: list[bytes | None] | None = None, headers: Any = None) -> pa.RecordBatch:
+    columns = {
+        "key": pa.array(keys or [None] * len(values), pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "headers": pa.array(headers or [[]] * len(values), HEADERS),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def decoded(
+    values: list[bytes | None], registry: Registry, decoding: Decoding | None = None, **given: Any
+) -> tuple[TopicType, list[dict[str, Any]]]:
+    own = batch(values, **given)
+    topic_type = resolve_topic("orders", [], decoding or Decoding(), registry, batches=[own])
+    found = decode_batch(topic_type, own)
+    found.validate(full=True)
+    assert found.schema == topic_type.schema(own.schema)
+    return topic_type, found.to_pylist()
+
+
+def record(*fields: dict[str, Any]) -> str:
+    return json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": list(fields)})
+
+
+V1 = record({"name": "id", "type": "int"}, {"name": "user", "type": "string"}, {"name": "old", "type": "bytes"})
+V2 = record({"name": "id", "type": "long"}, {"name": "user", "type": "string"},
+            {"name": "note", "type": ["null", "string"], "default": None})  # fmt: skip
+V3 = record({"name": "id", "type": "long"}, {"name": "customer", "type": "string", "aliases": ["user"]},
+            {"name": "note", "type": ["null", "string"], "default": None},
+            {"name": "lines", "type": {"type": "array", "items": "double"}, "default": [1.5]})  # fmt: skip
+
+
+def test_three_versions_of_a_subject_are_one_type_with_all_their_fields() -> None:
+    registry = client()
+    rows = [
+        (V1, {"id": 1, "user": "ann", "old": b"\x00\xff"}),
+        (V2, {"id": 1 << 40, "user": "bob", "note": "hi"}),
+        (V3, {"id": 3, "customer": "cy", "note": None, "lines": [0.25, -1.0]}),
+    ]
+    values = [AvroSerializer(registry, schema)(value, VALUE) for schema, value in rows]
+    topic_type, found = decoded([*values, None], registry_of(registry))
+    assert [(field.name, field.type) for field in topic_type.value.type] == [
+        ("id", pa.int64()), ("customer", pa.string()), ("note", pa.string()), ("lines", pa.list_(pa.float64())),
+        ("old", pa.binary()),
+    ]  # fmt: skip
+    deserialize = AvroDeserializer(registry)
+    for value, own in zip(values, found, strict=False):
+        theirs = deserialize(value, VALUE)
+        assert theirs is not None
+        theirs["customer"] = theirs.pop("user", theirs.get("customer"))
+        assert own["value"] == {"note": None, "lines": [1.5], "old": None} | theirs
+        assert (own["valueRaw"], own["valueError"]) == (None, None)
+    assert (found[3]["value"], found[3]["valueRaw"], found[3]["valueError"]) == (None, None, None)
+    assert sorted((each.id, each.records) for each in topic_type.value.schemas) == [(1, 1), (2, 1), (3, 1)]
+
+
+def test_references_are_resolved_within_the_registry() -> None:
+    registry = client()
+    address = {"type": "record", "name": "Address", "namespace": "shop", "fields": [{"name": "city", "type": "string"}]}
+    registry.register_schema("address", Schema(json.dumps(address), "AVRO"))
+    order = Schema(
+        record({"name": "to", "type": "shop.Address"}), "AVRO", [SchemaReference("shop.Address", "address", 1)]
+    )
+    value = AvroSerializer(registry, order)({"to": {"city": "Oslo"}}, VALUE)
+    _, found = decoded([value], registry_of(registry))
+    assert found[0]["value"] == AvroDeserializer(registry)(value, VALUE) == {"to": {"city": "Oslo"}}
+
+
+def test_what_cannot_be_decoded_keeps_its_bytes_and_says_why() -> None:
+    registry = client()
+    good = AvroSerializer(registry, V1)({"id": 1, "user": "ann", "old": b""}, VALUE)
+    assert good is not None
+    values = [good, good[:-3], good + b"!", b"\x00\x00\x00\x00\x63" + good[5:], b"plain", b"\x00"]
+    topic_type, found = decoded(values, registry_of(registry))
+    assert [each["valueError"] for each in found] == [
+        None,
+        "a length that goes past the payload's end",
+        "bytes are left after the value",
+        "unknown schema id 99 (confluent)",
+        "no schema id: the bytes begin with none, and there is none in the headers",
+        "no schema id: the bytes begin with none, and there is none in the headers",
+    ]
+    assert [each["valueRaw"] for each in found] == [None, *values[1:]]
+    assert {(each.id, each.records, each.schema is None) for each in topic_type.value.schemas} == {
+        (1, 3, False), (99, 1, True)
+    }  # fmt: skip
+
+
+def test_json_by_its_schema() -> None:
+    registry = client()
+    schema = {
+        "$schema": "http://json-schema.org/draft-07/schema#", "title": "Order", "type": "object",
+        "properties": {"id": {"type": "integer"}, "tags": {"type": "array", "items": {"type": "string"}}},
+        "required": ["id"],
+    }  # fmt: skip
+    value = JSONSerializer(json.dumps(schema), registry)({"id": 5, "tags": ["a", "b"]}, VALUE)
+    assert value is not None
+    bad = value[:5] + b'{"tags": []}'
+    topic_type, found = decoded([value, bad], registry_of(registry))
+    theirs = JSONDeserializer(None, schema_registry_client=registry)
+    assert found[0]["value"] == theirs(value, VALUE) == {"id": 5, "tags": ["a", "b"]}
+    assert found[1]["valueError"] == "not as its schema says: $: 'id' is a required property"
+    assert topic_type.value.type == pa.struct([("id", pa.int64()), ("tags", pa.list_(pa.string()))])
+
+
+def test_values_without_a_schema_are_json_or_text_or_stay_bytes() -> None:
+    for values, format_, type_ in (
+        ([b'{"a": 1}', b'{"a": 2.5, "b": null}'], "json", pa.struct([("a", pa.float64()), ("b", pa.null())])),
+        ([b"one", "zw\u00f6lf".encode()], "string", pa.string()),
+        ([struct.pack(">q", 5)], "bytes", pa.binary()),
+        ([b"\xff\xfe"], "bytes", pa.binary()),
+    ):
+        topic_type, found = decoded(values, read_registry([]))
+        assert (topic_type.value.format, topic_type.value.type) == (format_, type_)
+        assert all(each["valueError"] is None for each in found)
+
+
+def test_connect_json_has_the_types_of_its_schema() -> None:
+    schema = {"type": "struct", "fields": [
+        {"field": "at", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp"},
+        {"field": "raw", "type": "bytes"}, {"field": "n", "type": "int32"}]}  # fmt: skip
+    value = json.dumps({"schema": schema, "payload": {"at": 1000, "raw": "aGk=", "n": 3}}).encode()
+    topic_type, found = decoded([value], read_registry([]))
+    assert topic_type.value.format == "connect-json"
+    assert topic_type.value.type.field("at").type == pa.timestamp("ms", tz="UTC")
+    assert found[0]["value"]["raw"] == b"hi"
+    assert found[0]["value"]["n"] == 3
+
+
+def test_windowed_keys_of_streams() -> None:
+    key = b"user-1" + struct.pack(">q", 60_000)
+    session = b"user-1" + struct.pack(">qq", 90_000, 60_000)
+    for format_, given in (("time-windowed:string", key), ("session-windowed:string", session)):
+        _, found = decoded([b"x"], read_registry([]), Decoding(key_format=format_), keys=[given])
+        assert found[0]["key"]["key"] == "user-1"
+        assert found[0]["key"]["start"].timestamp() == 60
+        if format_.startswith("session"):
+            assert found[0]["key"]["end"].timestamp() == 90
+
+
+def test_an_id_in_a_header_counts() -> None:
+    registry = client()
+    value = AvroSerializer(registry, V1)({"id": 1, "user": "ann", "old": b""}, VALUE)
+    assert value is not None
+    headers = [[{"key": "x", "value": b""}, {"key": "__value_schema_id", "value": value[:5]}]]
+    _, found = decoded([value[5:]], registry_of(registry), headers=headers)
+    assert found[0]["value"]["user"] == "ann"

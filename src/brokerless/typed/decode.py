@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,23 +15,12 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames
-from brokerless.typed.merge import conform
-from brokerless.typed.plain import Parse
-from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType, UsedSchema
+from brokerless.typed.payloads import PayloadDecoder, Reasons, reason_of, rows_decoder
+from brokerless.typed.schema_types import decoder_of_schema
+from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType
 
 _MAX_INFLATED = 128 << 20
 """Bytes that one of Glue's compressed values may inflate to."""
-
-Reasons = dict[int, str]
-"""Why a row could not be decoded, by its number."""
-
-
-class PayloadDecoder(Protocol):
-    """Decodes payloads of one schema."""
-
-    def __call__(
-        self, frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[Column, Reasons]: ...
 
 
 def decode_batch(topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -135,14 +124,7 @@ class SideDecoder:
             return "no schema id: the bytes begin with none, and there is none in the headers"
         if used is None or used.schema is None:
             return "unknown schema" if key is None else f"unknown schema id {key[1]} ({key[0]})"
-        return schema_decoder(used, self.side)
-
-
-def schema_decoder(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
-    """The decoder of one schema's payloads; or why there is none."""
-    from brokerless.typed.schema_types import decoder_of_schema
-
-    return decoder_of_schema(used, side)
+        return decoder_of_schema(used, self.side)
 
 
 def plain_decoder(side: SideType) -> PayloadDecoder:
@@ -162,48 +144,6 @@ def plain_decoder(side: SideType) -> PayloadDecoder:
         return found if tail == 8 else {**found, "end": times[0]}
 
     return rows_decoder(parse_window if tail else parse, side.type)
-
-
-def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
-    """A decoder that parses row by row into Python's values."""
-
-    def decode(
-        frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-    ) -> tuple[Column, Reasons]:
-        values: list[Any] = []
-        reasons: Reasons = {}
-        for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-            try:
-                values.append(conform(parse(data[start:end].tobytes()), type_))
-            except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError) as error:
-                values.append(None)
-                reasons[row] = reason_of(error)
-        return column_of_rows(values, type_, reasons), reasons
-
-    return decode
-
-
-def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> Column:
-    """A column; a value that Arrow refuses becomes null, with a reason."""
-    try:
-        return pa.array(values, type_)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        pass
-    for row, value in enumerate(values):
-        try:
-            pa.array([value], type_)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-            values[row] = None
-            reasons.setdefault(row, reason_of(error))
-    return pa.array(values, type_)
-
-
-def reason_of(error: Exception) -> str:
-    """One line."""
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    text = (str(error) or type(error).__name__).splitlines()[0]
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _unframed(column: Column) -> Frames:

@@ -14,8 +14,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from brokerless.errors import UsageError
-from brokerless.typed.decode import PayloadDecoder, rows_decoder
 from brokerless.typed.merge import merge_types
+from brokerless.typed.payloads import PayloadDecoder, rows_decoder
 from brokerless.typed.plain import parse_json
 from brokerless.typed.registry import Schema
 

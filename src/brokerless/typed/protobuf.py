@@ -16,9 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from brokerless.arrow import Column
-from brokerless.typed.decode import PayloadDecoder, Reasons, column_of_rows, reason_of
 from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UnfitError, conform, merge_types
+from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
 from brokerless.typed.protobuf_files import message_types
 from brokerless.typed.registry import Schema
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 from brokerless.errors import Finding, UnreadableError
 from brokerless.log.directory import resolve
 from brokerless.log.storage import paths
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.paths import StorageOptions, read_bytes
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.registry import DEFAULT_CONTEXT, Reference, Registry, Schema, SchemaType, read_registry
 
@@ -48,7 +48,7 @@ def _load(path: str, storage_options: StorageOptions | None) -> Registry:
     if not paths.is_directory(path, storage_options):
         if path.endswith(".log"):
             return _from_logs(path, storage_options)
-        data = paths.read_bytes(path, _MAX_EXPORT, storage_options)
+        data = read_bytes(path, _MAX_EXPORT, storage_options)
         found = read_registry(_lines(data), path)
     else:
         entries = paths.list_directory(path, storage_options)
@@ -115,7 +115,7 @@ def _from_files(path: str, names: Sequence[str], storage_options: StorageOptions
     files = [name for name in names if name[name.rfind(".") :] in _SUFFIXES][:_MAX_FILES]
     found: dict[str, Schema] = {}
     for name in files:
-        text = paths.read_bytes(paths.join(path, name), _MAX_FILE, storage_options).decode(errors="replace")
+        text = read_bytes(paths.join(path, name), _MAX_FILE, storage_options).decode(errors="replace")
         stem, _, suffix = name.rpartition(".")
         version = _VERSION.fullmatch(stem)
         subject, number = (stem, 1) if version is None else (version["subject"], int(version["version"]))

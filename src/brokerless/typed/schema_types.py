@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from brokerless.typed.decode import PayloadDecoder
 from brokerless.typed.merge import merge
+from brokerless.typed.payloads import PayloadDecoder
 from brokerless.typed.registry import Schema
 from brokerless.typed.topic_type import SideType, UsedSchema
 

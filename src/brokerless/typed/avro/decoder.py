@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from brokerless.arrow import Column, bits, column_of
 from brokerless.typed.avro.schema import AvroType, parse_schema
-from brokerless.typed.decode import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.framing import Frame
+from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.registry import Schema
 
 _MAX_OUTPUT = 256 << 20

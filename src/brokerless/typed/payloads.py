@@ -1,0 +1,67 @@
+"""What decodes payloads of one schema or format: by rows into Python's values, where no kernel does it."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless.arrow import Column
+from brokerless.typed.framing import Frame
+from brokerless.typed.merge import conform
+from brokerless.typed.plain import Parse
+
+Reasons = dict[int, str]
+"""Why a row could not be decoded, by its number."""
+
+
+class PayloadDecoder(Protocol):
+    """Decodes payloads of one schema."""
+
+    def __call__(
+        self, frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]: ...
+
+
+def rows_decoder(parse: Parse, type_: pa.DataType) -> PayloadDecoder:
+    """A decoder that parses row by row into Python's values."""
+
+    def decode(
+        frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[Column, Reasons]:
+        values: list[Any] = []
+        reasons: Reasons = {}
+        for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+            try:
+                values.append(conform(parse(data[start:end].tobytes()), type_))
+            except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError) as error:
+                values.append(None)
+                reasons[row] = reason_of(error)
+        return column_of_rows(values, type_, reasons), reasons
+
+    return decode
+
+
+def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> Column:
+    """A column; a value that Arrow refuses becomes null, with a reason."""
+    try:
+        return pa.array(values, type_)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        pass
+    for row, value in enumerate(values):
+        try:
+            pa.array([value], type_)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+            values[row] = None
+            reasons.setdefault(row, reason_of(error))
+    return pa.array(values, type_)
+
+
+def reason_of(error: Exception) -> str:
+    """One line."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    text = (str(error) or type(error).__name__).splitlines()[0]
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.prove.job import Proof, prove
     from brokerless.log.config import LogConfig
     from brokerless.tables.batcher import BatchSettings
+    from brokerless.tables.record_filter import RecordFilter
     from brokerless.tables.rows import RowError
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Partition",
     "Proof",
     "Record",
+    "RecordFilter",
     "RefusedError",
     "Routing",
     "RowError",
@@ -75,6 +77,7 @@ _LATE = {
     "Explanation": "brokerless.fields.files",
     "Field": "brokerless.fields.field",
     "LogConfig": "brokerless.log.config",
+    "RecordFilter": "brokerless.tables.record_filter",
     "Routing": "brokerless.jobs.load.routing",
     "RowError": "brokerless.tables.rows",
     "explain": "brokerless.fields.files",

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
+    from brokerless.tables.record_filter import RecordFilter
 
 
 def open(
@@ -102,6 +103,7 @@ class Log:
         end_timestamp: Time | None = None,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
+        filter: RecordFilter | None = None,
         limit: int | None = None,
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
@@ -110,7 +112,7 @@ class Log:
         """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all."""
         requested = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
         return read_records(
-            self.partitions, columns, requested, isolation, control, limit, max_batch_bytes, on_damage, done
+            self.partitions, columns, requested, isolation, control, filter, limit, max_batch_bytes, on_damage, done
         )
 
     def batches(

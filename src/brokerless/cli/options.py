@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.values import count, integer, size, size_or_0, states
+from brokerless.cli.values import count, integer, positive, size, size_or_0, states
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ def add_as(parser: ArgumentParser) -> None:
 
 def add_dry_run(parser: ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only report what would be done; write nothing")
+
+
+def add_jobs(parser: ArgumentParser) -> None:
+    help_of_jobs = "processes that read side by side (one for each processor where there is much to read; 1: none)"
+    parser.add_argument("--jobs", type=positive, metavar="N", help=help_of_jobs)
 
 
 def add_isolation(parser: ArgumentParser) -> None:

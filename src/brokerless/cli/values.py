@@ -32,6 +32,13 @@ def count(text: str) -> int:
     return min(integer(text), MAX_INT64)
 
 
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if integer(text) < 1:
+        raise ArgumentTypeError(f"{text} is not positive; use 1 or more")
+    return min(integer(text), MAX_INT32)
+
+
 def size(text: str) -> int:
     """A number of bytes above 0: ``1000``, ``500MB``, ``1GiB``."""
     return size_or_0(text) or _refuse_size(text)

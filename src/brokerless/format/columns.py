@@ -87,6 +87,17 @@ _SLACK = 64
 """Bytes after the last value, so that copies may use wide steps."""
 
 
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why a batch's records end early; ``position`` (bytes) and ``base_offset`` are the batch's."""
+
+    kind: str
+    position: int
+    base_offset: int
+    message: str
+    found: str | None = None
+
+
 @dataclass(slots=True)
 class RecordColumns:
     """Growing record columns of fixed capacity.

@@ -42,7 +42,8 @@ class Reading:
     given as well. ``transactions``: given to leave out aborted data and what is not yet stable (read_committed).
     ``max_batch_bytes``: bytes that one batch may inflate to. ``watch`` is shown each chunk, and which of its batches
     are what was written, before any of their records are given. ``span``: a batch outside of it is reported, and not
-    passed over.
+    passed over. ``match``: which of some decoded records are given (bool, shape ``(rows,)``); ``any_of``: byte strings
+    of which such a record has at least one, so that batches without any need not be decoded.
     """
 
     range: Range = EVERYTHING
@@ -54,6 +55,8 @@ class Reading:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     watch: Callable[[str, Chunk, NDArray[np.bool_]], object] | None = None
     span: Span | None = None
+    match: Callable[[DecodedRecords], NDArray[np.bool_]] | None = None
+    any_of: tuple[bytes, ...] = ()
 
 
 def read_partition(
@@ -85,7 +88,7 @@ def read_file(
     """The records of the batches of a file that begin in ``[start, end)``, without those that ``seen`` passes over.
 
     What is damaged is reported after the records before it were given."""
-    decoder = Decoder(reading.keys, reading.values, reading.headers, reading.max_batch_bytes)
+    decoder = Decoder(reading.keys, reading.values, reading.headers, reading.max_batch_bytes, any_of=reading.any_of)
     requested = stable_range(reading)
     findings: list[Finding] = []
 
@@ -100,6 +103,9 @@ def read_file(
         new = None if seen is None else seen.rows(decoded.columns.offset[: decoded.columns.rows])
         if new is not None:
             rows = new if rows is None else rows & new
+        if reading.match is not None and decoded.columns.rows:
+            matches = reading.match(decoded)
+            rows = matches if rows is None else rows & matches
         is_selected = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
         rows_read = [DecodedRows(file.path, decoded, rows)] if is_selected else []
@@ -129,6 +135,9 @@ def read_file(
         chosen = valid_batches.take(_chosen(valid_batches, reading, requested))
         for given in map(selected_rows, decoder.decode(chunk.buffer, chosen, chunk.base)):
             yield from given
+        if reading.match is not None and (few := decoder.flush()) is not None:  # or the first would wait for the last
+            yield from selected_rows(few)
+            del few
     rest = decoder.flush()
     if rest is not None:
         given = selected_rows(rest)

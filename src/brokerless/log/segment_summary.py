@@ -85,7 +85,7 @@ def add_chunk(
     batches = chunk.batches
     first_offset, counts = int(batches.entry_offset[0]), np.where(batches.is_legacy, 1, batches.count)
     if batches.is_wrapper.any():
-        from brokerless.format.read.decoder import inspect_wrappers
+        from brokerless.format.read.wrappers import inspect_wrappers
 
         wrappers = inspect_wrappers(chunk.buffer, batches, max_batch_bytes)
         counts = wrappers.count

@@ -223,6 +223,6 @@ def _first_offset(chunk: Chunk) -> int:
     batch = chunk.batches.take(slice(0, 1))
     if not batch.is_wrapper[0]:
         return int(batch.entry_offset[0])
-    from brokerless.format.read.decoder import inspect_wrappers
+    from brokerless.format.read.wrappers import inspect_wrappers
 
     return int(inspect_wrappers(chunk.buffer, batch).base_offset[0])

@@ -22,6 +22,7 @@ from brokerless.text import html_table
 
 if TYPE_CHECKING:
     from brokerless.log.segment import Chunk
+    from brokerless.tables.record_filter import RecordFilter
 
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
@@ -72,6 +73,7 @@ class PartitionReader:
         end_timestamp: Time | None = None,
         isolation: Isolation = "read_uncommitted",
         control: bool = False,
+        filter: RecordFilter | None = None,
         limit: int | None = None,
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
@@ -83,8 +85,9 @@ class PartitionReader:
         ``start_timestamp <= timestamp < end_timestamp`` hold for every record. ``isolation="read_committed"``
         returns what such a consumer gets: no aborted transactions, nothing from the first open one on, and no control
         records. Otherwise everything from the log start offset on is returned, with ``control`` control records as
-        well. ``limit``: at most so many records; reading ends there. ``max_batch_bytes``: what one batch may inflate
-        to (128 MiB).
+        well. ``filter``: only records that it selects, yielded as they are found; batches that cannot have any are not
+        decoded, so that damage to their records which their checksum does not show is not found. ``limit``: at most so
+        many records; reading ends there. ``max_batch_bytes``: what one batch may inflate to (128 MiB).
 
         ``on_damage`` is called with each :class:`Finding` after the records that could be read before it, and reading
         goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
@@ -94,7 +97,9 @@ class PartitionReader:
         an unknown column or isolation level; while reading, :class:`DamageError` and :class:`UnreadableError`.
         """
         selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        return read_records([self], columns, selection, isolation, control, limit, max_batch_bytes, on_damage, done)
+        return read_records(
+            [self], columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done
+        )
 
     def batches(
         self,
@@ -121,6 +126,7 @@ class PartitionReader:
         selection: tuple[int | None, int | None, int | None, int | None],
         isolation: Isolation,
         control: bool,
+        filter: RecordFilter | None,
         max_batch_bytes: int | None,
         report: OnDamage,
         done: Done,
@@ -139,15 +145,18 @@ class PartitionReader:
         transactions = None
         if committed:
             transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
+        decoded = {*schema.names, *(() if filter is None else filter.columns)}
         reading = Reading(
             range=requested,
-            keys="key" in schema.names,
-            values="value" in schema.names,
-            headers="headers" in schema.names,
+            keys="key" in decoded,
+            values="value" in decoded,
+            headers="headers" in decoded,
             control=control and not committed,
             transactions=transactions,
             max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
             watch=lambda file, chunk, _: progress.reach(file, chunk.base),
+            match=None if filter is None else filter.matcher(self.topic, self.partition),
+            any_of=() if filter is None else filter.any_of,
         )
 
         def report_once(finding: Finding) -> None:
@@ -313,6 +322,7 @@ def read_records(
     selection: tuple[int | None, int | None, int | None, int | None],
     isolation: Isolation,
     control: bool,
+    filter: RecordFilter | None,
     limit: int | None,
     max_batch_bytes: int | None,
     on_damage: OnDamage | None,
@@ -328,7 +338,7 @@ def read_records(
         raise UsageError(f"limit: {limit} is not a number of records")
     schema, report = project(RECORDS, columns), on_damage or raise_errors
     of_each = (
-        each._records(schema, selection, isolation, control, max_batch_bytes, report, done)  # pyright: ignore[reportPrivateUsage]
+        each._records(schema, selection, isolation, control, filter, max_batch_bytes, report, done)  # pyright: ignore[reportPrivateUsage]
         for each in partitions
     )
     batches = (batch for of_partition in of_each for batch in of_partition)

@@ -40,7 +40,8 @@ from brokerless.schemas import HEADERS, NAME, RECORDS, TIMESTAMP, TIMESTAMP_TYPE
 from brokerless.text import java_text, readable
 
 if TYPE_CHECKING:  # these import kernels, which the tables of headers do without
-    from brokerless.format.read.decoder import DecodedRecords, WrapperContents
+    from brokerless.format.read.decoder import DecodedRecords
+    from brokerless.format.read.wrappers import WrapperContents
     from brokerless.log.partition import DecodedRows
     from brokerless.log.producer.transactions import Transactions
 
@@ -189,7 +190,7 @@ def chunk_batches(
     ``schema`` needs it, as far as they inflate to ``max_batch_bytes``; larger ones are reported, after the batches."""
     wrappers = None
     if "baseOffset" in schema.names and chunk.batches.is_wrapper.any():
-        from brokerless.format.read.decoder import inspect_wrappers
+        from brokerless.format.read.wrappers import inspect_wrappers
 
         wrappers = inspect_wrappers(chunk.buffer, chunk.batches, max_batch_bytes)
     yield from headers_batches(chunk.batches, source, chunk.base, schema, wrappers, is_valid)

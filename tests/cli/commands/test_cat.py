@@ -15,6 +15,7 @@ from tests.require import require
 
 DATA = broker_data("clean")
 PARTITION = DATA / "segments-0"
+DEMO = Path(__file__).parents[3] / "demo" / "data"
 
 
 @pytest.fixture(scope="module")
@@ -225,3 +226,50 @@ def test_limit_and_tail_both_count_records_of_each_partition(run: Run) -> None:
         for line in run("cat", "--json", option, 3, DATA).json:
             found.setdefault((line["topic"], line["partition"]), []).append(line["offset"])
         assert found == {name: of_partition[part] for name, of_partition in whole.items()}
+
+
+FILTERS: list[tuple[tuple[str, ...], str]] = [
+    (("--key", "o-101230"), "o-101230"),
+    (("--key-regex", "^o-1012"), "o-1012"),
+    (("--grep", "Kettle"), "Kettle"),
+    (("--header", "source=app"), '["source","app"]'),
+    (("--where", "value_json->>'country' = 'SE'"), '\\"country\\":\\"SE\\"'),
+]
+
+
+@pytest.mark.parametrize(("options", "text"), FILTERS, ids=[options[0] for options, _ in FILTERS])
+def test_filters_select_records(run: Run, options: tuple[str, ...], text: str) -> None:
+    everything = run("cat", DEMO, "--json").lines
+    expected = [line for line in everything if text in line and (options[0] != "--key" or f'"key":"{text}"' in line)]
+    assert 0 < len(expected) < len(everything)
+    result = run("cat", DEMO, "--json", *options)
+    assert (result.lines, result.exit_code) == (expected, 0)
+
+
+def test_filters_look_in_all_partitions_side_by_side(run: Run) -> None:
+    alone = run("cat", DEMO, "--json", "--grep", "9", "--jobs", 1).lines
+    beside = run("cat", DEMO, "--json", "--grep", "9", "--jobs", 3).lines
+    assert sorted(beside) == sorted(alone)
+    for number in range(3):
+        orders = f'"topic":"orders","partition":{number},'
+        assert [line for line in beside if orders in line] == [line for line in alone if orders in line]
+
+
+def test_the_limit_and_the_tail_count_what_was_found(run: Run) -> None:
+    found = [line for line in run("cat", DEMO, "-t", "orders", "-p", 0, "--grep", "paid").lines if line]
+    assert len(found) > 5
+    assert run("cat", DEMO, "-t", "orders", "-p", 0, "--grep", "paid", "-n", 2).lines == found[:2]
+    assert run("cat", DEMO, "-t", "orders", "-p", 0, "--grep", "paid", "--tail", 2).lines == found[-2:]
+
+
+def test_nothing_found_is_said_and_is_no_error(run: Run) -> None:
+    result = run("cat", DEMO, "--key", "nobody")
+    assert (result.lines, result.exit_code) == ([], 0)
+    assert "no record was found" in result.err
+
+
+@pytest.mark.parametrize(
+    "options", [("--grep", ""), ("--key-regex", "("), ("--header", "nothing"), ("--where", "no such"), ("--jobs", "0")]
+)
+def test_filters_that_mean_nothing_are_refused(run: Run, options: tuple[str, ...]) -> None:
+    assert run("cat", DEMO, *options).exit_code == 2

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from brokerless import clock
-from brokerless.cli.options import add_isolation, add_json_bytes, add_max_batch_bytes
+from brokerless.cli.filters import add_filters, filter_of
+from brokerless.cli.options import add_isolation, add_jobs, add_json_bytes, add_max_batch_bytes
 from brokerless.cli.output import Output
 from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME, parse_offsets, parse_time
 from brokerless.cli.values import count
 from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.jobs.run.streams import stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.api.partition import Partition
+    from brokerless.log.directory import PartitionPath
+    from brokerless.log.storage.paths import StorageOptions
+    from brokerless.tables.partition_reader import OnDamage
+    from brokerless.tables.record_filter import RecordFilter
 
 View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
-Reader = Callable[["Partition", Done], Iterator["pa.RecordBatch"]]
 
 DESCRIPTION = """\
 Records in offset order: one per line for people, by a template, or as JSON Lines.
+
+With --key, --key-regex, --grep, --header or --where, only records for which all of these hold. They are looked for in
+all partitions side by side, and printed as they are found: in offset order within each partition.
 
 The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened. Records
 after damage are printed as well.
@@ -31,6 +41,8 @@ after damage are printed as well.
 EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless cat /var/lib/kafka -t orders --from 2024-05-01 --until 2024-05-02 --json
   brokerless cat 00000000000000000000.log --offset 42:50 -f '%o %k %s\n'
+  brokerless cat /var/lib/kafka --grep 4111-1111 --json
+  brokerless cat /var/lib/kafka -t 'orders*' --where "value_json->>'country' = 'SE'" -n 5
   brokerless cat s3://backup/kafka/orders-0 --isolation read_committed --json > orders.jsonl
 """
 _TEMPLATE_HELP = (
@@ -49,48 +61,111 @@ def add_options(parser: ArgumentParser) -> None:
     add("--until", dest="end", metavar="TIME", help="before this time")
     add("-n", "--limit", type=count, metavar="N", help="the first N records of each partition")
     add("--tail", type=count, metavar="N", help="the last N records of each partition")
+    add_filters(parser)
     add_isolation(parser)
     add("--control", action="store_true", help="also control records, decoded")
     add("--redact", action="store_true", help=_REDACT_HELP)
     add("-f", "--template", metavar="TEMPLATE", help=_TEMPLATE_HELP)
     add_json_bytes(parser)
+    add_jobs(parser)
     add_max_batch_bytes(parser)
 
 
 def run(options: Namespace) -> int:
+    import secrets
+
     if options.json and options.template is not None:
         raise UsageError("--json and --template exclude each other; use one of them")
     if options.bytes == "base64" and not options.json:
         raise UsageError("--bytes base64 applies to JSON; add --json")
     output = Output()
-    columns, view = _view(options, output.is_terminal)
-    read = _reader(options, columns, output)
-    partitions = output.partitions(options)
-    with progress("reading", sum(each.paths.size for each in partitions)) as done:
-        for partition in partitions:
-            left: int | None = options.limit
-            try:
-                for batch in read(partition, done):
-                    shown = batch if left is None else batch.slice(0, left)
-                    output.write(view(shown))
-                    left = None if left is None else left - shown.num_rows
-                    del batch, shown  # a huge one is not to stay beside the next
-                    if left == 0:
-                        break
-            except UnreadableError as error:
-                output.unreadable(error)
+    selection = filter_of(options)
+    run = _Run(options, selection, clock.now(), output.is_terminal, secrets.token_bytes(32))
+    for check in (_view, _ranges):  # what is wrong with options is reported before anything is read
+        check(run)
+    tasks = [_PrintTask(run, each.paths, each.storage_options) for each in output.partitions(options)]
+    processes = options.jobs if selection is not None else 1  # what is found is printed at once, the rest in order
+    shown = 0
+    with (
+        progress("reading", sum(each.size for each in tasks)) as done,
+        closing(stream(_print_partition, tasks, pack=_joined, done=done, processes=processes)) as items,
+    ):
+        for _, item in items:
+            match item:
+                case Finding():
+                    output.damage(item)
+                case UnreadableError():
+                    output.unreadable(item)
+                case rows, blocks:
+                    shown += rows
+                    output.write(blocks)
+            del item  # a huge one is not to stay beside the next
+    if selection is not None and not shown:
+        output.say("no record was found")
     return output.end()
 
 
-def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
-    """Which columns are read, and how their records are shown."""
-    import secrets
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What is the same for all partitions. ``key``: of the hashes of ``--redact``."""
 
+    options: Namespace
+    selection: RecordFilter | None
+    now: int
+    to_terminal: bool
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _PrintTask:
+    run: _Run
+    paths: PartitionPath
+    storage_options: StorageOptions | None
+
+    @property
+    def size(self) -> int:
+        return self.paths.size
+
+
+Item = tuple[int, "Iterable[bytes | memoryview]"] | Finding | UnreadableError
+"""Some records (how many, and what is printed of them), or what is wrong, in the order of the partition."""
+
+
+def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
+    from brokerless.api.partition import Partition
+
+    columns, view = _view(task.run)
+    damages: list[Finding] = []
+    left: int | None = task.run.options.limit
+    partition = Partition(task.paths, task.storage_options)
+    try:
+        for batch in _read(task.run, partition, columns, damages.append, done):
+            yield from damages
+            damages.clear()
+            shown = batch if left is None else batch.slice(0, left)
+            blocks = view(shown)
+            yield shown.num_rows, blocks
+            left = None if left is None else left - shown.num_rows
+            del batch, shown, blocks  # a huge one is not to stay beside the next
+            if left == 0:
+                break
+        yield from damages
+    except UnreadableError as error:
+        yield from damages
+        yield error
+
+
+def _joined(item: Item) -> Item:
+    return (item[0], [b"".join(item[1])]) if isinstance(item, tuple) else item
+
+
+def _view(run: _Run) -> tuple[list[str], View]:
+    """Which columns are read, and how their records are shown."""
     from brokerless.interchange import jsonl_writer
     from brokerless.views import text
     from brokerless.views.records import controls, redaction, template
 
-    key = secrets.token_bytes(32)
+    options, key = run.options, run.key
     form = redaction.as_json if options.json else redaction.as_text
 
     def contents(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -103,7 +178,7 @@ def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
     if options.template is not None:
         parsed = template.parse(options.template)
         return parsed.columns or ["offset"], lambda batch: template.render(
-            contents(batch), parsed, batch, to_terminal=to_terminal
+            contents(batch), parsed, batch, to_terminal=run.to_terminal
         )
     if options.json:
         mode = "verbatim" if options.redact else options.bytes
@@ -113,38 +188,45 @@ def _view(options: Namespace, to_terminal: bool) -> tuple[list[str], View]:
     return _COLUMNS, lambda batch: text.records(contents(batch), said(batch))
 
 
-def _reader(options: Namespace, columns: list[str], output: Output) -> Reader:
-    """How a partition's records are read."""
-    from brokerless.views.records.tail import tail
-
-    now = clock.now()
+def _ranges(run: _Run) -> dict[str, Any]:
+    options = run.options
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
-    start_time, end_time = (None if each is None else parse_time(each, now) for each in (options.start, options.end))
+    start_time, end_time = (
+        None if each is None else parse_time(each, run.now) for each in (options.start, options.end)
+    )
     if start_time is not None and end_time is not None and start_time > end_time:
         raise UsageError(f"--until {options.end} is before --from {options.start}; write the earlier time in --from")
-    filters: dict[str, Any] = {
+    return {
+        "start_offset": first,
         "end_offset": end,
         "start_timestamp": start_time,
         "end_timestamp": end_time,
         "isolation": options.isolation,
         "control": options.control,
+        "filter": run.selection,
         "max_batch_bytes": options.max_batch_bytes,
     }
 
-    def read_all(partition: Partition, done: Done) -> Iterator[pa.RecordBatch]:
-        return partition.records(columns, start_offset=first, on_damage=output.damage, done=done, **filters)
 
-    def read_tail(partition: Partition, done: Done) -> Iterator[pa.RecordBatch]:
-        findings: list[Finding] = []
+def _read(
+    run: _Run, partition: Partition, columns: list[str], report: OnDamage, done: Done
+) -> Iterator[pa.RecordBatch]:
+    """The records of a partition that are to be printed."""
+    from brokerless.views.records.tail import tail
 
-        def read(start: int | None) -> Iterator[pa.RecordBatch]:
-            findings.clear()  # read again, from an earlier place
-            start = max((each for each in (start, first) if each is not None), default=None)
-            return partition.records(columns, start_offset=start, on_damage=findings.append, **filters)
+    ranges = _ranges(run)
+    if run.options.tail is None:
+        yield from partition.records(columns, on_damage=report, done=done, **ranges)
+        return
+    findings: list[Finding] = []
+    first = ranges.pop("start_offset")
 
-        yield from tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read)
-        for finding in findings:
-            output.damage(finding)
-        done(partition.paths.size)
+    def read(start: int | None) -> Iterator[pa.RecordBatch]:
+        findings.clear()  # read again, from an earlier place
+        start = max((each for each in (start, first) if each is not None), default=None)
+        return partition.records(columns, start_offset=start, on_damage=findings.append, **ranges)
 
-    return read_all if options.tail is None else read_tail
+    yield from tail(run.options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read)
+    for finding in findings:
+        report(finding)
+    done(partition.paths.size)

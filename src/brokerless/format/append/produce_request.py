@@ -24,10 +24,11 @@ from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.columns import RecordColumns, allocate, allocate_array
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.batch_scan import ScanStop, scan_batches
-from brokerless.format.read.decoder import MOST_HEADERS, find_wrapper_values
+from brokerless.format.read.decoder import MOST_HEADERS
 from brokerless.format.read.message_kernels import decode_messages
 from brokerless.format.read.partial_record_kernels import ENDED, read_partial_records
 from brokerless.format.read.record_kernels import decode_batches
+from brokerless.format.read.wrappers import find_wrapper_values
 from brokerless.format.varint import MAX_VARINT_SIZE
 
 Int64s = NDArray[np.int64]

@@ -9,7 +9,7 @@ Runs of batches of one kind are decoded by one call of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,13 @@ from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
-from brokerless.format.columns import RecordColumns, allocate
+from brokerless.format.columns import Damage, RecordColumns, allocate
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
 from brokerless.format.read.record_kernels import decode_batches
+from brokerless.format.read.wrappers import find_wrapper_values
+
+__all__ = ["Damage", "DecodedRecords", "Decoder"]
 
 ROWS = 1 << 17
 """The most records in one chunk of columns."""
@@ -38,17 +41,6 @@ _INFLATES = 8
 """The factor by which payloads are expected to inflate; beyond it, columns are full early, which is harmless."""
 _GROUP = 1 << 21
 """Inflated bytes that are decoded at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """Why a batch's records end early; ``position`` (bytes) and ``base_offset`` are the batch's."""
-
-    kind: str
-    position: int
-    base_offset: int
-    message: str
-    found: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +62,8 @@ class Decoder:
     """Decodes batches into columns; owns the buffers, so one belongs to one thread.
 
     ``keys``, ``values``, ``headers``: whether to keep them (all are checked). ``max_batch_bytes``: bytes that one batch
-    may inflate to. ``rows`` and ``data``: when a chunk is full.
+    may inflate to. ``rows`` and ``data``: when a chunk is full. ``any_of``: batches whose record bytes contain none of
+    these byte strings are inflated, but neither decoded nor checked beyond that; () decodes all.
     """
 
     def __init__(
@@ -81,10 +74,12 @@ class Decoder:
         max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
         rows: int = ROWS,
         data: int = DATA,
+        any_of: Sequence[bytes] = (),
     ) -> None:
         self._selected = np.array([keys, values, headers], dtype=np.uint8)
         self._inflater = Inflater(max_batch_bytes)
         self._rows, self._data, self._fit = rows, data, data
+        self._any_of = [np.frombuffer(each, np.uint8) for each in any_of]
         self._columns: RecordColumns | None = None
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
         self._damages: list[Damage] = []
@@ -138,6 +133,8 @@ class Decoder:
         self._inflater.clear()
 
     def _v2(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
+        if self._any_of:
+            run = run.take(self._has_any(buffer, run.positions, run.ends))
         starts = run.positions + layouts.BATCH_V2_SIZE
         yield from self._records(buffer, run, starts, run.ends, np.zeros(len(run), np.uint8), {}, base)
         yield from self._if_huge()
@@ -148,6 +145,10 @@ class Decoder:
             incomplete = np.zeros(last - first, np.uint8)
             incomplete[list(errors)] = 1
             part = run if last - first == len(run) else run.take(slice(first, last))
+            if self._any_of:
+                rows = np.flatnonzero(self._has_any(self._inflater.buffer, starts, ends) | (incomplete != 0))
+                part, starts, ends, incomplete = part.take(rows), starts[rows], ends[rows], incomplete[rows]
+                errors = {place: errors[row] for place, row in enumerate(rows.tolist()) if row in errors}
             yield from self._records(self._inflater.buffer, part, starts, ends, incomplete, errors, base)
             self._inflater.clear()
             yield from self._if_huge()
@@ -219,6 +220,8 @@ class Decoder:
 
     def _messages(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
         """Decodes uncompressed v0 and v1 messages."""
+        if self._any_of:
+            run = run.take(self._has_any(buffer, run.positions, run.ends))
         count = len(run)
         given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
         first = 0
@@ -253,6 +256,8 @@ class Decoder:
             for row, error in errors.items():  # Kafka reads a whole wrapper before it returns any message
                 self._damage(run, first + row, reasons.NO_MESSAGES, base, error, None)
             good = np.setdiff1d(np.arange(last - first), np.array(list(errors), np.int64))
+            if self._any_of:
+                good = good[self._has_any(self._inflater.buffer, starts, ends)[good]]
             part = run.take(good + first)
             yield from self._inner_messages(part, starts[good], ends[good], base)
             self._inflater.clear()
@@ -288,6 +293,17 @@ class Decoder:
                 size = int(ends[after] - starts[after])
                 self._columns = allocate(size // 26 + 1, size + 64, 0)
 
+    def _has_any(
+        self, buffer: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Which of ``buffer[starts[i]:ends[i]]`` contain any of the requested byte strings."""
+        from brokerless.format.read.search_kernels import mark_containing
+
+        found = np.zeros(len(starts), np.uint8)
+        for each in self._any_of:
+            mark_containing(buffer, starts, ends, each, found)
+        return found != 0
+
     def _current(self) -> RecordColumns:
         if self._columns is None:
             headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._selected[2] else 0
@@ -319,80 +335,3 @@ class Decoder:
             kind, message, found = "decompression-failed", f"the payload does not decompress: {error}", None
         position, offset = int(run.positions[row]) + base, int(run.entry_offset[row])
         self._damages.append(Damage(kind, position, offset, message, found))
-
-
-@dataclass(frozen=True, slots=True)
-class WrapperContents:
-    """What only inner messages of wrappers can show, for ``n`` batches: ``base_offset`` (int64, meaningful where
-    ``has_base_offset``) and ``count`` (int32, messages that can be read). Of other batches, what their headers say.
-    ``too_large``: wrappers that inflate past the limit, so that nothing is known of what is inside."""
-
-    base_offset: NDArray[np.int64]
-    has_base_offset: NDArray[np.bool_]
-    count: NDArray[np.int32]
-    too_large: tuple[Damage, ...]
-
-
-def inspect_wrappers(
-    buffer: NDArray[np.uint8], batches: Batches, max_batch_bytes: int | None = None
-) -> WrapperContents:
-    """Inflates v0 and v1 wrapper messages as far as their base offsets and counts need it. ``max_batch_bytes``: bytes
-    that one may inflate to (:data:`DEFAULT_MAX_BATCH_BYTES`)."""
-    base_offset, has_base_offset = batches.entry_offset.copy(), np.ones(len(batches), np.bool_)
-    count = np.where(batches.is_legacy, np.int32(1), batches.count)
-    rows = np.flatnonzero(batches.is_wrapper)
-    has_base_offset[rows], count[rows] = False, 0
-    wrappers = batches.take(rows)
-    wrong, starts, ends = find_wrapper_values(buffer, wrappers)
-    inflater, view, nothing = Inflater(max_batch_bytes or DEFAULT_MAX_BATCH_BYTES), buffer.data, np.zeros(3, np.uint8)
-    given, status = np.zeros(1, np.int32), np.zeros(1, np.int8)
-    stopped_at, first_offset, has_offset = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
-    too_large: list[Damage] = []
-    for row in range(len(wrappers)):
-        if row in wrong:
-            continue
-        inflater.clear()
-        one = slice(row, row + 1)
-        payload = view[starts[row] : ends[row]]
-        start, end, error = inflater.inflate(int(wrappers.codec[row]), int(wrappers.magic[row]), payload)
-        if isinstance(error, LimitError):
-            position, offset = int(wrappers.positions[row]), int(wrappers.entry_offset[row])
-            too_large.append(Damage("limit-exceeded", position, offset, str(error)))
-        if error is not None:
-            continue
-        decode_wrappers(
-            inflater.buffer, 0, np.array([start]), np.array([end]), wrappers.entry_offset[one], wrappers.magic[one],
-            wrappers.timestamp_type[one], wrappers.max_timestamp[one], nothing,
-            *allocate((end - start) // 26 + 1, 0, 0).arrays(), given, status, stopped_at, first_offset, has_offset,
-        )  # fmt: skip
-        base_offset[rows[row]], has_base_offset[rows[row]] = first_offset[0], has_offset[0] != 0
-        count[rows[row]] = given[0]
-    return WrapperContents(base_offset, has_base_offset, count, tuple(too_large))
-
-
-def find_wrapper_values(
-    buffer: NDArray[np.uint8], run: Batches
-) -> tuple[dict[int, int], NDArray[np.int64], NDArray[np.int64]]:
-    """Where the compressed values of wrapper messages start and end (int64, by row), and the status of those rows that
-    have no value to inflate."""
-    count = len(run)
-    starts, ends = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    wrong: dict[int, int] = {}
-    view = buffer.data
-    for row, (start, end, magic, codec) in enumerate(
-        zip(run.positions.tolist(), run.ends.tolist(), run.magic.tolist(), run.codec.tolist(), strict=True)
-    ):
-        key = start + (layouts.MESSAGE_V0_HEADER_SIZE if magic == layouts.MAGIC_V0 else layouts.MESSAGE_V1_HEADER_SIZE)
-        value = key + max(0, int.from_bytes(view[key - 4 : key], "big", signed=True)) + 4
-        size = int.from_bytes(view[value - 4 : value], "big", signed=True)
-        if magic < 0:
-            wrong[row] = reasons.WRAPPER_MAGIC
-        elif value > end or value + max(0, size) > end:
-            wrong[row] = reasons.MESSAGE_FIELD_INVALID
-        elif size < 0:
-            wrong[row] = reasons.NULL_WRAPPER
-        elif codec > layouts.LZ4:
-            wrong[row] = reasons.WRAPPER_CODEC
-        else:
-            starts[row], ends[row] = value, value + size
-    return wrong, starts, ends

@@ -16,8 +16,9 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.columns import RecordColumns, release_memory
 from brokerless.format.read.batch_headers import Batches, checksums_match, read_headers
-from brokerless.format.read.decoder import Damage, Decoder, inspect_wrappers
+from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.resync import find_next_batch
+from brokerless.format.read.wrappers import Damage, inspect_wrappers
 from brokerless.format.write.column_slices import concat_columns
 from brokerless.jobs.recovered.damaged_regions import Region
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, scan

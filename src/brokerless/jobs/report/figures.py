@@ -98,7 +98,7 @@ def _record_counts(chunk: Chunk, max_batch_bytes: int | None) -> Numbers:
     batches = chunk.batches
     counts = np.where(batches.is_legacy, 1, batches.count)
     if batches.is_wrapper.any():
-        from brokerless.format.read.decoder import inspect_wrappers
+        from brokerless.format.read.wrappers import inspect_wrappers
 
         counts = inspect_wrappers(chunk.buffer, batches, max_batch_bytes).count
     return np.where(batches.is_control, 0, np.maximum(counts, 0)).astype(np.int64)

@@ -53,7 +53,7 @@ def run_in_processes(
             while following < len(tasks) or running:
                 # No more than what keeps them busy: values must not add up while an early one is awaited.
                 while following < len(tasks) and len(running) < number + 1:
-                    with _interrupts_blocked():  # processes inherit that, and end when they are asked to
+                    with interrupts_blocked():
                         running[pool.submit(_do, work, following, tasks[following])] = following
                     following += 1
                 finished, _ = wait(running, _LOOK_UP, FIRST_COMPLETED)
@@ -71,7 +71,8 @@ def run_in_processes(
 
 
 @contextmanager
-def _interrupts_blocked() -> Generator[None]:
+def interrupts_blocked() -> Generator[None]:
+    """Processes that are started here do not take Ctrl-C, which this one decides about."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -82,10 +83,10 @@ def _interrupts_blocked() -> Generator[None]:
 def _begin(shared: _Shared) -> None:
     global _shared
     _shared = shared
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=end_with_parent, daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A pool's processes would wait for ever for a parent that was killed."""
     parent = parent_process()
     if parent is not None:

@@ -1,0 +1,198 @@
+"""Selects records by key, text, header, or an SQL condition, while they are decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.schemas import RECORDS
+from brokerless.tables.record_batches import RowSource, records_batches
+
+if TYPE_CHECKING:
+    from brokerless.format.read.decoder import DecodedRecords
+
+Match = Callable[["DecodedRecords"], NDArray[np.bool_]]
+"""Which of some decoded records are selected: bool, shape ``(rows,)``."""
+
+_SEARCHED_KEYS = 16
+"""Keys that are looked for in a batch's bytes before it is decoded; for more, decoding is faster."""
+_KEY = pa.schema([RECORDS.field("key")])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Which records are selected: those for which all that is given here holds.
+
+    ``keys``: the key is one of them (str as UTF-8). ``key_regex``: a regular expression of RE2, found in the key.
+    ``grep``: a text (str as UTF-8) that is in the key, the value, or the name or value of a header. ``header``: a name
+    and a value that the record has as a header. ``where``: a condition of DuckDB's SQL on the columns of
+    :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and ``value_json``; the last four are null where
+    that is not UTF-8, or not JSON. A record without a key matches neither ``keys`` nor ``key_regex``.
+
+    Raises :class:`UsageError` if nothing is given, for an empty text, an invalid expression or condition, and where
+    ``where`` is given without DuckDB.
+    """
+
+    keys: Sequence[bytes | str] | None = None
+    key_regex: str | None = None
+    grep: bytes | str | None = None
+    header: tuple[str, bytes | str] | None = None
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        if all(each is None for each in (self.keys, self.key_regex, self.grep, self.header, self.where)):
+            raise UsageError("a filter needs a key, a regular expression, a text, a header or a condition")
+        if self.grep is not None and not self.grep:
+            raise UsageError("an empty text is in every record; give at least one character")
+        if isinstance(self.keys, bytes | str):
+            raise UsageError("keys are a list, such as [b'user-17']")
+        if self.key_regex is not None:
+            _search(pa.array([b""], pa.binary()), self.key_regex)
+        if self.where is not None:
+            condition_match(self.where, "", 0)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Which of ``key``, ``value`` and ``headers`` have to be decoded."""
+        if self.where is not None or self.grep is not None:
+            return frozenset({"key", "value", "headers"})
+        keys = {"key"} if self.keys is not None or self.key_regex is not None else set[str]()
+        return frozenset(keys | ({"headers"} if self.header is not None else set()))
+
+    @property
+    def any_of(self) -> tuple[bytes, ...]:
+        """Byte strings of which every selected record has at least one; () where there are none that help."""
+        choices: list[tuple[bytes, ...]] = []
+        if self.grep is not None:
+            choices.append((as_bytes(self.grep),))
+        if self.header is not None:
+            choices.append((max(as_bytes(self.header[0]), as_bytes(self.header[1]), key=len),))
+        if self.keys is not None and len(self.keys) <= _SEARCHED_KEYS:
+            choices.append(tuple(as_bytes(each) for each in self.keys))
+        # The longer the shortest of them, the fewer batches have it by chance.
+        return max((each for each in choices if each and all(each)), key=lambda each: min(map(len, each)), default=())
+
+    def matcher(self, topic: str | None, partition: int | None) -> Match:
+        """What selects records of a partition; belongs to one thread. It raises :class:`UsageError` where the condition
+        fails on a record."""
+        matches: list[Match] = []
+        if self.keys is not None:
+            keys = pc.SetLookupOptions(pa.array([as_bytes(each) for each in self.keys], pa.binary()), skip_nulls=True)
+            matches.append(lambda decoded: _flags(pc.call_function("is_in", [_keys(decoded)], keys)))
+        if self.key_regex is not None:
+            regex = self.key_regex
+            matches.append(lambda decoded: _search(_keys(decoded), regex))
+        if self.grep is not None:
+            text = np.frombuffer(as_bytes(self.grep), np.uint8)
+            matches.append(lambda decoded: _contains(decoded, text))
+        if self.header is not None:
+            name, value = as_bytes(self.header[0]), as_bytes(self.header[1])
+            matches.append(lambda decoded: has_header(decoded, name, value))
+        if self.where is not None:
+            matches.append(condition_match(self.where, topic, partition))
+
+        def match(decoded: DecodedRecords) -> NDArray[np.bool_]:
+            found = ~np.repeat(decoded.is_control, decoded.given)
+            for each in matches:
+                if found.any():
+                    found &= each(decoded)
+            return found
+
+        return match
+
+
+def as_bytes(text: bytes | str) -> bytes:
+    """Text as UTF-8; what a command line had as other bytes, unchanged."""
+    return text.encode(errors="surrogateescape") if isinstance(text, str) else text
+
+
+def parse_header(text: str) -> tuple[str, bytes]:
+    """``name=value`` of a command line. Raises :class:`UsageError`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UsageError(f"{text!r} is not a header; write name=value")
+    return name, as_bytes(value)
+
+
+def condition_match(condition: str, topic: str | None, partition: int | None) -> Match:
+    """What selects the records of a partition by a condition of SQL."""
+    from brokerless.tables.sql_condition import COLUMNS, SqlCondition
+
+    compiled, source = SqlCondition(condition), RowSource("", topic, partition)
+
+    def match(decoded: DecodedRecords) -> NDArray[np.bool_]:
+        parts = [compiled.match(each) for each in records_batches(decoded, source, COLUMNS)]
+        return np.concatenate(parts) if parts else np.zeros(decoded.columns.rows, np.bool_)
+
+    return match
+
+
+def has_header(decoded: DecodedRecords, name: bytes, value: bytes) -> NDArray[np.bool_]:
+    """Which records have a header of this name and value: bool, shape ``(rows,)``."""
+    columns = decoded.columns
+    count = int(columns.header_ends[columns.rows])
+    same = _equal(columns.header_key_ends, columns.header_key_data, count, name)
+    same &= _equal(columns.header_value_ends, columns.header_value_data, count, value)
+    same &= columns.header_value_null[:count] == 0
+    return _of_records(decoded, same)
+
+
+def _contains(decoded: DecodedRecords, text: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    columns = decoded.columns
+    rows, count = columns.rows, int(columns.header_ends[columns.rows])
+    found, of_headers = np.zeros(rows, np.uint8), np.zeros(count, np.uint8)
+    _mark(columns.key_ends, columns.key_data, text, found)
+    _mark(columns.value_ends, columns.value_data, text, found)
+    _mark(columns.header_key_ends, columns.header_key_data, text, of_headers)
+    _mark(columns.header_value_ends, columns.header_value_data, text, of_headers)
+    return (found != 0) | _of_records(decoded, of_headers != 0)
+
+
+def _mark(ends: NDArray[np.int32], data: NDArray[np.uint8], text: NDArray[np.uint8], found: NDArray[np.uint8]) -> None:
+    from brokerless.format.read.search_kernels import mark_containing
+
+    borders = ends[: len(found) + 1].astype(np.int64)
+    mark_containing(data, borders[:-1], borders[1:], text, found)
+
+
+def _of_records(decoded: DecodedRecords, of_headers: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which records have any of the headers that are marked."""
+    ends = decoded.columns.header_ends[: decoded.columns.rows + 1].astype(np.int64)
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(of_headers)])
+    return sums[ends[1:]] > sums[ends[:-1]]
+
+
+def _keys(decoded: DecodedRecords) -> pa.Array:
+    """The column ``key``: binary, with nulls."""
+    parts = [each.column(0) for each in records_batches(decoded, RowSource("", None, None), _KEY)]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.binary())
+
+
+def _search(keys: pa.Array, regex: str) -> NDArray[np.bool_]:
+    try:
+        options = pc.MatchSubstringOptions(regex)
+        found = pc.call_function("match_substring_regex", [keys], options)
+    except pa.ArrowInvalid as error:
+        raise UsageError(f"{regex!r} is not a regular expression of RE2: {error}") from error
+    return _flags(pc.fill_null(found, False))
+
+
+def _flags(found: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _equal(ends: NDArray[np.int32], data: NDArray[np.uint8], count: int, value: bytes) -> NDArray[np.bool_]:
+    """Whether each of ``count`` byte strings is ``value``."""
+    same = np.diff(ends[: count + 1]) == len(value)
+    rows = np.flatnonzero(same)
+    if len(rows) and value:
+        windows = ends[rows][:, None].astype(np.int64) + np.arange(len(value))
+        same[rows] = (data[windows] == np.frombuffer(value, np.uint8)).all(axis=1)
+    return same

@@ -1,0 +1,78 @@
+"""Evaluates a condition of DuckDB's SQL on records."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from brokerless.errors import UsageError
+from brokerless.schemas import RECORDS
+
+if TYPE_CHECKING:
+    import duckdb
+
+COLUMNS = pa.schema(
+    [
+        RECORDS.field(name)
+        for name in (
+            "topic",
+            "partition",
+            "offset",
+            "timestamp",
+            "timestampType",
+            "key",
+            "value",
+            "headers",
+            "sequence",
+        )
+    ]
+)
+"""What a condition is on; besides, ``key_text``, ``value_text``, ``key_json`` and ``value_json``."""
+_BYTES = ("key", "value")
+
+
+class SqlCondition:
+    """A condition such as ``value_json->>'country' = 'SE'``; belongs to one thread.
+
+    Raises :class:`UsageError` without DuckDB, and for a condition that DuckDB does not take."""
+
+    def __init__(self, condition: str) -> None:
+        self._condition = condition
+        self.match(pa.RecordBatch.from_pylist([], schema=COLUMNS))
+
+    def match(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
+        """For which records of ``batch`` (schema :data:`COLUMNS`) the condition holds: bool, shape ``(rows,)``. Raises
+        :class:`UsageError` where it fails on a record."""
+        try:
+            import duckdb
+        except ImportError as error:
+            raise UsageError("--where needs DuckDB: pip install 'brokerless[sql]'") from error
+        try:
+            self._connection.register("batch", pa.Table.from_batches([batch]))
+            found = self._connection.execute(self._query).fetchnumpy()["selected"]
+        except duckdb.Error as error:
+            raise UsageError(f"--where: {str(error).strip()}") from error
+        return np.asarray(found, np.bool_)
+
+    @cached_property
+    def _query(self) -> str:
+        texts = ", ".join(
+            f"CASE WHEN {name} IS NULL THEN NULL ELSE TRY(decode({name})) END AS {name}_text" for name in _BYTES
+        )
+        texts = f"SELECT *, {texts} FROM batch"
+        records = f"SELECT *, TRY(key_text::JSON) AS key_json, TRY(value_text::JSON) AS value_json FROM ({texts})"
+        return f"SELECT coalesce(({self._condition}\n), false)::BOOLEAN AS selected FROM ({records}) AS records"
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        connection = duckdb.connect(":memory:")
+        connection.execute("SET threads = 1")
+        connection.execute("SET preserve_insertion_order = true")
+        connection.execute("SET autoinstall_known_extensions = false")
+        return connection

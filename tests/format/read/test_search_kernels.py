@@ -1,0 +1,45 @@
+"""Stretches of bytes that contain a byte string are those in which Python finds it."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
+
+from brokerless.format.read.search_kernels import mark_containing
+
+LETTERS = st.sampled_from([b"a", b"b", b"ab", b"\x00", b"\x80", b"\x01", b"\xff", b"user-1"])
+TEXTS = st.lists(LETTERS, max_size=120).map(b"".join)
+NEEDLES = st.lists(LETTERS, min_size=1, max_size=12).map(b"".join)
+
+
+def marked(data: bytes, starts: list[int], ends: list[int], needle: bytes, found: list[int] | None = None) -> list[int]:
+    marks = np.array(found or [0] * len(starts), np.uint8)
+    arrays = (np.array(each, np.int64) for each in (starts, ends))
+    # A copy of its own: with bounds checked (make bounds), the array ends where the data ends.
+    mark_containing(np.frombuffer(data, np.uint8).copy(), *arrays, np.frombuffer(needle, np.uint8), marks)
+    return marks.tolist()
+
+
+@examples(300)
+@given(parts=st.lists(TEXTS, min_size=1, max_size=6), needle=NEEDLES)
+def test_found_is_what_python_finds(parts: list[bytes], needle: bytes) -> None:
+    ends = np.cumsum([len(part) for part in parts]).tolist()
+    starts = [0, *ends[:-1]]
+    assert marked(b"".join(parts), starts, ends, needle) == [needle in part for part in parts]
+
+
+@examples(100)
+@given(before=st.integers(0, 80), after=st.integers(0, 80), needle=NEEDLES)
+def test_it_is_found_wherever_it_lies(before: int, after: int, needle: bytes) -> None:
+    data = b"\x7f" * before + needle + b"\x7f" * after
+    assert marked(data, [0], [len(data)], needle) == [1]
+    assert marked(data, [before], [before + len(needle)], needle) == [1]
+    assert marked(data, [0], [before + len(needle) - 1], needle) == [needle in data[: before + len(needle) - 1]]
+
+
+def test_what_is_marked_stays_and_nothing_is_found_outside() -> None:
+    assert marked(b"xyz", [0, 0], [3, 3], b"q", [1, 0]) == [1, 0]
+    assert marked(b"xyz", [-5, 2, 0], [2, 90, 3], b"yz", [0, 0, 0]) == [0, 0, 1]
+    assert marked(b"xyz", [0], [3], b"") == [0]

@@ -15,6 +15,7 @@ from tests.golden import broker_data, cases
 
 import brokerless
 from brokerless import Finding, RecordFilter, UsageError
+from brokerless.tables.record_filter import parse_header
 
 Row = dict[str, Any]
 CHOICES: list[tuple[RecordFilter, Callable[[Row], bool]]] = [
@@ -157,3 +158,9 @@ def test_the_first_record_is_yielded_before_the_file_is_read(tmp_path: Path, log
 def test_what_selects_nothing_meaningful_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         RecordFilter(**arguments)
+
+
+def test_headers_of_a_command_line() -> None:
+    assert parse_header("user=a=b") == ("user", b"a=b")
+    with pytest.raises(UsageError, match="name=value"):
+        parse_header("user")

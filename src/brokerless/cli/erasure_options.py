@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def selection_of(options: Namespace) -> Selection | None:
     """None without any of the options. Raises :class:`UsageError` for several of them, UnreadableError."""
     from brokerless.jobs.erase.key_set import load_keys
-    from brokerless.jobs.erase.selection import Selection, parse_header
+    from brokerless.jobs.erase.selection import Selection
+    from brokerless.tables.record_filter import parse_header
 
     used = [each for each in ("keys", "where", "header") if getattr(options, each) is not None]
     if len(used) > 1:

@@ -10,7 +10,7 @@ from tests.golden import broker_data
 import brokerless
 from brokerless.errors import UsageError
 from brokerless.jobs.erase.key_set import KeySet
-from brokerless.jobs.erase.selection import Selection, parse_header
+from brokerless.jobs.erase.selection import Selection
 
 DATA = broker_data("clean")
 
@@ -72,12 +72,6 @@ def test_exactly_one_kind_of_selection() -> None:
         Selection(KeySet.of((b"k",)), "true")
     with pytest.raises(UsageError, match="no keys"):
         Selection(KeySet.of(()))
-
-
-def test_headers_of_a_command_line() -> None:
-    assert parse_header("user=a=b") == ("user", b"a=b")
-    with pytest.raises(UsageError, match="name=value"):
-        parse_header("user")
 
 
 def test_a_commitment_is_the_same_in_any_order_and_different_for_anything_else() -> None:

@@ -19,6 +19,7 @@ TESTED_IN = {
     "schemas": "api/test_log.py",
     "writing": "log/write/test_leader_append.py",
     "cli/filters": "cli/commands/test_cat.py",
+    "dataset/table_dataset": "dataset/test_tables.py",
     "cli/output": "cli/test_exit_codes.py",
     "fields": "fields/test_files.py",
     "format/columns": "format/read/test_decoder.py",

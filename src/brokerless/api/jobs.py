@@ -12,12 +12,13 @@ from brokerless.api.results import LogAudit, LogRestart
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import UnreadableError, UsageError, raise_errors
 from brokerless.kafka_names import Isolation
-from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include, is_internal
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
+    from brokerless.dataset.tables import Tables
     from brokerless.fields.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
+    from brokerless.jobs.trim.job import Trim
+    from brokerless.tables.partition_reader import PartitionReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,25 @@ class Source:
 
     directory: LogDirectory
     storage_options: StorageOptions | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """How the tables of :meth:`Log.dataset` are read."""
+
+    isolation: Isolation = "read_uncommitted"
+    control: bool = False
+    max_batch_bytes: int | None = None
+    on_damage: OnDamage | None = None
+
+
+def tables(source: Source, partitions: Sequence[PartitionReader], options: TableOptions) -> Tables:
+    from brokerless.dataset.tables import Tables
+
+    return Tables(
+        source.directory, tuple(partitions), source.storage_options, options.isolation, options.control,
+        options.max_batch_bytes, options.on_damage,
+    )  # fmt: skip
 
 
 def bound(max_batch_bytes: int | None) -> int:
@@ -123,6 +145,27 @@ def convert(
     directory = source.directory
     tasks = plan(directory.partitions, [directory.path], to, conversion, source.storage_options, storage_options)
     return list(convert(tasks, on_damage or raise_damage, spark=spark, processes=1))
+
+
+def trim(
+    source: Source,
+    *,
+    free: int | None,
+    retention: bool,
+    before: Time | None,
+    topics: Collection[str] | None,
+    log_dirs: Collection[str | os.PathLike[str]],
+    apply: bool,
+) -> Trim:
+    from brokerless.jobs.trim.job import trim
+
+    named = None if topics is None else set(topics)
+    partitions = None if named is None else [each for each in source.directory.partitions if each.topic in named]
+    others = [resolve(os.fspath(each)) for each in log_dirs]
+    return trim(
+        source.directory, free=free, retention=retention, before=milliseconds(before), partitions=partitions,
+        named=named or (), others=others, apply=apply,
+    )  # fmt: skip
 
 
 def erase(

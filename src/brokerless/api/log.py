@@ -30,6 +30,8 @@ from brokerless.tables.partition_reader import OnDamage, read_batches, read_reco
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
+    from brokerless.dataset.table_dataset import TableDataset
+    from brokerless.dataset.tables import TableName
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.erase.job import ErasedPartition
@@ -134,6 +136,21 @@ class Log:
     def transactions(self) -> pa.Table:
         """As :meth:`Partition.transactions`, of all partitions."""
         return pa.concat_tables([table_of([], TRANSACTIONS), *(each.transactions() for each in self.partitions)])
+
+    def dataset(
+        self,
+        table: TableName,
+        *,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> TableDataset:
+        """A table as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars, pandas and Arrow: ``records``, ``batches``,
+        ``segments``, ``transactions``, ``groups``, ``offsets``, ``topics`` or ``findings``. Its scanner reads only what
+        columns and filter need; each scan reads again. Others as in :meth:`records`. See ``docs/sql.md``."""
+        options = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
+        return jobs.tables(self._source, self.partitions, options).dataset(table)
 
     @cached_property
     def plot(self) -> Plots:
@@ -252,15 +269,9 @@ class Log:
         One of ``free`` (bytes), ``retention`` (what the topics' settings let go) and ``before`` (a time). ``topics``:
         only of these, by name. ``log_dirs``: the broker's other log directories, to know topics and groups by. Raises
         :class:`UsageError` for anything but a local log directory, and with ``apply`` if a broker runs on it."""
-        from brokerless.jobs.trim.job import trim
-
-        named = None if topics is None else set(topics)
-        partitions = None if named is None else [each for each in self.directory.partitions if each.topic in named]
-        others = [resolve(os.fspath(each)) for each in log_dirs]
-        return trim(
-            self.directory, free=free, retention=retention, before=milliseconds(before), partitions=partitions,
-            named=named or (), others=others, apply=apply,
-        )  # fmt: skip
+        return jobs.trim(
+            self._source, free=free, retention=retention, before=before, topics=topics, log_dirs=log_dirs, apply=apply
+        )
 
     def erase(
         self,

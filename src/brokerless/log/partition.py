@@ -23,6 +23,7 @@ from brokerless.log.offset_gaps import check_end, check_following, check_head
 from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span
+from brokerless.log.seek import position_of_timestamp
 from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.paths import File, StorageOptions
 
@@ -70,6 +71,9 @@ def read_partition(
         start = each.start
         if reading.range.start_offset is not None:
             start = max(start, position_of_offset(each.file, each.segment, reading.range.start_offset, storage_options))
+        if reading.range.start_timestamp is not None:
+            since = reading.range.start_timestamp
+            start = max(start, position_of_timestamp(each.file, each.segment, since, storage_options))
         seen.begin(each.segment.base_offset)
         graded = report if each.is_last else within_log(report)
         yield from read_file(each.file, reading, graded, start, seen=seen)
@@ -138,6 +142,8 @@ def read_file(
         if reading.match is not None and (few := decoder.flush()) is not None:  # or the first would wait for the last
             yield from selected_rows(few)
             del few
+        if reading.span is None and reaches_end(valid_batches, requested):
+            break
     rest = decoder.flush()
     if rest is not None:
         given = selected_rows(rest)
@@ -159,6 +165,14 @@ def is_past(batches: Batches, requested: Range) -> bool:
     if requested.end_offset is None or not len(batches):
         return False
     return bool((batches.entry_offset >= requested.end_offset).all()) and not bool((batches.is_legacy).any())
+
+
+def reaches_end(batches: Batches, requested: Range) -> bool:
+    """Whether the last of some batches ends where the range does, or after it, so that nothing is read to see that the
+    next one is past it. Not of messages: those of v0 and v1 may begin far before."""
+    if requested.end_offset is None or not len(batches):
+        return False
+    return int(batches.last_offset[-1]) + 1 >= requested.end_offset and not bool(batches.is_legacy.any())
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:

@@ -86,7 +86,7 @@ def offset_for_timestamp(
     first = partition.start_offset or 0
     for each in open_segments(partition, ignore, from_log_start(partition), storage_options):
         segment, file = each.segment, each.file
-        start = max(each.start, _start_for_timestamp(file, segment, timestamp, storage_options))
+        start = max(each.start, position_of_timestamp(file, segment, timestamp, storage_options))
         if segment.base_offset < first:
             start = max(start, position_of_offset(file, segment, first, storage_options))
         found = _first_since(file, start, timestamp, first, max_batch_bytes)
@@ -106,9 +106,11 @@ def _has_timestamp(file: File, timestamp: int) -> bool:
     return False
 
 
-def _start_for_timestamp(
-    file: File, segment: SegmentPaths, timestamp: int, storage_options: StorageOptions | None
+def position_of_timestamp(
+    file: File, segment: SegmentPaths, timestamp: int, storage_options: StorageOptions | None = None
 ) -> int:
+    """A position (bytes) in the segment's log where a batch begins, so that all records whose timestamp (ms) is at
+    least this follow, by the time index and the offset index."""
     if segment.time_index is None or segment.offset_index is None:
         return 0
     index = load_time_index(segment.time_index.path, segment.base_offset, storage_options)

@@ -1,0 +1,287 @@
+"""The tables of a log as Arrow datasets, and what a filter leaves to read of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from brokerless.arrow import table_of
+from brokerless.bounds import MAX_INT64, MIN_INT64
+from brokerless.dataset.parallel import read_all
+from brokerless.dataset.pruning import (
+    Expression,
+    Interval,
+    columns_of,
+    known_values,
+    possible,
+    possible_ranges,
+)
+from brokerless.dataset.table_dataset import TableDataset
+from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
+from brokerless.internals.schemas import STATE
+from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.run.job import processors
+from brokerless.kafka_names import Isolation
+from brokerless.log.directory import LogDirectory
+from brokerless.log.names import is_internal
+from brokerless.log.ranges import Range
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
+from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
+
+TableName = Literal["records", "batches", "segments", "transactions", "groups", "offsets", "topics", "findings"]
+TABLES: tuple[TableName, ...] = get_args(TableName)
+
+TOPICS = pa.schema(
+    [
+        pa.field("topic", NAME),
+        pa.field("isInternal", pa.bool_(), nullable=False),
+        pa.field("partitions", pa.int64(), nullable=False),
+        pa.field("segments", pa.int64(), nullable=False),
+        pa.field("sizeInBytes", pa.int64(), nullable=False),
+        pa.field("batches", pa.int64(), nullable=False),
+        pa.field("records", pa.int64()),
+        pa.field("minTimestamp", TIMESTAMP),
+        pa.field("maxTimestamp", TIMESTAMP),
+    ]
+)
+"""One row for each topic; sizes are those of the log files. ``batches``, ``records`` and the timestamps are added up
+from :data:`brokerless.schemas.SEGMENTS`, and headers are read only where one of them is asked for."""
+
+SCHEMAS: dict[TableName, pa.Schema] = {
+    "records": RECORDS,
+    "batches": BATCHES,
+    "segments": SEGMENTS,
+    "transactions": TRANSACTIONS,
+    "groups": STATE["groups"],
+    "offsets": STATE["offsets"],
+    "topics": TOPICS,
+    "findings": FIGURES["findings"],
+}
+
+_PLACE = ("topic", "partition")
+_BY_NAME = {"topic", "isInternal", "partitions", "segments", "sizeInBytes"}
+_MANY_BYTES = 32 << 20
+"""From here on, partitions are read at the same time."""
+_FEW_PARTITIONS = 16
+"""Up to so many, each has ranges of its own."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What the tables of a log are read from, and how: as in :meth:`Log.dataset`."""
+
+    directory: LogDirectory
+    partitions: tuple[PartitionReader, ...]
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+    isolation: Isolation = "read_uncommitted"
+    control: bool = False
+    max_batch_bytes: int | None = None
+    on_damage: OnDamage | None = None
+
+    def dataset(self, table: str, topic: str | None = None) -> TableDataset:
+        """One table, or one topic's part of it. Raises :class:`UsageError` for a table that there is not."""
+        if table not in SCHEMAS:
+            raise UsageError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+        return TableDataset(TableRows(self, table, topic))
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Reads one table, or one topic's part of it: :class:`brokerless.dataset.table_dataset.Rows`."""
+
+    tables: Tables
+    table: TableName
+    topic: str | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return SCHEMAS[self.table]
+
+    def read(self, columns: Sequence[str], filter: Expression | None) -> Iterator[pa.RecordBatch]:
+        tables, schema = self.tables, self.schema
+        partitions = [each for each in tables.partitions if self.topic is None or each.topic == self.topic]
+        report = once(tables.on_damage or raise_errors)
+        match self.table:
+            case "records":
+                yield from _records(tables, _selected(partitions, filter, schema), columns, filter, report)
+            case "batches":
+                chosen = _selected(partitions, filter, schema)
+                yield from _batches(tables, chosen, columns, report)
+            case "segments":
+                rows = _segment_rows(_selected(partitions, filter, schema), tables, report)
+                yield from table_of(list(rows), schema).select(columns).to_batches()
+            case "transactions":
+                for each in _selected(partitions, filter, schema):
+                    yield from each.transactions().select(columns).to_batches()
+            case "groups" | "offsets":
+                from brokerless.internals.tables import state
+
+                found = state(partitions, [self.table], max_batch_bytes=tables.max_batch_bytes, on_damage=report)
+                yield from found[self.table].select(columns).to_batches()
+            case "topics":
+                yield from _topics(tables, _selected(partitions, filter, schema), columns, report)
+            case "findings":
+                yield from _findings(tables).select(columns).to_batches()
+
+
+def once(report: OnDamage) -> OnDamage:
+    """Reports each finding once, although ranges of one file may meet it several times."""
+    seen = set[tuple[str, str, int | None, int | None]]()
+
+    def report_once(finding: Finding) -> None:
+        key = (finding.kind, finding.file, finding.position, finding.offset)
+        if key not in seen:
+            seen.add(key)
+            report(finding)
+
+    return report_once
+
+
+def _selected(
+    partitions: Sequence[PartitionReader], filter: Expression | None, schema: pa.Schema
+) -> list[PartitionReader]:
+    """The partitions of which a row may pass the filter."""
+    names = [] if filter is None else [each for each in columns_of([filter], schema) if each in _PLACE]
+    if not names:
+        return list(partitions)
+    known = [known_values({name: getattr(each, name) for name in names}, schema) for each in partitions]
+    return [partitions[i] for i in possible(filter, schema, known)] if known else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is read of a partition: ranges of offsets, in order."""
+
+    partition: PartitionReader
+    ranges: list[Interval]
+    size: int
+
+
+def _records(
+    tables: Tables,
+    partitions: Sequence[PartitionReader],
+    columns: Sequence[str],
+    filter: Expression | None,
+    report: OnDamage,
+) -> Iterator[pa.RecordBatch]:
+    start, end = MIN_INT64, MAX_INT64
+    named = [] if filter is None else columns_of([filter], RECORDS)
+    if "timestamp" in named:
+        times = possible_ranges(filter, RECORDS, "timestamp")
+        if not times:
+            return
+        start, end = times[0][0], times[-1][1]
+    parts = [_Part(each, [(MIN_INT64, MAX_INT64)], each.paths.size) for each in partitions]
+    if "offset" in named:
+        parts = list(_narrowed(partitions, filter, named))
+
+    def read(part: _Part) -> Iterator[pa.RecordBatch]:
+        for first, last in part.ranges:
+            selection = (_start(first), _end(last), _start(start), _end(end))
+            yield from read_records(
+                [part.partition], columns, selection, tables.isolation, tables.control, None, tables.max_batch_bytes,
+                report, lambda _: None,
+            )  # fmt: skip
+
+    is_much = sum(each.size for each in parts) >= _MANY_BYTES
+    yield from read_all([partial(read, each) for each in parts], processors() if is_much else 1)
+
+
+def _start(first: int) -> int | None:
+    return None if first == MIN_INT64 else first
+
+
+def _end(last: int) -> int | None:
+    return None if last == MAX_INT64 else last + 1
+
+
+def _narrowed(partitions: Sequence[PartitionReader], filter: Expression, named: Sequence[str]) -> Iterator[_Part]:
+    """The ranges of offsets to read of each partition that may have some."""
+    places = [name for name in named if name in _PLACE]
+    by_place = bool(places) and len(partitions) <= _FEW_PARTITIONS
+    common = [] if by_place else possible_ranges(filter, RECORDS, "offset")
+    for each in partitions:
+        also = known_values({name: getattr(each, name) for name in places}, RECORDS) if by_place else None
+        ranges = possible_ranges(filter, RECORDS, "offset", also) if by_place else common
+        sizes = dict[int, int]()
+        for first, last in ranges:
+            found = Range(_start(first), _end(last)).segments(each.paths.segments)
+            sizes.update({segment.base_offset: segment.size for segment in found})
+        if sizes:
+            yield _Part(each, ranges, sum(sizes.values()))
+
+
+def _batches(
+    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: OnDamage
+) -> Iterator[pa.RecordBatch]:
+    def read(partition: PartitionReader) -> Iterator[pa.RecordBatch]:
+        return iter(read_batches([partition], columns, tables.max_batch_bytes, report, lambda _: None))
+
+    reads_all = "isValid" in columns
+    is_much = reads_all and sum(each.paths.size for each in partitions) >= _MANY_BYTES
+    yield from read_all([partial(read, each) for each in partitions], processors() if is_much else 1)
+
+
+def _segment_rows(partitions: Sequence[PartitionReader], tables: Tables, report: OnDamage) -> Iterator[dict[str, Any]]:
+    for each in partitions:
+        yield from each.segment_rows(max_batch_bytes=tables.max_batch_bytes, on_damage=report)
+
+
+def _topics(
+    tables: Tables, partitions: Sequence[PartitionReader], columns: Sequence[str], report: OnDamage
+) -> Iterator[pa.RecordBatch]:
+    of_topics: dict[str | None, list[PartitionReader]] = {}
+    for each in partitions:
+        of_topics.setdefault(each.topic, []).append(each)
+    schema = pa.schema([TOPICS.field(name) for name in columns])
+    reads_headers = not _BY_NAME.issuperset(columns)
+    rows: list[dict[str, Any]] = []
+    for topic, own in of_topics.items():
+        row: dict[str, Any] = {
+            "topic": topic,
+            "isInternal": topic is not None and is_internal(topic),
+            "partitions": len(own),
+            "segments": sum(len(each.segment_paths) for each in own),
+            "sizeInBytes": sum(each.paths.size for each in own),
+        }
+        if reads_headers:
+            row |= _sums(list(_segment_rows(own, tables, report)))
+        rows.append({name: row[name] for name in columns})
+    yield from table_of(rows, schema).to_batches()
+
+
+def _sums(segments: list[dict[str, Any]]) -> dict[str, Any]:
+    def known(name: str) -> list[int]:
+        return [row[name] for row in segments if row[name] is not None]
+
+    return {
+        "batches": sum(known("batches")),
+        "records": sum(known("records")) if len(known("records")) == len(segments) else None,
+        "minTimestamp": min(known("minTimestamp"), default=None),
+        "maxTimestamp": max(known("maxTimestamp"), default=None),
+    }
+
+
+def _findings(tables: Tables) -> pa.Table:
+    """What an audit finds: all is read."""
+    from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+    from brokerless.jobs.audit.job import PartitionAudit, audit_directory, audit_partitions
+    from brokerless.jobs.directory_state import load_directory_state
+    from brokerless.jobs.report.job import findings_table
+
+    directory, storage = tables.directory, tables.storage_options
+    state = load_directory_state(directory, storage)
+    bound = tables.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    paths = [each.paths for each in tables.partitions]
+    audits: list[PartitionAudit] = []
+    for each in audit_partitions(paths, state, bound, storage, processes=1):
+        if isinstance(each, UnreadableError):
+            raise each
+        audits.append(each)
+    of_directory = audit_directory(directory, state, audits, storage) if len(paths) == len(directory.partitions) else ()
+    return findings_table(audits, of_directory)

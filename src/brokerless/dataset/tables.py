@@ -184,8 +184,8 @@ def _records(
         for first, last in part.ranges:
             selection = (_start(first), _end(last), _start(start), _end(end))
             yield from read_records(
-                [part.partition], columns, selection, tables.isolation, tables.control, None, tables.max_batch_bytes,
-                report, lambda _: None,
+                [part.partition], columns, selection, tables.isolation, tables.control, None, None,
+                tables.max_batch_bytes, report, lambda _: None,
             )  # fmt: skip
 
     is_much = sum(each.size for each in parts) >= _MANY_BYTES

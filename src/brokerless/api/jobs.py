@@ -210,6 +210,8 @@ def erase(
     results = erase(tasks, report, spark=spark, write_manifest=record, processes=1)
     if not dry_run and not any(each.damages for each in results):
         finish([directory], to, storage_options=options, target_storage_options=storage_options)
+    if writer is not None:
+        writer.complete([os.fspath(to)], copies, storage_options)
     return results
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from brokerless.jobs.erase.job import target_directories
 from brokerless.log.directory import resolve
 
 pytestmark = pytest.mark.xdist_group("erased")
+ROOT = Path(__file__).parents[3]
 SOME = '"offset" % 7 < 3'
 CLEAN = ["txn-0", "codec-zstd-1", "codec-none-0", "segments-0", "compacted-lz4-0", "append-time-0", "head-deleted-0"]
 OLD = ["v0-gzip-0", "v0-none-0", "v1-lz4-0", "v1-none-0", "v1-append-gzip-0", "upgraded-0", "compacted-v1-snappy-0"]
@@ -204,6 +207,16 @@ def test_after_a_kill_the_same_call_completes(tmp_path: Path) -> None:
         brokerless.open(source).erase(each, where=SOME, manifest=f"{each}.json")
         assert contents(each) == whole
         assert not list(each.glob("*-delete"))
+
+
+@pytest.mark.slow(reason="runs that are killed, and their second runs")
+def test_killed_at_random_moments() -> None:
+    """``python -m tests.jobs.erase.killed 100`` does it a hundred times."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.jobs.erase.killed", "6", str(os.getpid())]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
+    *wrong, seen = done.stdout.splitlines()
+    assert not wrong
+    assert sum(json.loads(seen).values()) == 6
 
 
 def contents(directory: Path) -> dict[str, bytes]:

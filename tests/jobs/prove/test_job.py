@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import random
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scripts import verify_erasure
+from tests.examples import examples
 from tests.golden import broker_data
 
 import brokerless
+from brokerless.cli import main
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.erase.selection import Selection
 from brokerless.views.proof_page import proof_page
 
 pytestmark = pytest.mark.xdist_group("proved")
+DEMO = Path(__file__).parents[3] / "demo" / "data"
 WHERE = '"offset" % 7 < 3'
 # aiokafka does not read lz4 in v0, which upgraded-0 has
 PLACES = {
@@ -91,22 +96,39 @@ def verdicts(path: Path, public: Path) -> tuple[bool, bool]:
     return ours, theirs
 
 
-def test_a_changed_byte_anywhere_is_found_by_both(proved: Path, keys: tuple[Path, Path]) -> None:
-    """In each kind of file of the output, in the manifest, and in its signature, at random places."""
-    path, choose = proved / "proof.json", random.Random(19)
-    assert verdicts(path, keys[1]) == (True, True)
-    by_suffix = {each.suffix: each for each in sorted((proved / "to").glob("*/*")) if each.stat().st_size}
-    assert {".log", ".index", ".timeindex", ".snapshot", ".metadata"} <= by_suffix.keys()
-    for file in (*by_suffix.values(), path, path, path, proved / "proof.json.sig"):
-        before = file.read_bytes()
-        at, bit = choose.randrange(len(before)), 1 << choose.randrange(8)
-        file.write_bytes(before[:at] + bytes([before[at] ^ bit]) + before[at + 1 :])
-        assert verdicts(path, keys[1]) == (False, False), (file, at, bit)
+def test_nothing_is_wrong_with_what_was_not_changed(proved: Path, keys: tuple[Path, Path]) -> None:
+    assert verdicts(proved / "proof.json", keys[1]) == (True, True)
+
+
+@examples(60)
+@given(st.data())
+def test_a_changed_byte_anywhere_is_found_by_both(proved: Path, keys: tuple[Path, Path], data: st.DataObject) -> None:
+    """In each kind of file of the output, the log directory's own among them, in the manifest, and its signature."""
+    path = proved / "proof.json"
+    by_kind = {each.suffix or each.name: each for each in sorted((proved / "to").rglob("*")) if each.is_file()}
+    locks = (".lock", ".brokerless-lock")
+    files = [each for each in by_kind.values() if each.stat().st_size and each.name not in locks]
+    assert {".log", ".index", ".timeindex", ".snapshot", ".metadata", "replication-offset-checkpoint"} <= by_kind.keys()
+    file = data.draw(st.sampled_from([*files, path, Path(f"{path}.sig")]), "file")
+    before = file.read_bytes()
+    at, bit = data.draw(st.integers(0, len(before) - 1), "at"), 1 << data.draw(st.integers(0, 7), "bit")
+    file.write_bytes(before[:at] + bytes([before[at] ^ bit]) + before[at + 1 :])
+    try:
+        assert verdicts(path, keys[1]) == (False, False)
+    finally:
         file.write_bytes(before)
 
 
 def _add_a_file(to: Path) -> None:
     (to / "to" / "txn-0" / "00000000000000000999.log").write_bytes(b"")
+
+
+def _add_a_checkpoint(to: Path) -> None:
+    (to / "to" / "cleaner-offset-checkpoint").write_text("0\n0\n")
+
+
+def _take_a_checkpoint(to: Path) -> None:
+    (to / "to" / "recovery-point-offset-checkpoint").unlink()
 
 
 def _take_a_file(to: Path) -> None:
@@ -129,7 +151,18 @@ def _claim_less(to: Path) -> None:
     (to / "proof.json").write_text(json.dumps(manifest))
 
 
-@pytest.mark.parametrize("change", [_add_a_file, _take_a_file, _put_the_source_back, _take_the_signature, _claim_less])
+CHANGES = [
+    _add_a_file,
+    _take_a_file,
+    _add_a_checkpoint,
+    _take_a_checkpoint,
+    _put_the_source_back,
+    _take_the_signature,
+    _claim_less,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_what_else_is_changed_is_found_by_both(
     change: Callable[[Path], None], proved: Path, keys: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -174,6 +207,67 @@ def test_bytes_of_erased_values_are_found_where_they_are_left(proved: Path, tmp_
     assert {"bytes-found", "file-changed"} <= {each.kind for each in proof.findings if each.severity == "error"}
 
 
+def test_fields_that_were_blanked_are_searched_for_by_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "from" / "orders-0"
+    shutil.copytree(DEMO / "orders-0", source)
+    path, where = tmp_path / "proof.json", "value_json->>'$.order' = 'o-101230'"
+    brokerless.open(source).erase(tmp_path / "to", where=where, blank_fields=["customer", "items.name"], manifest=path)
+    proof = brokerless.prove(path, source=tmp_path / "from")
+    assert proof.holds
+    assert proof.searched >= 2  # a customer, and names of items
+    others = [each for each in proof.findings if each.kind == "bytes-found"]
+    assert others, "other orders have them, too"
+    assert verify_erasure.main([str(path), "--source", str(tmp_path / "from")]) == 0
+    assert "are in another record" in capsys.readouterr().out
+    checkpoint = tmp_path / "to" / "recovery-point-offset-checkpoint"
+    checkpoint.write_bytes(checkpoint.read_bytes() + b"u-0167")
+    kinds = {
+        each.kind for each in brokerless.prove(path, source=tmp_path / "from").findings if each.severity == "error"
+    }
+    assert kinds == {"bytes-found", "file-changed"}
+    assert verify_erasure.main([str(path), "--source", str(tmp_path / "from")]) == 1
+    assert "the bytes of an erased value" in capsys.readouterr().out
+
+
+def test_more_that_was_changed_of_a_value_with_blanked_fields_is_found(tmp_path: Path) -> None:
+    """By somebody with the key: all hashes of files are right."""
+    source = tmp_path / "from" / "orders-0"
+    shutil.copytree(DEMO / "orders-0", source)
+    where = "value_json->>'$.order' = 'o-101230'"
+    for name, fields in (("claimed", ["customer"]), ("more", ["customer", "total"])):
+        brokerless.open(source).erase(
+            tmp_path / name, where=where, blank_fields=fields, manifest=tmp_path / f"{name}.json"
+        )
+    manifest = json.loads((tmp_path / "more.json").read_bytes())
+    manifest["action"]["fields"] = ["customer"]
+    (tmp_path / "more.json").write_text(json.dumps(manifest))
+    assert brokerless.prove(tmp_path / "more.json").holds
+    proof = brokerless.prove(tmp_path / "more.json", source=tmp_path / "from")
+    assert {each.kind for each in proof.findings if each.severity == "error"} == {"records-differ"}
+
+
+def test_keys_that_are_not_text_in_base64(tmp_path: Path) -> None:
+    rows = brokerless.open(broker_data("clean") / "txn-0").records(["key"]).read_all().column("key").to_pylist()
+    keys = [base64.b64encode(each) for each in dict.fromkeys(rows) if each][:3]
+    (tmp_path / "keys").write_bytes(b"\n".join(keys))
+    options = ["--keys", str(tmp_path / "keys"), "--keys-format", "base64"]
+    source = log_directory(tmp_path, "clean", ["txn-0"])
+    path = tmp_path / "to.erasure.json"
+    assert main(["erase", str(source), "--to", str(tmp_path / "to"), *options]) == 0
+    assert main(["prove", str(path), "--source", str(source), *options]) == 0
+    assert verify_erasure.main([str(path), "--keys", str(tmp_path / "keys"), "--base64"]) == 0
+    other = next(each for each in rows if base64.b64encode(each) not in keys)
+    (tmp_path / "others").write_bytes(base64.b64encode(other))
+    assert verify_erasure.main([str(path), "--keys", str(tmp_path / "others"), "--base64"]) == 1
+
+
+def test_the_manifest_of_a_run_that_was_stopped_does_not_hold(proved: Path, tmp_path: Path) -> None:
+    manifest = json.loads((proved / "proof.json").read_bytes()) | {"directories": []}
+    (tmp_path / "m.json").write_text(json.dumps(manifest))
+    assert "not-finished" in {each.kind for each in brokerless.prove(tmp_path / "m.json").findings}
+    assert verify_erasure.main([str(tmp_path / "m.json")]) == 1
+
+
 def test_the_page_says_it_all_and_runs_nothing(proved: Path) -> None:
     page = proof_page(brokerless.prove(proved / "proof.json"))
     assert "The proof holds" in page
@@ -182,10 +276,10 @@ def test_the_page_says_it_all_and_runs_nothing(proved: Path) -> None:
     assert "default-src 'none'" in page
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"erasure": 2}', "[" * 100_000, '{"erasure": 1, "partitions": [1]}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"erasure": 1}', "[" * 100_000, '{"erasure": 2, "partitions": [1]}'])
 def test_what_is_no_manifest_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text(text)
-    with pytest.raises(UnreadableError, match=r"not the manifest of an erasure|version 2"):
+    with pytest.raises(UnreadableError, match=r"not the manifest of an erasure|version 1"):
         brokerless.prove(tmp_path / "m.json")
 
 

@@ -68,7 +68,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.job import erase, finish, plan
+    from brokerless.jobs.erase.job import erase, finish, plan, target_directories
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.replicas import compare_replicas
 
@@ -95,6 +95,8 @@ def run(options: Namespace) -> int:
     if not erasure.dry_run and not any(each.damages for each in results):
         replicas = list(compare_replicas(results))
         finish([log.directory for log in logs], options.to, output.say)
+    if writer is not None:
+        writer.complete(target_directories([log.directory for log in logs], options.to), copies)
     if writer is not None and finished:
         output.say(f"{count_of(len(finished), 'partition')} done before, as {writer.path} says")
     if options.json:

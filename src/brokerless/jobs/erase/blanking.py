@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue]
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,14 @@ class Blanking:
             if not all(each.split(".")):
                 raise UsageError(f"{each!r} is not the path of a field; write a, or a.b")
 
+    @property
+    def paths(self) -> list[tuple[str, ...]]:
+        return [tuple(each.split(".")) for each in self.fields]
+
 
 def blank_values(columns: RecordColumns, chosen: NDArray[np.bool_], blanking: Blanking) -> RecordColumns | str:
     """The same records, with the values of ``chosen`` (bool) blanked; or why that is not possible."""
-    paths = [tuple(each.split(".")) for each in blanking.fields]
+    paths = blanking.paths
     if not paths:
         return replace_values(columns, chosen)
     values: list[bytes | None] = []
@@ -49,16 +54,47 @@ def blank_values(columns: RecordColumns, chosen: NDArray[np.bool_], blanking: Bl
 
 def blank_json(value: bytes, paths: list[tuple[str, ...]]) -> bytes:
     """JSON with null in place of the fields; all other bytes are unchanged. Raises ValueError for what is no JSON."""
-    text = value.decode()
-    json.loads(text)
-    spans = sorted(_find(text, _skip(text, 0), paths))
+    text, spans = _spans(value, paths)
     pieces: list[str] = []
     at = 0
     for start, end in spans:
-        if start >= at:  # else within one that is blanked as a whole
-            pieces += [text[at:start], "null"]
-            at = end
+        pieces += [text[at:start], "null"]
+        at = end
     return "".join([*pieces, text[at:]]).encode()
+
+
+def blanked_parts(value: bytes, paths: list[tuple[str, ...]]) -> list[bytes]:
+    """What :func:`blank_json` takes away, as it is in the bytes: of a string what is between its quotes, and of arrays
+    and objects also each string in them. Raises ValueError for what is no JSON."""
+    text, spans = _spans(value, paths)
+    parts: list[str] = []
+    for start, end in spans:
+        part = text[start:end]
+        if part.startswith('"'):
+            parts.append(part[1:-1])
+        elif part != "null":
+            parts += [part, *_strings(json.loads(part))]
+    return [each.encode("utf-8", "surrogatepass") for each in dict.fromkeys(parts)]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        inner: Iterable[Any] = value.values() if isinstance(value, dict) else value  # pyright: ignore
+        for each in inner:
+            yield from _strings(each)
+
+
+def _spans(value: bytes, paths: list[tuple[str, ...]]) -> tuple[str, list[tuple[int, int]]]:
+    """JSON as text, and where the fields' values are in it, in order, without those within another one."""
+    text = value.decode()
+    json.loads(text)
+    spans: list[tuple[int, int]] = []
+    for start, end in sorted(_find(text, _skip(text, 0), paths)):
+        if not spans or start >= spans[-1][1]:
+            spans.append((start, end))
+    return text, spans
 
 
 def _find(text: str, at: int, paths: list[tuple[str, ...]]) -> Iterator[tuple[int, int]]:

@@ -11,12 +11,15 @@ from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.signed_manifest import (
     Request,
     check_path,
+    describe_selection,
+    directory_entry,
     finished_partitions,
     load_private_key,
     partition_entry,
     write_manifest,
 )
-from brokerless.log.storage.paths import full_path
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions, full_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +44,29 @@ class ManifestWriter:
         self._request = Request(tuple(map(full_path, sources)), full_path(os.fspath(to)), erasure)
         check_path(self.path)
         self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request)
+        self._partitions = list(self.finished.values())
+        self._copies: list[dict[str, Any]] = []
+        self._selection: dict[str, Any] = {}
 
     def write(self, partitions: Sequence[ErasedPartition], copies: Sequence[Copy]) -> None:
         """Writes it with these partitions, which are about to be committed, and those that were before. Raises
         UnwritableError."""
-        entries = [*self.finished.values(), *map(partition_entry, partitions)]
-        entries.sort(key=lambda each: (each["target"].rpartition("/")[0], each["topic"], each["partition"]))
-        write_manifest(self.path, self._request, entries, [each.as_dict() for each in copies], self._key)
+        self._partitions = [*self.finished.values(), *map(partition_entry, partitions)]
+        self._partitions.sort(key=lambda each: (each["target"].rpartition("/")[0], each["topic"], each["partition"]))
+        self._copies = [each.as_dict() for each in copies]
+        self._write([])
+
+    def complete(
+        self, directories: Sequence[str], copies: Sequence[Copy], storage_options: StorageOptions | None = None
+    ) -> None:
+        """Adds the files of the log directories that were written, when all is committed: without them, a manifest is
+        that of a run that was stopped. Nothing happens where no partition was written. Raises UnwritableError."""
+        if self._partitions:
+            self._copies = [each.as_dict() for each in copies]
+            self._write([directory_entry(Destination(each, storage_options)) for each in dict.fromkeys(directories)])
+
+    def _write(self, directories: Sequence[Mapping[str, Any]]) -> None:
+        self._selection = self._selection or describe_selection(self._request.erasure.selection)
+        write_manifest(
+            self.path, self._request, self._selection, self._partitions, directories, self._copies, self._key
+        )

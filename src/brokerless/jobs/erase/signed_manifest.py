@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, Any
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.selection import SCRYPT, Selection
+from brokerless.jobs.manifest import describe_file
+from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import full_path, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
@@ -29,11 +32,13 @@ from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_tex
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-VERSION = 1
+VERSION = 2
 LIMIT = 1 << 30
 """Bytes of a manifest: some 10 for each erased record, and 200 for each touched batch."""
 _KEY_LIMIT = 1 << 16
 _SALT_BYTES = 16
+DIRECTORY_FILES = names.LOG_DIRECTORY_FILES - {names.LOCK, names.COMMIT_LOCK, names.COMMIT_JOURNAL}
+"""Of a log directory, beside its partitions, what a manifest has."""
 SIGNATURE_BYTES = 64
 
 
@@ -89,14 +94,28 @@ def _file_entry(path: str, size: int, sha256: str) -> dict[str, Any]:
     return {"name": path.rpartition("/")[2], "sizeInBytes": size, "sha256": sha256}
 
 
+def directory_entry(directory: Destination) -> dict[str, Any]:
+    """The files of a log directory that are beside its partitions, such as checkpoints, as a manifest has them."""
+    files = [
+        describe_file(each, directory.storage_options)
+        for each in directory.entries()
+        if each.name in DIRECTORY_FILES and not each.is_directory
+    ]
+    after = [_file_entry(each.path, each.size, each.sha256) for each in files]
+    return {"target": full_path(str(directory)), "after": after}
+
+
 def write_manifest(
     path: str,
     request: Request,
+    selection: Mapping[str, Any],
     partitions: Sequence[Mapping[str, Any]],
+    directories: Sequence[Mapping[str, Any]],
     copies: Sequence[Mapping[str, Any]],
     key: Ed25519PrivateKey | None,
 ) -> None:
-    """Writes a manifest, and its signature if there is a key; both replace what was there. Raises UnwritableError."""
+    """Writes a manifest, and its signature if there is a key; both replace what was there. ``selection``: as
+    :func:`describe_selection` gives it. Raises UnwritableError."""
     manifest = {
         "erasure": VERSION,
         "tool": "brokerless",
@@ -104,10 +123,11 @@ def write_manifest(
         "created": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "sources": list(request.sources),
         "to": request.to,
-        "selection": describe_selection(request.erasure.selection),
+        "selection": selection,
         "action": request.action(),
         "publicKey": None if key is None else public_bytes(key.public_key()).hex(),
         "partitions": list(partitions),
+        "directories": list(directories),
         "copies": list(copies),
     }
     data = json.dumps(manifest, indent=1).encode() + b"\n"
@@ -152,15 +172,15 @@ def load_manifest(path: str) -> SignedManifest:
     try:
         value = parse_object(data)
         found = as_integer(member(value, "erasure"), "erasure")
-        for name in ("sources", "partitions", "copies"):
+        if found != VERSION:
+            raise UnreadableError(f"{path}: a manifest of version {found}; this brokerless knows version {VERSION}")
+        for name in ("sources", "partitions", "directories", "copies"):
             if not isinstance(value.get(name), list):
                 raise WrongJsonError(f"{name} is no list")
         for name in ("selection", "action"):
             as_object(member(value, name), name)
     except (WrongJsonError, RecursionError) as error:
         raise UnreadableError(f"{path}: this is not the manifest of an erasure ({error})") from error
-    if found != VERSION:
-        raise UnreadableError(f"{path}: a manifest of version {found}; this brokerless knows version {VERSION}")
     signature = f"{path}.sig"
     has_signature = os.path.lexists(local(signature)) if not is_remote(path) else False
     return SignedManifest(path, data, value, read_own(signature, _KEY_LIMIT) if has_signature else None)

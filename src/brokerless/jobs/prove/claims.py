@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
-from brokerless.jobs.erase.signed_manifest import SignedManifest
+from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES, SignedManifest
 from brokerless.log import names
 from brokerless.strict_json import (
     WrongJsonError,
@@ -80,6 +80,22 @@ class PartitionClaim:
         return np.where(is_within, found, -1)
 
 
+@dataclass(frozen=True, slots=True)
+class DirectoryClaim:
+    """The files of a log directory ``target`` that are beside its partitions."""
+
+    target: str
+    after: tuple[FileClaim, ...]
+
+
+def parse_directories(manifest: SignedManifest) -> tuple[DirectoryClaim, ...]:
+    """As :func:`parse_claims`."""
+    try:
+        return as_list(manifest.value["directories"], "directories", _directory)
+    except WrongJsonError as error:
+        raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
+
+
 def parse_claims(manifest: SignedManifest) -> tuple[PartitionClaim, ...]:
     """Raises :class:`UnreadableError` for a manifest that says something else than such do, or names other files than
     those of a partition."""
@@ -116,6 +132,12 @@ def _partition(value: Any, name: str) -> PartitionClaim:
     return claim
 
 
+def _directory(value: Any, name: str) -> DirectoryClaim:
+    found = as_object(value, name)
+    target = as_text(member(found, "target"), f"{name}.target")
+    return DirectoryClaim(target, as_list(member(found, "after"), f"{name}.after", _directory_file))
+
+
 def _sha256(value: Any, name: str) -> str:
     text = as_text(value, name)
     if not _SHA256.fullmatch(text):
@@ -124,10 +146,21 @@ def _sha256(value: Any, name: str) -> str:
 
 
 def _file(value: Any, name: str) -> FileClaim:
-    found = as_object(value, name)
-    own = as_text(member(found, "name"), f"{name}.name")
+    own = as_text(member(as_object(value, name), "name"), f"{name}.name")
     if names.parse_segment_file(own) is None and not names.is_partition_file(own):
         raise WrongJsonError(f"{name}.name is not a file of a partition")
+    return _any_file(value, name, own)
+
+
+def _directory_file(value: Any, name: str) -> FileClaim:
+    own = as_text(member(as_object(value, name), "name"), f"{name}.name")
+    if own not in DIRECTORY_FILES:
+        raise WrongJsonError(f"{name}.name is not a file of a log directory")
+    return _any_file(value, name, own)
+
+
+def _any_file(value: Any, name: str, own: str) -> FileClaim:
+    found = as_object(value, name)
     size = as_integer(member(found, "sizeInBytes"), f"{name}.sizeInBytes")
     return FileClaim(own, size, _sha256(member(found, "sha256"), f"{name}.sha256"))
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.erase.signed_manifest import (
     SIGNATURE_BYTES,
@@ -20,13 +21,13 @@ from brokerless.jobs.erase.signed_manifest import (
     load_public_key,
     public_bytes,
 )
-from brokerless.jobs.prove.claims import PartitionClaim, parse_claims
-from brokerless.jobs.prove.partition import Check, check_partition
+from brokerless.jobs.prove.claims import PartitionClaim, parse_claims, parse_directories
+from brokerless.jobs.prove.partition import Check, Seen, check_directory, check_partition
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.types import Done, ignore
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions, directory_name, exists, join, parent_directory
-from brokerless.strict_json import WrongJsonError
+from brokerless.strict_json import WrongJsonError, as_list, as_text
 
 SignatureState = Literal["valid", "none", "wrong"]
 
@@ -92,6 +93,7 @@ def prove(
     """
     manifest = load_manifest(os.fspath(path))
     proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
+    directories = parse_directories(manifest)
 
     def add(finding: Finding) -> None:
         proof.findings.append(finding)
@@ -102,21 +104,30 @@ def prove(
     if selection is not None:
         _check_selection(manifest, selection)
     bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    blanks = _blanks(manifest)
-    patterns = list(selection.keys) if selection is not None and selection.keys is not None and blanks is None else []
+    blanking = _blanking(manifest)
+    has_keys = selection is not None and selection.keys is not None and blanking is None
+    patterns = list(selection.keys or ()) if selection is not None and has_keys else []
     proof.has_source = source is not None
-    for claim in proof.claims:
-        if source is not None:
-            check = Check(True, blanks, None if claim.is_copied else selection, None, bound, storage_options)
-            values = check_partition(claim, _place(claim.source, source, storage_options), check, add, done)
-            patterns += values if blanks is not False else []
+    before: dict[int, Seen] = {}
+    for number, claim in enumerate(proof.claims if source is not None else ()):
+        check = Check(True, blanking, None if claim.is_copied else selection, None, bound, storage_options)
+        before[number] = check_partition(claim, _place(claim.source, source or "", storage_options), check, add, done)
+        patterns += before[number].values
     search = PatternSearch(patterns)
     proof.searched, proof.unsearched = len(search.patterns), search.left_out
-    for claim in proof.claims:
+    for number, claim in enumerate(proof.claims):
         target = claim.target if output is None else _place(claim.target, output, storage_options)
         own = None if claim.is_copied else selection
-        check = Check(False, blanks, own, search if search.patterns else None, bound, storage_options)
+        blanked = before[number].blanked if number in before else None
+        check = Check(False, blanking, own, search if search.patterns else None, bound, storage_options, blanked)
         check_partition(claim, target, check, add, done)
+    if not directories:
+        text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
+        add(Finding("error", "not-finished", manifest.path, None, None, text))
+    for each in directories:
+        target = each.target if output is None else _directory_place(each.target, output, storage_options)
+        known = {claim.name for claim in proof.claims if parent_directory(claim.target) == each.target}
+        check_directory(each, target, known, Check(False, blanking, None, search, bound, storage_options), add)
     return proof
 
 
@@ -156,14 +167,17 @@ def _check_selection(manifest: SignedManifest, selection: Selection) -> None:
         raise UsageError(f"{manifest.path}: {text}; give the same, or none")
 
 
-def _blanks(manifest: SignedManifest) -> bool | None:
-    """None where records were removed; whether whole values were blanked."""
+def _blanking(manifest: SignedManifest) -> Blanking | None:
+    """None where records were removed."""
     action = manifest.value["action"]
     if action.get("kind") == "remove":
         return None
     if action.get("kind") != "blank":
         raise UnreadableError(f"{manifest.path}: an unknown action; this brokerless knows remove and blank")
-    return not action.get("fields")
+    try:
+        return Blanking(as_list(action.get("fields", []), "fields", as_text))
+    except (WrongJsonError, UsageError) as error:
+        raise UnreadableError(f"{manifest.path}: action: {error}") from error
 
 
 def _place(recorded: str, directory: str | os.PathLike[str], storage_options: StorageOptions | None) -> str:
@@ -176,3 +190,9 @@ def _place(recorded: str, directory: str | os.PathLike[str], storage_options: St
         if exists(path, storage_options):
             return path
     return root if directory_name(root) == name else join(root, name)
+
+
+def _directory_place(recorded: str, directory: str | os.PathLike[str], storage_options: StorageOptions | None) -> str:
+    """The same of a log directory: one of several has its name within ``directory``."""
+    nested = join(os.fspath(directory), directory_name(recorded))
+    return nested if exists(nested, storage_options) else os.fspath(directory)

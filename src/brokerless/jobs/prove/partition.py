@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,68 +11,81 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import empty_columns
+from brokerless.format.columns import RecordColumns, empty_columns
 from brokerless.format.filter import BatchFilter, WholeBatches
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.write.column_slices import slice_rows
+from brokerless.jobs.erase.blanking import Blanking, blank_json, blanked_parts
 from brokerless.jobs.erase.digests import UntouchedHash, digest_kept, digest_records
 from brokerless.jobs.erase.selection import Matcher, Selection
-from brokerless.jobs.manifest import describe_file
-from brokerless.jobs.prove.claims import FileClaim, PartitionClaim
+from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES
+from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
+from brokerless.jobs.prove.claims import DirectoryClaim, FileClaim, PartitionClaim
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.types import Done
 from brokerless.log import names
 from brokerless.log.segment import Chunk, Report, scan
-from brokerless.log.storage.paths import StorageOptions, join, list_directory, open_file
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, join, list_directory, open_file
 
 _EMPTY = digest_records(empty_columns())
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How a partition is checked. ``is_source``: as it was before. ``blanks``: None where records were removed, else
-    whether whole values became null. ``selection``: which records, if that is known. ``search``: for bytes."""
+    """How a partition is checked. ``is_source``: as it was before. ``blanking``: None where records were removed.
+    ``selection``: which records, if that is known. ``search``: for bytes. ``blanked``: what values have to be in which
+    fields were blanked, as :class:`Seen` has it of the source."""
 
     is_source: bool
-    blanks: bool | None
+    blanking: Blanking | None
     selection: Selection | None = None
     search: PatternSearch | None = None
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     storage_options: StorageOptions | None = None
+    blanked: Mapping[int, bytes] | None = None
 
 
 @dataclass(slots=True)
 class Seen:
-    """What a log has: the digest of each touched batch by its number, and the selected offsets in it."""
+    """What a log has: the digest of each touched batch by its number, and the selected offsets in it. Of a source also
+    the bytes that were erased, and by offset, the SHA-256 of each value as it is with blanked fields."""
 
     digests: dict[int, str] = field(default_factory=dict[int, str])
     offsets: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
     values: list[bytes] = field(default_factory=list[bytes])
+    blanked: dict[int, bytes] = field(default_factory=dict[int, bytes])
 
 
-def check_partition(claim: PartitionClaim, path: str, check: Check, report: Report, done: Done) -> list[bytes]:
-    """Reports all that is not as it is claimed of the partition in ``path``; gives the values that were erased, of its
-    source. What cannot be opened is reported as well."""
+def check_partition(claim: PartitionClaim, path: str, check: Check, report: Report, done: Done) -> Seen:
+    """Reports all that is not as it is claimed of the partition in ``path``, and gives what is in it. What cannot be
+    opened is reported as well."""
+    seen = Seen()
     files = claim.before if check.is_source else claim.after
     try:
-        _check_files(path, files, check, report)
-        untouched, seen = UntouchedHash(), Seen()
-        logs = sorted(each.name for each in files if _kind(each.name) == "log")
-        for name in logs:
-            with suppress(FileNotFoundError), open_file(join(path, name), check.storage_options) as file:
+        entries = {each.name: each for each in list_directory(path, check.storage_options)}
+        _compare_files(path, files, list(entries.values()), check, report)
+        untouched = UntouchedHash()
+        logs = sorted((each for each in files if _kind(each.name) == "log"), key=lambda each: each.name)
+        for each in logs:
+            if each.name not in entries:
+                continue
+            with open_file(entries[each.name].path, check.storage_options) as file:
+                hasher = FileHasher(file)
                 for chunk in scan(file, report):
+                    hasher.add(chunk)
                     if not checksums_match(chunk.buffer, chunk.batches).all():
                         report(_finding("checksum-mismatch", file.path, "the checksum of a batch does not match"))
-                        return []
+                        return Seen()
                     _check_chunk(claim, chunk, file.path, check, report, untouched, seen)
                     done(int(chunk.batches.sizes.sum()))
+                _compare_file(each, hasher.finish(entries[each.name]), check, report)
     except UnreadableError as error:
         report(_finding("unreadable", path, str(error)))
-        return []
+        return Seen()
     if not claim.is_copied:
         _compare(claim, path, check, untouched.hexdigest(), seen, report)
-    return seen.values
+    return seen
 
 
 def _kind(name: str) -> str | None:
@@ -84,18 +97,35 @@ def _finding(kind: str, path: str, text: str, offset: int | None = None, **more:
     return Finding("error", kind, path, None, offset, text, **more)
 
 
-def _check_files(path: str, files: Sequence[FileClaim], check: Check, report: Report) -> None:
+def check_directory(claim: DirectoryClaim, path: str, known: Collection[str], check: Check, report: Report) -> None:
+    """The same of the files beside partitions. A partition that is not ``known`` (names of directories) is a warning:
+    the manifest says nothing of it."""
+    try:
+        entries = list_directory(path, check.storage_options)
+        _compare_files(path, claim.after, [each for each in entries if each.name in DIRECTORY_FILES], check, report)
+    except UnreadableError as error:
+        report(_finding("unreadable", path, str(error)))
+        return
+    for each in entries:
+        is_partition = each.is_directory and names.parse_partition_directory(each.name) is not None
+        if is_partition and each.name not in known:
+            text = "the manifest says nothing of this partition"
+            report(Finding("warning", "partition-unknown", each.path, None, None, text))
+
+
+def _compare_files(
+    path: str, files: Sequence[FileClaim], found: Sequence[DirectoryEntry], check: Check, report: Report
+) -> None:
+    """All but logs, whose bytes are read for more than this."""
     claimed = {each.name: each for each in files}
     when = "before" if check.is_source else "after"
-    entries = {each.name: each for each in list_directory(path, check.storage_options)}
+    entries = {each.name: each for each in found}
     for name, each in claimed.items():
         if name not in entries:
             report(_finding("file-missing", join(path, name), f"this file was there {when} the erasure, and is gone"))
             continue
-        found = describe_file(entries[name], check.storage_options)
-        if (found.size, found.sha256) != (each.size, each.sha256):
-            text = f"this file is not what it was {when} the erasure"
-            report(_finding("file-changed", found.path, text, expected=each.sha256, found=found.sha256))
+        if _kind(name) != "log":
+            _compare_file(each, describe_file(entries[name], check.storage_options), check, report)
     for name in entries.keys() - claimed.keys():
         report(_finding("file-unknown", join(path, name), f"the manifest knows no such file {when} the erasure"))
     if check.search is not None and not check.is_source:
@@ -103,6 +133,12 @@ def _check_files(path: str, files: Sequence[FileClaim], check: Check, report: Re
             if not entry.is_directory and _kind(name) != "log":
                 with open_file(entry.path, check.storage_options) as file:
                     check.search.look_in_file(file, report)
+
+
+def _compare_file(claim: FileClaim, now: ManifestFile, check: Check, report: Report) -> None:
+    if (now.size, now.sha256) != (claim.size, claim.sha256):
+        text = f"this file is not what it was {'before' if check.is_source else 'after'} the erasure"
+        report(_finding("file-changed", now.path, text, expected=claim.sha256, found=now.sha256))
 
 
 def _check_chunk(
@@ -134,7 +170,7 @@ def _check_chunk(
     for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
         if decoded is None:
             continue
-        if matcher is not None and (check.is_source or check.blanks is None):
+        if matcher is not None and (check.is_source or check.blanking is None):
             seen.offsets.append(decoded.columns.offset[: decoded.columns.rows][matcher.match(decoded)].copy())
         if check.search is not None and not check.is_source:
             check.search.look_in_records(decoded.columns, path, report)
@@ -155,24 +191,50 @@ def _check_touched(
             continue
         columns = slice_rows(whole.columns, start, end)
         selected = np.isin(columns.offset, claim.touched[number].offsets)
-        if check.is_source:
-            ends, null = columns.value_ends, columns.value_null
-            seen.values += [
-                columns.value_data[ends[row] : ends[row + 1]].tobytes()
-                for row in np.flatnonzero(selected).tolist()
-                if not null[row]
-            ]
-        elif check.blanks is None and selected.any():
+        fields = check.blanking is not None and bool(check.blanking.fields)
+        if check.is_source or fields:
+            for offset, value in _values(columns, selected):
+                _look_at(offset, value, path, check, report, seen)
+        elif check.blanking is None and selected.any():
             offset = int(columns.offset[np.argmax(selected)])
             report(_finding("record-present", path, "a record that was removed is there", offset))
-        elif check.blanks and not columns.value_null[: columns.rows][selected].all():
+        elif check.blanking is not None and not columns.value_null[: columns.rows][selected].all():
             offset = int(columns.offset[np.argmax(selected & (columns.value_null[: columns.rows] == 0))])
             report(_finding("value-present", path, "a value that was blanked is there", offset))
         if number in seen.digests:
             report(
                 _finding("batch-twice", path, "two batches are in the place of one", claim.touched[number].base_offset)
             )
-        seen.digests[number] = digest_kept(columns, selected, is_blanked=check.blanks is not None)
+        seen.digests[number] = digest_kept(columns, selected, is_blanked=check.blanking is not None)
+
+
+def _values(columns: RecordColumns, rows: NDArray[np.bool_]) -> Iterator[tuple[int, bytes]]:
+    """The offsets and values of some rows (bool) that have one."""
+    ends, null = columns.value_ends, columns.value_null
+    for row in np.flatnonzero(rows).tolist():
+        if not null[row]:
+            yield int(columns.offset[row]), columns.value_data[ends[row] : ends[row + 1]].tobytes()
+
+
+def _look_at(offset: int, value: bytes, path: str, check: Check, report: Report, seen: Seen) -> None:
+    """Notes the bytes that were erased of a value in a source; of one in which fields were blanked, these have to be
+    null, and the rest as it was."""
+    blanking = check.blanking
+    if blanking is None or not blanking.fields:
+        seen.values.append(value)
+        return
+    try:
+        parts, blanked = blanked_parts(value, blanking.paths), blank_json(value, blanking.paths)
+    except (ValueError, RecursionError):
+        report(_finding("value-not-json", path, "a value whose fields were blanked is not JSON", offset))
+        return
+    if check.is_source:
+        seen.values += parts
+        seen.blanked[offset] = hashlib.sha256(blanked).digest()
+    elif parts:
+        report(_finding("value-present", path, "a field that was blanked is there", offset))
+    elif check.blanked is not None and check.blanked.get(offset) != hashlib.sha256(value).digest():
+        report(_finding("records-differ", path, "more of a value is changed than the fields that were blanked", offset))
 
 
 def _compare(claim: PartitionClaim, path: str, check: Check, untouched: str, seen: Seen, report: Report) -> None:
@@ -192,6 +254,6 @@ def _compare(claim: PartitionClaim, path: str, check: Check, untouched: str, see
         for offset in sorted(found ^ claimed)[:10]:
             text = "was not erased" if offset in found else "was erased, but is not selected"
             report(_finding("selection-differs", path, f"a record {text}", offset))
-    elif check.blanks is None:
+    elif check.blanking is None:
         for offset in sorted(found)[:10]:
             report(_finding("record-present", path, "a record that is selected is there", offset))

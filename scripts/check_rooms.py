@@ -55,7 +55,7 @@ OPENERS = {
     "internals.messages": "reads a file of the package",
     "interchange.export_directory": "locks a directory",
     "jobs.report.page": "reads files of the package",
-    "typed.protobuf_files": "reads what protoc wrote into its own directory",
+    "typed.protobuf.files": "reads what protoc wrote into its own directory",
     "views.explain.page": "reads files of the package",
     "cli.output": "the null device in place of a closed stdout",
 }

@@ -40,11 +40,13 @@ if TYPE_CHECKING:
     from brokerless.tables.batcher import BatchSettings
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.tables.rows import RowError
+    from brokerless.typed.topic_type import Decoding
 
 __all__ = [
     "BatchSettings",
     "BrokerlessError",
     "DamageError",
+    "Decoding",
     "Explanation",
     "Field",
     "Finding",
@@ -74,6 +76,7 @@ __version__ = "0.1.0"
 
 _LATE = {
     "BatchSettings": "brokerless.tables.batcher",
+    "Decoding": "brokerless.typed.topic_type",
     "Explanation": "brokerless.fields.files",
     "Field": "brokerless.fields.field",
     "LogConfig": "brokerless.log.config",

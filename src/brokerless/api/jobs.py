@@ -14,10 +14,13 @@ from brokerless.errors import UnreadableError, UsageError, raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include, is_internal
+from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
-from brokerless.tables.partition_reader import OnDamage
+from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from brokerless.dataset.tables import Tables
     from brokerless.fields.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
@@ -29,7 +32,8 @@ if TYPE_CHECKING:
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
-    from brokerless.tables.partition_reader import PartitionReader
+    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.typed.records import Decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,34 @@ def bound(max_batch_bytes: int | None) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 
     return max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+
+
+def records(
+    partitions: Sequence[PartitionReader],
+    columns: Sequence[str] | None,
+    selection: tuple[int | None, int | None, int | None, int | None],
+    isolation: Isolation,
+    control: bool,
+    filter: RecordFilter | None,
+    limit: int | None,
+    max_batch_bytes: int | None,
+    on_damage: OnDamage | None,
+    done: Done,
+    decode: Decode,
+) -> pa.RecordBatchReader:
+    def read(
+        own: Sequence[PartitionReader], names: Sequence[str] | None, report: OnDamage | None
+    ) -> pa.RecordBatchReader:
+        is_counted = done if report is on_damage else ignore
+        return read_records(
+            own, names, selection, isolation, control, filter, limit, max_batch_bytes, report, is_counted
+        )
+
+    if decode is None or decode is False:
+        return read(partitions, columns, on_damage)
+    from brokerless.typed.records import read_typed
+
+    return read_typed(partitions, decode, columns, on_damage, read)
 
 
 def audit(source: Source, max_batch_bytes: int | None, spark: Spark) -> LogAudit:

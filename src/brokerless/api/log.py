@@ -26,7 +26,7 @@ from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import SEGMENTS, TRANSACTIONS
-from brokerless.tables.partition_reader import OnDamage, read_batches, read_records
+from brokerless.tables.partition_reader import OnDamage, read_batches
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.size.result import TopicSize
     from brokerless.jobs.trim.job import Trim
     from brokerless.tables.record_filter import RecordFilter
+    from brokerless.typed.records import Decode
 
 
 def open(
@@ -110,12 +111,15 @@ class Log:
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
         done: Done = ignore,
+        decode: Decode = None,
     ) -> pa.RecordBatchReader:
-        """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all."""
+        """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all. With
+        ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
         requested = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        return read_records(
-            self.partitions, columns, requested, isolation, control, filter, limit, max_batch_bytes, on_damage, done
-        )
+        return jobs.records(
+            self.partitions, columns, requested, isolation, control, filter, limit, max_batch_bytes, on_damage, done,
+            decode,
+        )  # fmt: skip
 
     def batches(
         self,

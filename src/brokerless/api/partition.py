@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api import jobs
-from brokerless.clock import Time
+from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import Include
+from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from brokerless.fields.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from brokerless.jobs.restart.results import Restart
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
+    from brokerless.tables.record_filter import RecordFilter
+    from brokerless.typed.records import Decode
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,35 @@ class Partition(PartitionReader):
         is_file = any(segment.log.path == self.path for segment in self.paths.segments)
         directory = LogDirectory(self.path, "file" if is_file else "partition", (self.paths,))
         return jobs.Source(directory, self.storage_options)
+
+    def records(
+        self,
+        columns: Sequence[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: Time | None = None,
+        end_timestamp: Time | None = None,
+        isolation: Isolation = "read_uncommitted",
+        control: bool = False,
+        filter: RecordFilter | None = None,
+        limit: int | None = None,
+        max_batch_bytes: int | None = None,
+        on_damage: OnDamage | None = None,
+        done: Done = ignore,
+        decode: Decode = None,
+    ) -> pa.RecordBatchReader:
+        """As :meth:`PartitionReader.records`; with ``decode``, keys and values are typed.
+
+        ``decode``: True or ``"auto"``, a format of values such as ``"json"``, or a :class:`brokerless.Decoding`. The
+        selected records are read twice then: first for the schemas that they name. ``key`` and ``value`` have the
+        topic's types, and columns ``keyRaw``, ``keyError``, ``valueRaw`` and ``valueError`` come after the others: the
+        bytes of what could not be decoded, and why. How many there were is reported to ``on_damage`` at the end, as
+        warnings. A :class:`TopicType` is taken as it is."""
+        selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
+        return jobs.records(
+            [self], columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done, decode
+        )
 
     def verify(self, *, max_batch_bytes: int | None = None) -> Iterator[Finding]:
         """Verifies every batch's checksum and structure, and the indexes against the log, as ``brokerless verify``.

@@ -10,6 +10,7 @@ from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 if TYPE_CHECKING:
     from brokerless.log.config import LogConfig
+    from brokerless.typed.topic_type import Decoding
 
 FORMATS = ("v0", "v1", "v2")
 
@@ -73,6 +74,34 @@ def add_json_bytes(parser: ArgumentParser) -> None:
         "base64 string"
     )
     parser.add_argument("--bytes", choices=("auto", "base64"), default="auto", help=help_of_bytes)
+
+
+def add_decode(parser: ArgumentParser) -> None:
+    """How keys and values are decoded."""
+    add = parser.add_argument
+    help_of_decode = "decode keys and values: by the schemas that they name, else as JSON, or as text, or as bytes"
+    add("--decode", action="store_true", help=help_of_decode)
+    help_of_schemas = (
+        "decode, with the schemas that are here: a log directory with the topic _schemas, JSON Lines of that topic, or "
+        "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)"
+    )
+    add("--schemas", metavar="PATH", help=help_of_schemas)
+    help_of_value = (
+        "decode values as FORMAT: schema, avro, protobuf, json-schema, json, connect-json, string, bytes, long, int, "
+        "short, double, float, boolean, uuid (auto)"
+    )
+    add("--value-format", metavar="FORMAT", help=help_of_value)
+    help_of_key = "decode keys as FORMAT; also time-windowed:FORMAT and session-windowed:FORMAT (auto)"
+    add("--key-format", metavar="FORMAT", help=help_of_key)
+
+
+def decoding(options: Namespace) -> Decoding | None:
+    """What :func:`add_decode` says; None where nothing is to be decoded."""
+    from brokerless.typed.topic_type import Decoding
+
+    if not (options.decode or options.schemas or options.key_format or options.value_format):
+        return None
+    return Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto")
 
 
 def add_batch_settings(

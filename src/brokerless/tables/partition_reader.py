@@ -342,7 +342,7 @@ def read_records(
         for each in partitions
     )
     batches = (batch for of_partition in of_each for batch in of_partition)
-    return pa.RecordBatchReader.from_batches(schema, batches if limit is None else _first(batches, limit))
+    return pa.RecordBatchReader.from_batches(schema, batches if limit is None else first_rows(batches, limit))
 
 
 def read_batches(
@@ -360,7 +360,7 @@ def read_batches(
     return pa.RecordBatchReader.from_batches(schema, (batch for of_partition in of_each for batch in of_partition))
 
 
-def _first(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.RecordBatch]:
+def first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.RecordBatch]:
     """At most so many rows; nothing more is read then."""
     left = limit
     while left > 0 and (batch := next(batches, None)) is not None:

@@ -59,7 +59,7 @@ def _type_of(schema: Schema, newest: Schema | None) -> pa.DataType:
 
         return avro_arrow_type(schema, newest)
     if schema.type == "PROTOBUF":
-        from brokerless.typed.protobuf import protobuf_arrow_type
+        from brokerless.typed.protobuf.decoder import protobuf_arrow_type
 
         return protobuf_arrow_type(schema)
     from brokerless.typed.json_schema import json_arrow_type
@@ -77,7 +77,7 @@ def decoder_of_schema(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
 
             return avro_decoder(schema, newest_of(side.schemas), side.type)
         if schema.type == "PROTOBUF":
-            from brokerless.typed.protobuf import protobuf_decoder
+            from brokerless.typed.protobuf.decoder import protobuf_decoder
 
             return protobuf_decoder(schema, side.type)
         from brokerless.typed.json_schema import json_decoder

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from brokerless import clock
 from brokerless.cli.filters import add_filters, filter_of
-from brokerless.cli.options import add_isolation, add_jobs, add_json_bytes, add_max_batch_bytes
+from brokerless.cli.options import (
+    add_decode,
+    add_isolation,
+    add_jobs,
+    add_json_bytes,
+    add_max_batch_bytes,
+    decoding,
+)
 from brokerless.cli.output import Output
 from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME, parse_offsets, parse_time
@@ -24,8 +31,9 @@ if TYPE_CHECKING:
     from brokerless.api.partition import Partition
     from brokerless.log.directory import PartitionPath
     from brokerless.log.storage.paths import StorageOptions
-    from brokerless.tables.partition_reader import OnDamage
+    from brokerless.tables.partition_reader import OnDamage, PartitionReader
     from brokerless.tables.record_filter import RecordFilter
+    from brokerless.typed.topic_type import TopicType
 
 View = Callable[["pa.RecordBatch"], "Iterable[bytes | memoryview]"]
 
@@ -43,6 +51,7 @@ EXAMPLES = r"""  brokerless cat /var/lib/kafka/orders-0 --tail 10
   brokerless cat 00000000000000000000.log --offset 42:50 -f '%o %k %s\n'
   brokerless cat /var/lib/kafka --grep 4111-1111 --json
   brokerless cat /var/lib/kafka -t 'orders*' --where "value_json->>'country' = 'SE'" -n 5
+  brokerless cat /var/lib/kafka -t orders --decode --json
   brokerless cat s3://backup/kafka/orders-0 --isolation read_committed --json > orders.jsonl
 """
 _TEMPLATE_HELP = (
@@ -67,6 +76,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--redact", action="store_true", help=_REDACT_HELP)
     add("-f", "--template", metavar="TEMPLATE", help=_TEMPLATE_HELP)
     add_json_bytes(parser)
+    add_decode(parser)
     add_jobs(parser)
     add_max_batch_bytes(parser)
 
@@ -78,12 +88,16 @@ def run(options: Namespace) -> int:
         raise UsageError("--json and --template exclude each other; use one of them")
     if options.bytes == "base64" and not options.json:
         raise UsageError("--bytes base64 applies to JSON; add --json")
+    if options.redact and decoding(options) is not None:
+        raise UsageError("--redact and --decode exclude each other; use one of them")
     output = Output()
     selection = filter_of(options)
     run = _Run(options, selection, clock.now(), output.is_terminal, secrets.token_bytes(32))
     for check in (_view, _ranges):  # what is wrong with options is reported before anything is read
         check(run)
-    tasks = [_PrintTask(run, each.paths, each.storage_options) for each in output.partitions(options)]
+    partitions = output.partitions(options)
+    types = _types(run, partitions)
+    tasks = [_PrintTask(run, each.paths, each.storage_options, types.get(each.topic)) for each in partitions]
     processes = options.jobs if selection is not None else 1  # what is found is printed at once, the rest in order
     shown = 0
     with (
@@ -121,6 +135,7 @@ class _PrintTask:
     run: _Run
     paths: PartitionPath
     storage_options: StorageOptions | None
+    topic_type: TopicType | None = None
 
     @property
     def size(self) -> int:
@@ -133,8 +148,10 @@ Item = tuple[int, "Iterable[bytes | memoryview]"] | Finding | UnreadableError
 
 def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
     from brokerless.api.partition import Partition
+    from brokerless.typed.records import Failures
 
     columns, view = _view(task.run)
+    failures = Failures()
     damages: list[Finding] = []
     left: int | None = task.run.options.limit
     partition = Partition(task.paths, task.storage_options)
@@ -143,13 +160,13 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
             yield from damages
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
-            blocks = view(shown)
+            blocks = view(shown if task.topic_type is None else failures.decode(task.topic_type, shown))
             yield shown.num_rows, blocks
             left = None if left is None else left - shown.num_rows
             del batch, shown, blocks  # a huge one is not to stay beside the next
             if left == 0:
                 break
-        yield from damages
+        yield from (*damages, *failures.findings(task.paths.path))
     except UnreadableError as error:
         yield from damages
         yield error
@@ -162,30 +179,58 @@ def _joined(item: Item) -> Item:
 def _view(run: _Run) -> tuple[list[str], View]:
     """Which columns are read, and how their records are shown."""
     from brokerless.interchange import jsonl_writer
-    from brokerless.views import text
+    from brokerless.views import text, typed
     from brokerless.views.records import controls, redaction, template
 
     options, key = run.options, run.key
     form = redaction.as_json if options.json else redaction.as_text
 
+    is_decoded = decoding(options) is not None
+
     def contents(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if is_decoded:
+            return typed.as_bytes(batch)
         return redaction.redact(batch, key, form) if options.redact else batch
 
     def said(batch: pa.RecordBatch) -> list[Any] | None:
         # What KRaft's records hold may name hosts.
-        return controls.describe_controls(batch, data=not options.redact) if options.control else None
+        if not options.control:
+            return None
+        return controls.describe_controls(typed.as_bytes(batch) if is_decoded else batch, data=not options.redact)
 
     if options.template is not None:
         parsed = template.parse(options.template)
-        return parsed.columns or ["offset"], lambda batch: template.render(
-            contents(batch), parsed, batch, to_terminal=run.to_terminal
+        names = parsed.columns or ["offset"]
+        if is_decoded:
+            names = [*dict.fromkeys([*names, "headers", "offset", "isControl"])]
+        return names, lambda batch: template.render(
+            contents(batch), parsed, contents(batch) if is_decoded else batch, to_terminal=run.to_terminal
         )
     if options.json:
+        if is_decoded:
+            return [*jsonl_writer.COLUMNS, "isControl"], lambda batch: typed.json_lines(batch, said(batch))
         mode = "verbatim" if options.redact else options.bytes
         return [*jsonl_writer.COLUMNS, "isControl"], lambda batch: jsonl_writer.records(
             contents(batch), mode, said(batch)
         )
     return _COLUMNS, lambda batch: text.records(contents(batch), said(batch))
+
+
+def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, TopicType]:
+    """The types of each topic, by the records that are to be printed; empty where nothing is decoded."""
+    requested = decoding(run.options)
+    if requested is None:
+        return {}
+    from brokerless.tables.partition_reader import first_rows
+    from brokerless.typed.records import resolve_types
+
+    def read(own: Sequence[PartitionReader], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for each in own:
+            with suppress(UnreadableError):  # which is reported when it is printed
+                batches = _read(run, cast("Partition", each), list(names), lambda _: None, lambda _: None)
+                yield from batches if run.options.limit is None else first_rows(batches, run.options.limit)
+
+    return resolve_types(partitions, requested, read)
 
 
 def _ranges(run: _Run) -> dict[str, Any]:

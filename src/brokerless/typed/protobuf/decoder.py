@@ -19,7 +19,7 @@ from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UnfitError, conform, merge_types
 from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
-from brokerless.typed.protobuf_files import message_types
+from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.registry import Schema
 
 _MAX_DEPTH = 60

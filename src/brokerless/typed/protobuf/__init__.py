@@ -1,0 +1,1 @@
+"""Protobuf: schemas compiled by protoc, and payloads decoded by their message indexes."""

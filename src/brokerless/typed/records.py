@@ -1,0 +1,161 @@
+"""Reads records with typed keys and values: types first, by the records that will be read, then the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from brokerless import arrow
+from brokerless.errors import Finding, UsageError, raise_errors
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.schemas import RECORDS
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
+from brokerless.typed.decode import decoder_of
+from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.schema_source import load_registry
+from brokerless.typed.topic_type import COLUMNS, Decoding, SideType, TopicType, decoding_of
+
+Decode = Decoding | TopicType | str | bool | None
+"""What a caller gives as ``decode``: see :func:`topic_type.decoding_of`; a :class:`TopicType` was resolved before."""
+Read = Callable[[Sequence[PartitionReader], Sequence[str]], Iterable[pa.RecordBatch]]
+"""Reads some columns of the records of some partitions."""
+
+
+def resolve_types(
+    partitions: Sequence[PartitionReader],
+    decoding: Decoding,
+    read: Read | None = None,
+    *,
+    storage_options: StorageOptions | None = None,
+    max_batch_bytes: int | None = None,
+) -> dict[str | None, TopicType]:
+    """The types of each topic among some partitions. ``read``: how they are read to find schemas; all of them without
+    it. ``storage_options``: those of ``decoding.schemas``, where it is a URL."""
+    registry = load_registry(decoding.schemas, partitions, storage_options)
+    topics: dict[str | None, list[PartitionReader]] = {}
+    for each in partitions:
+        topics.setdefault(each.topic, []).append(each)
+    return {
+        topic: resolve_topic(
+            topic, own, decoding, registry, max_batch_bytes=max_batch_bytes,
+            batches=None if read is None else read(own, ["key", "value", "headers"]),
+        )
+        for topic, own in topics.items()
+    }  # fmt: skip
+
+
+def read_typed(
+    partitions: Sequence[PartitionReader],
+    decode: Decode,
+    columns: Sequence[str] | None,
+    on_damage: OnDamage | None,
+    read: Callable[[Sequence[PartitionReader], Sequence[str] | None, OnDamage | None], pa.RecordBatchReader],
+    storage_options: StorageOptions | None = None,
+) -> pa.RecordBatchReader:
+    """Records as ``read`` gives them, decoded. ``columns``: of ``schemas.RECORDS`` and :data:`topic_type.COLUMNS`.
+
+    Raises :class:`UsageError` for an unknown column, and for several topics whose types are not the same."""
+    decoding = None if isinstance(decode, TopicType) else decoding_of(decode)
+    if decode is None or (decoding is None and not isinstance(decode, TopicType)):
+        return read(partitions, columns, on_damage)
+
+    def ignore(_: Finding) -> None: ...
+
+    if isinstance(decode, TopicType):
+        topic_type = decode
+    else:
+        assert decoding is not None
+        types = resolve_types(
+            partitions, decoding, lambda own, names: read(own, names, ignore), storage_options=storage_options
+        )
+        topic_type = one_type(types)
+    inner = inner_columns(columns)
+    report = on_damage or raise_errors
+    whole = topic_type.schema(RECORDS if inner is None else pa.schema([RECORDS.field(name) for name in inner]))
+    schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        failures = Failures()
+        for batch in read(partitions, inner, on_damage):
+            decoded = failures.decode(topic_type, batch)
+            yield decoded if columns is None else decoded.select(list(columns))
+        for finding in failures.findings("records" if not partitions else partitions[0].path):
+            report(finding)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def one_type(types: dict[str | None, TopicType]) -> TopicType:
+    """The type of all topics, which has to be one. Raises :class:`UsageError`."""
+    found = list(types.values())
+    if not found:
+        return resolve_topic(None, [], Decoding(), load_registry(None, []))
+    for each in found[1:]:
+        if _form(each) != _form(found[0]):
+            raise UsageError(
+                f"the topics {found[0].topic} and {each.topic} have different types, and these records are one table; "
+                "decode one topic at a time"
+            )
+    if len(found) == 1:
+        return found[0]
+    return TopicType(None, _joined([each.key for each in found]), _joined([each.value for each in found]))
+
+
+def _form(each: TopicType) -> tuple[Any, ...]:
+    return each.key.type, each.key.format, each.value.type, each.value.format
+
+
+def _joined(sides: Sequence[SideType]) -> SideType:
+    used = {(each.framing, each.id): each for side in sides for each in side.schemas}
+    return SideType(sides[0].format, sides[0].type, tuple(used.values()))
+
+
+def inner_columns(columns: Sequence[str] | None) -> list[str] | None:
+    """The columns to read for those of decoded records. Raises :class:`UsageError` for an unknown one."""
+    if columns is None:
+        return None
+    unknown = [name for name in columns if name not in RECORDS.names and name not in COLUMNS]
+    if unknown:
+        raise UsageError(f"there is no column {unknown[0]!r}; there are {', '.join((*RECORDS.names, *COLUMNS))}")
+    needed = {name.removesuffix("Raw").removesuffix("Error") for name in columns} | {"headers", "offset", "isControl"}
+    return [name for name in RECORDS.names if name in needed]
+
+
+@dataclass(slots=True)
+class Failures:
+    """What could not be decoded: how many keys and values for each reason, and the first offset."""
+
+    counts: dict[tuple[str, str], tuple[int, int | None]] = field(
+        default_factory=dict[tuple[str, str], tuple[int, "int | None"]]
+    )
+
+    def decode(self, topic_type: TopicType, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A decoded batch, whose failures are counted."""
+        decoded, counts = decoder_of(topic_type)(batch)
+        if any(counts.values()):
+            self._count(decoded)
+        return decoded
+
+    def _count(self, decoded: pa.RecordBatch) -> None:
+        for side in ("key", "value"):
+            name = f"{side}Error"
+            if name not in decoded.schema.names:
+                continue
+            column = decoded.column(name)
+            for row in np.flatnonzero(arrow.is_valid(column)).tolist():
+                at = side, column[row].as_py()
+                offset = decoded.column("offset")[row].as_py() if "offset" in decoded.schema.names else None
+                count, first = self.counts.get(at, (0, offset))
+                if at in self.counts or len(self.counts) < 1000:
+                    self.counts[at] = count + 1, first
+
+    def findings(self, path: str) -> Iterator[Finding]:
+        """A warning for each reason: bytes are as they were written, and the table has them."""
+        for (side, reason), (count, first) in self.counts.items():
+            what = f"{count} {side}s were" if count > 1 else f"a {side} was"
+            text = f"{what} not decoded: {reason}; the bytes are kept"
+            yield Finding("warning", f"{side}-not-decoded", path, None, first, text)

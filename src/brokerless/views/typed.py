@@ -1,0 +1,167 @@
+"""Formats decoded keys and values: strings unchanged, all else as JSON; as lines of text and as JSON Lines."""
+
+from __future__ import annotations
+
+import datetime
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless import arrow
+from brokerless.arrow import Column
+from brokerless.interchange.jsonl_writer import COLUMNS, dumps
+from brokerless.schemas import TIMESTAMP_TYPES
+from brokerless.typed.topic_type import COLUMNS as ADDED
+
+
+def as_bytes(decoded: pa.RecordBatch) -> pa.RecordBatch:
+    """Decoded records as records: keys and values are text again, and bytes where they could not be decoded."""
+    columns: dict[str, Column] = {}
+    for name in decoded.schema.names:
+        if name in ADDED:
+            continue
+        column: Column = decoded.column(name)
+        if name in ("key", "value"):
+            raw = decoded.column(f"{name}Raw").to_pylist()
+            texts = [None if value is None else _text(value) for value in json_values(column)]
+            column = arrow.column_of_values(
+                [text if bytes_ is None else bytes_ for text, bytes_ in zip(texts, raw, strict=True)], pa.binary()
+            )
+        columns[name] = column
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def json_lines(decoded: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Iterator[bytes]:
+    """The lines of ``cat --json`` with keys and values as JSON. Bytes are text where they are UTF-8, else in base64;
+    what could not be decoded is bytes, with ``keyError`` or ``valueError`` after the other members."""
+    names = [name for name in COLUMNS if name in decoded.schema.names]
+    values = {name: _column(decoded, name) for name in names}
+    errors = {
+        name: decoded.column(name).to_pylist()
+        for name in ADDED
+        if name.endswith("Error") and name in decoded.schema.names
+    }
+    for row in range(decoded.num_rows):
+        line = {name: values[name][row] for name in names}
+        line |= {name: found[row] for name, found in errors.items() if found[row] is not None}
+        if controls is not None and controls[row] is not None:
+            line = {name: each for name, each in line.items() if not name.endswith("Error")}
+            line["control"] = controls[row]
+        yield dumps(line).encode() + b"\n"
+
+
+def _column(decoded: pa.RecordBatch, name: str) -> list[Any]:
+    column: Column = decoded.column(name)
+    if name in ("key", "value"):
+        raw = [json_bytes(each) for each in decoded.column(f"{name}Raw").to_pylist()]
+        return [typed if bytes_ is None else bytes_ for typed, bytes_ in zip(json_values(column), raw, strict=True)]
+    if name == "headers":
+        found = column.to_pylist()
+        return [[[json_bytes(_encoded(each["key"])), json_bytes(each["value"])] for each in row] for row in found]
+    if name == "timestampType":
+        return [TIMESTAMP_TYPES.get(each) for each in column.to_pylist()]
+    return arrow.integers(column) if pa.types.is_timestamp(column.type) else column.to_pylist()
+
+
+def _encoded(value: Any) -> bytes | None:
+    return value.encode(errors="surrogateescape") if isinstance(value, str) else value
+
+
+def json_bytes(value: bytes | None) -> Any:
+    """Bytes in JSON: text where they are UTF-8, else ``{"base64": ...}``."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(value).decode()}
+
+
+def json_values(column: Column) -> list[Any]:
+    """Each value of a column as JSON has it: structs and maps are objects, times ISO 8601, decimals text."""
+    type_ = column.type
+    if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
+        return [_time(value, type_) for value in _numbers(column)]
+    return [json_value(value, type_) for value in _objects(column)]
+
+
+def _numbers(column: Column) -> list[int | None]:
+    """Times as their numbers: Python has no nanoseconds, and no year above 9999."""
+    wide = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64())
+    return wide.to_pylist()
+
+
+def _objects(column: Column) -> list[Any]:
+    """Python's values, with times as numbers at any depth."""
+    return column.cast(_with_numbers(column.type)).to_pylist() if _has_times(column.type) else column.to_pylist()
+
+
+def _has_times(type_: Any) -> bool:
+    return _with_numbers(type_) != type_
+
+
+def _with_numbers(type_: Any) -> pa.DataType:
+    t = pa.types
+    if t.is_timestamp(type_) or t.is_time64(type_):
+        return pa.int64()
+    if t.is_time32(type_):
+        return pa.int32()
+    if t.is_struct(type_):
+        return pa.struct([pa.field(field.name, _with_numbers(field.type)) for field in type_])
+    if t.is_list(type_):
+        return pa.list_(_with_numbers(type_.value_type))
+    if t.is_map(type_):
+        return pa.map_(_with_numbers(type_.key_type), _with_numbers(type_.item_type))
+    return type_
+
+
+def json_value(value: Any, type_: Any) -> Any:
+    """A Python value of an Arrow type as JSON has it."""
+    t = pa.types
+    if value is None:
+        return None
+    if t.is_struct(type_):
+        return {field.name: json_value(value[field.name], field.type) for field in type_}
+    if t.is_list(type_):
+        return [json_value(each, type_.value_type) for each in value]
+    if t.is_map(type_):
+        return {_name(json_value(key, type_.key_type)): json_value(each, type_.item_type) for key, each in value}
+    if t.is_timestamp(type_) or t.is_time(type_):
+        return _time(value, type_)
+    if isinstance(value, bytes):
+        return json_bytes(value)
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    return value if isinstance(value, (bool, int, str)) else str(value)
+
+
+def _name(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+_PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def _time(value: int | None, type_: Any) -> Any:
+    """ISO 8601; a number where the year is none of four digits."""
+    if value is None:
+        return None
+    per_second = _PER_SECOND[type_.unit]
+    seconds, rest = divmod(value, per_second)
+    digits = len(str(per_second)) - 1
+    fraction = f".{rest:0{digits}d}" if digits else ""
+    try:
+        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    except OverflowError:
+        return value
+    if pa.types.is_time(type_):
+        return moment.strftime("%H:%M:%S") + fraction
+    return moment.isoformat(timespec="seconds") + fraction + ("Z" if type_.tz else "")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else dumps(value)

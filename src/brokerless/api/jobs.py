@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import UnreadableError, UsageError, raise_errors
+from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.names import Include, is_internal
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from brokerless.jobs.trim.job import Trim
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.records import Decode
+    from brokerless.typed.topic_type import Decoding
+    from brokerless.typed.usage import SchemaReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,32 @@ def records(
     from brokerless.typed.records import read_typed
 
     return read_typed(partitions, decode, columns, on_damage, read)
+
+
+def schema(
+    partitions: Sequence[PartitionReader], decode: Decoding | None, storage_options: StorageOptions | None,
+    max_batch_bytes: int | None,
+) -> SchemaReport:  # fmt: skip
+    from brokerless.typed.usage import report_schemas
+
+    return report_schemas(partitions, decode, storage_options=storage_options, max_batch_bytes=max_batch_bytes)
+
+
+def read_setting(directory: str, topic: str, name: str, storage_options: StorageOptions | None) -> str | None:
+    """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
+    from brokerless.internals.topic_settings import read_topic_setting
+
+    return read_topic_setting(directory, topic, name, storage_options)
+
+
+def verify(source: Source, max_batch_bytes: int | None, spark: Spark) -> Generator[Finding]:
+    from brokerless.jobs.verify.job import verify
+
+    partitions, bytes_ = source.directory.partitions, bound(max_batch_bytes)
+    for finding in verify(partitions, bytes_, source.storage_options, spark=spark, processes=1):
+        if isinstance(finding, UnreadableError):
+            raise finding
+        yield finding
 
 
 def audit(source: Source, max_batch_bytes: int | None, spark: Spark) -> LogAudit:

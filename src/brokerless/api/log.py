@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from brokerless.jobs.trim.job import Trim
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.records import Decode
+    from brokerless.typed.topic_type import Decoding
+    from brokerless.typed.usage import SchemaReport
 
 
 def open(
@@ -60,14 +62,7 @@ def open(
 
     Raises :class:`UnreadableError` if there is nothing at this path or nothing that is a log.
     """
-    return Log(resolve(os.fspath(path), include, storage_options, read_setting), storage_options)
-
-
-def read_setting(directory: str, topic: str, name: str, storage_options: StorageOptions | None) -> str | None:
-    """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
-    from brokerless.internals.topic_settings import read_topic_setting
-
-    return read_topic_setting(directory, topic, name, storage_options)
+    return Log(resolve(os.fspath(path), include, storage_options, jobs.read_setting), storage_options)
 
 
 @dataclass(frozen=True)
@@ -156,6 +151,10 @@ class Log:
         options = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
         return jobs.tables(self._source, self.partitions, options).dataset(table)
 
+    def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
+        """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
+        return jobs.schema(self.partitions, decode, self.storage_options, max_batch_bytes)
+
     @cached_property
     def plot(self) -> Plots:
         """Charts for notebooks: ``log.plot.timeline()``, ``.sizes()``, ``.throughput()`` and more; of headers alone."""
@@ -178,13 +177,7 @@ class Log:
     def verify(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> Generator[Finding]:
         """As :meth:`Partition.verify`, of all partitions, in this process. ``spark``: a session (or SparkContext) to
         run on, or a master for which one is started."""
-        from brokerless.jobs.verify.job import verify
-
-        bound = jobs.bound(max_batch_bytes)
-        for finding in verify(self.directory.partitions, bound, self.storage_options, spark=spark, processes=1):
-            if isinstance(finding, UnreadableError):
-                raise finding
-            yield finding
+        return jobs.verify(self._source, max_batch_bytes, spark)
 
     def audit(self, *, max_batch_bytes: int | None = None, spark: Spark = "none") -> LogAudit:
         """As :meth:`Partition.audit`, of all partitions, and of the log directory as a whole: its checkpoints, and what

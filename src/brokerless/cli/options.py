@@ -81,6 +81,12 @@ def add_decode(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help_of_decode = "decode keys and values: by the schemas that they name, else as JSON, or as text, or as bytes"
     add("--decode", action="store_true", help=help_of_decode)
+    add_schemas(parser)
+
+
+def add_schemas(parser: ArgumentParser) -> None:
+    """Where schemas are, and the formats of what has none."""
+    add = parser.add_argument
     help_of_schemas = (
         "decode, with the schemas that are here: a log directory with the topic _schemas, JSON Lines of that topic, or "
         "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)"

@@ -68,6 +68,14 @@ class Output:
         if finding.severity != "info":
             self.say(str(finding))
 
+    def problems(self, texts: Iterable[str], is_incomplete: bool) -> None:
+        """What a command passed over, a line on stderr each; and whether something that was requested is missing."""
+        for text in texts:
+            self.say(text)
+            is_incomplete = True
+        if is_incomplete:
+            self.exit_code = max(self.exit_code, FINDINGS)
+
     def unreadable(self, error: UnreadableError) -> None:
         """A path of the command line that cannot be opened."""
         self.exit_code = UNUSABLE

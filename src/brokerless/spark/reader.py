@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from brokerless.api.log import read_setting
+from brokerless.api.jobs import read_setting
 from brokerless.errors import Finding, UnreadableError, raise_errors
 from brokerless.format.read.batch_headers import Batches
 from brokerless.log.directory import PartitionPath, SegmentPaths

@@ -20,6 +20,7 @@ COMMANDS = {
     "trim": "free space on a full disk: which whole segments can go, and what that costs",
     "export": "write new records to Parquet files, by topic (and date)",
     "load": "write records from Parquet or JSON Lines into new partitions",
+    "schema": "list schemas, which topics use them, and the types of keys and values",
     "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",
     "completion": "print a script that completes commands, options and paths in bash, zsh or fish",
 }

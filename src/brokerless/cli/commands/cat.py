@@ -179,8 +179,8 @@ def _joined(item: Item) -> Item:
 def _view(run: _Run) -> tuple[list[str], View]:
     """Which columns are read, and how their records are shown."""
     from brokerless.interchange import jsonl_writer
-    from brokerless.views import text, typed
-    from brokerless.views.records import controls, redaction, template
+    from brokerless.views import text
+    from brokerless.views.records import controls, redaction, template, typed
 
     options, key = run.options, run.key
     form = redaction.as_json if options.json else redaction.as_text

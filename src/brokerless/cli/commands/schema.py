@@ -1,0 +1,52 @@
+"""``brokerless schema``: lists schemas, and which topics use them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
+
+from brokerless.cli.options import add_max_batch_bytes, add_schemas
+from brokerless.cli.output import Output
+from brokerless.cli.progress import progress
+
+if TYPE_CHECKING:
+    from brokerless.api.partition import Partition
+
+DESCRIPTION = """\
+Lists the subjects of a schema registry with their versions and ids, which of them each topic's records name and how
+many do, and the type that each topic's keys and values have: by their schemas, or where there are none by the values
+themselves (JSON objects, text, or bytes).
+
+The schemas are those of the topic _schemas beside the logs, or in --schemas. All records are read.
+
+The exit code is 0, 1 if records name schemas that are not there, and 2 for a path that cannot be opened.
+"""
+EXAMPLES = """\
+  brokerless schema /var/lib/kafka
+  brokerless schema /var/lib/kafka -t orders --json | jq 'select(.table == "uses")'
+  brokerless schema /backup/orders-0 --schemas schemas.jsonl
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_schemas(parser)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.typed.topic_type import Decoding
+    from brokerless.typed.usage import report_schemas
+    from brokerless.views.schemas import report_lines, report_rows
+
+    output = Output()
+    partitions: list[Partition] = output.partitions(options)
+    decoding = Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto")
+    with progress("reading", sum(each.paths.size for each in partitions)) as done:
+        report = report_schemas(partitions, decoding, max_batch_bytes=options.max_batch_bytes, done=done)
+    if options.json:
+        output.objects(report_rows(report))
+    else:
+        for line in report_lines(report):
+            output.line(line)
+    output.problems(report.problems, any(each["subject"] is None for each in report.uses()))
+    return output.end()

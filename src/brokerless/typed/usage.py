@@ -1,0 +1,129 @@
+"""Reports schemas and their use: a registry's subjects, and which of them each topic's records name, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.log.names import is_internal
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.typed.registry import Registry
+from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.schema_source import TOPIC, load_registry
+from brokerless.typed.topic_type import Decoding, SideType, TopicType, UsedSchema
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class SchemaReport:
+    """What there is of schemas. ``source``: where they were found, None for nowhere. ``topics``: the types of each
+    topic, by all its records."""
+
+    source: str | None
+    registry: Registry
+    topics: dict[str | None, TopicType]
+
+    @property
+    def problems(self) -> list[str]:
+        """Records of the registry's topic that are none."""
+        return self.registry.problems
+
+    def subjects(self) -> list[Row]:
+        """A row for each version of each subject: ``subject``, ``version``, ``id``, ``type``, ``isDeleted``,
+        ``compatibility``, ``references``, ``records`` (how many name it as their schema)."""
+        used: dict[tuple[str, int], int] = {}
+        for side in self._sides():
+            for each in side[2].schemas:
+                if each.schema is not None:
+                    at = each.schema.subject, each.schema.version
+                    used[at] = used.get(at, 0) + each.records
+        default = self.registry.settings.get("", {}).get("compatibilityLevel")
+        return [
+            {
+                "subject": subject,
+                "version": schema.version,
+                "id": schema.id,
+                "type": schema.type,
+                "isDeleted": schema.is_deleted,
+                "compatibility": self.registry.settings.get(subject, {}).get("compatibilityLevel", default),
+                "references": [f"{each.subject} {each.version}" for each in schema.references],
+                "records": used.get((subject, schema.version), 0),
+            }
+            for subject, versions in self.registry.subjects().items()
+            for schema in versions
+        ]
+
+    def uses(self) -> list[Row]:
+        """A row for each schema that the records of a topic name: ``topic``, ``side`` (key or value), ``id``,
+        ``framing``, ``records``, and its ``subject`` and ``version``, null if it is not known."""
+        return [
+            {"topic": topic, "side": side, **_use(each)}
+            for topic, side, found in self._sides()
+            for each in found.schemas
+            if each.records
+        ]
+
+    def types(self) -> list[Row]:
+        """A row for each topic's keys and values: ``topic``, ``side``, ``format``, ``fields`` (name and Arrow type of
+        each, or of the whole), ``framed``, ``unframed`` and ``null`` (how many records are so)."""
+        return [
+            {
+                "topic": topic,
+                "side": side,
+                "format": found.format,
+                "fields": fields_of(found.type),
+                **{name: dict(found.counts).get(name, 0) for name in ("framed", "unframed", "null")},
+            }
+            for topic, side, found in self._sides()
+        ]
+
+    def _sides(self) -> Iterator[tuple[str | None, str, SideType]]:
+        for topic, found in self.topics.items():
+            yield topic, "key", found.key
+            yield topic, "value", found.value
+
+
+def fields_of(type_: pa.DataType) -> list[Row]:
+    """A struct's fields by name and type; of another type, one without a name."""
+    if pa.types.is_struct(type_):
+        return [{"name": field.name, "type": str(field.type)} for field in type_]  # pyright: ignore[reportGeneralTypeIssues]
+    return [{"name": None, "type": str(type_)}]
+
+
+def _use(each: UsedSchema) -> Row:
+    schema = each.schema
+    return {
+        "id": each.id,
+        "framing": each.framing,
+        "records": each.records,
+        "subject": None if schema is None else schema.subject,
+        "version": None if schema is None else schema.version,
+    }
+
+
+def report_schemas(
+    partitions: Sequence[PartitionReader],
+    decoding: Decoding | None = None,
+    *,
+    storage_options: StorageOptions | None = None,
+    max_batch_bytes: int | None = None,
+    done: Callable[[int], object] = lambda _: None,
+) -> SchemaReport:
+    """Reads all records of the partitions' topics, but Kafka's and the registry's own, for the schemas that they name.
+    ``done`` is called with the bytes of logs that were read."""
+    asked = decoding or Decoding()
+    registry = load_registry(asked.schemas, partitions, storage_options)
+    topics: dict[str | None, list[PartitionReader]] = {}
+    for each in partitions:
+        if not is_internal(each.topic) and each.topic != TOPIC:
+            topics.setdefault(each.topic, []).append(each)
+    found: dict[str | None, TopicType] = {}
+    for topic, own in topics.items():
+        found[topic] = resolve_topic(topic, own, asked, registry, max_batch_bytes=max_batch_bytes)
+        done(sum(each.paths.size for each in own))
+    return SchemaReport(registry.source, registry, found)

@@ -1,0 +1,95 @@
+"""`brokerless schema`, and `cat --decode`: schemas, who uses them, and records as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from tests.cli.conftest import Run
+from tests.typed.logs import write_log
+from tests.typed.registries import client, registry_records
+from tests.typed.test_decode import V1, V2, V3, VALUE
+
+import brokerless
+from brokerless.typed.schema_source import load_registry
+
+ROWS = [
+    (V1, {"id": 1, "user": "ann", "old": b"\x00\xff"}),
+    (V2, {"id": 1 << 40, "user": "bob", "note": "hi"}),
+    (V3, {"id": 3, "customer": "cy", "note": None, "lines": [0.25]}),
+]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    registry = client()
+    values = [AvroSerializer(registry, schema)(value, VALUE) for schema, value in ROWS]
+    orders = [(f"k{at}".encode(), value) for at, value in enumerate([*values, None, b"\0\0\0\0\x63?"])]
+    topics = {"_schemas": [(b'{"keytype":"NOOP","magic":0}', None), *registry_records(registry)], "orders": orders}
+    return write_log(tmp_path_factory.mktemp("typed") / "log", topics)
+
+
+def test_each_version_has_its_use_and_an_unknown_id_is_counted(run: Run, log: Path) -> None:
+    result = run("schema", log, "--json")
+    assert result.exit_code == 1
+    rows = result.json
+    assert [(row["subject"], row["version"], row["records"]) for row in rows if row["table"] == "subjects"] == [
+        ("orders-value", 1, 1), ("orders-value", 2, 1), ("orders-value", 3, 1),
+    ]  # fmt: skip
+    uses = {row["id"]: (row["records"], row["version"]) for row in rows if row["table"] == "uses"}
+    assert uses == {1: (1, 1), 2: (1, 2), 3: (1, 3), 99: (1, None)}
+    types = {(row["topic"], row["side"]): row for row in rows if row["table"] == "types"}
+    assert types["orders", "key"]["format"] == "string"
+    assert (types["orders", "value"]["framed"], types["orders", "value"]["null"]) == (4, 1)
+    assert "used by:" in run("schema", log).lines
+
+
+def test_cat_prints_values_as_json_and_says_what_it_could_not_decode(run: Run, log: Path) -> None:
+    result = run("cat", log, "-t", "orders", "--decode", "--json")
+    assert result.exit_code == 0
+    assert "unknown schema id 99" in result.err
+    values = [line["value"] for line in result.json]
+    assert values[0] == {"id": 1, "customer": "ann", "note": None, "lines": [1.5], "old": {"base64": "AP8="}}
+    assert values[3:] == [None, "\0\0\0\0c?"]
+    assert [line.get("valueError") for line in result.json] == [None] * 4 + ["unknown schema id 99 (confluent)"]
+    text = run("cat", log, "-t", "orders", "--decode", "--tail", "3", "-f", r"%k %s\n")
+    assert text.lines[0] == 'k2 {"id":3,"customer":"cy","note":null,"lines":[0.25],"old":null}'
+
+
+def test_the_registry_may_be_an_export_of_its_topic(run: Run, log: Path, tmp_path: Path) -> None:
+    export = tmp_path / "schemas.jsonl"
+    export.write_bytes(run("cat", log, "-t", "_schemas", "--json").out)
+    assert load_registry(str(export), []).versions == load_registry(str(log), []).versions
+    here = run("cat", log, "-t", "orders", "--schemas", export, "--json").json
+    assert here == run("cat", log, "-t", "orders", "--decode", "--json").json
+
+
+def test_records_in_python_have_typed_columns(log: Path) -> None:
+    findings: list[brokerless.Finding] = []
+    partition = brokerless.open(log).partition("orders", 0)
+    table = partition.records(["offset", "value", "valueRaw"], decode=True, on_damage=findings.append).read_all()
+    assert table.column_names == ["offset", "value", "valueRaw"]
+    raw = partition.records(["value"]).read_all()["value"].to_pylist()
+    theirs = AvroDeserializer(_client_of(log))(raw[1], VALUE)
+    assert theirs == ROWS[1][1]
+    assert table["value"][1].as_py()["id"] == theirs["id"]
+    assert table["valueRaw"].to_pylist() == [None] * 4 + [raw[4]]
+    assert [each.kind for each in findings] == ["value-not-decoded"]
+
+
+def _client_of(log: Path) -> object:
+    from confluent_kafka.schema_registry.schema_registry_client import Schema
+
+    registry = client()
+    for schema in load_registry(str(log), []).of_subject("orders-value"):
+        registry.register_schema(schema.subject, Schema(schema.text, schema.type))
+    return registry
+
+
+def test_a_format_that_there_is_not_is_a_usage_error(run: Run, log: Path) -> None:
+    result = run("cat", log, "--value-format", "xml")
+    assert result.exit_code == 2
+    assert "none of auto, schema" in result.err
+    assert json.dumps(result.lines) == "[]"

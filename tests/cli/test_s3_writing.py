@@ -223,3 +223,30 @@ def test_names_in_an_export_lead_nowhere_else(run: Run, data: Path, s3: S3) -> N
         fs.invalidate_cache()
         assert {each for each in fs.find(root) if "/target/topic=segments/" not in each} == before
         assert all(fs.cat_file(victim) == b"precious" for victim in victims)
+
+
+def test_what_is_erased_there_is_what_is_erased_on_a_disk(run: Run, data: Path, s3: S3, tmp_path: Path) -> None:  # noqa: F811
+    """From a bucket into it, with a proof; and a partition that is gone is written again by the same command."""
+    source, target = s3.upload(data, "erased/from"), s3.url("erased/to")
+    manifest = tmp_path / "remote.json"
+    how = ["-t", "segments", "-t", "txn", "--where", '"offset" % 7 < 3']
+    local = run("erase", data, *how, "--to", tmp_path / "out", "--manifest", tmp_path / "local.json")
+    remote = run("erase", source, *how, "--to", target, "--manifest", manifest)
+    assert (remote.exit_code, remote.err) == (0, local.err)
+    fetched = download(s3, target, tmp_path / "fetched")
+    assert comparable(files(fetched)) == comparable(files(tmp_path / "out"))
+    assert run("prove", manifest).exit_code == 0
+    assert run("prove", manifest, "--source", source, *how[4:]).exit_code == 0
+    assert run("prove", manifest, "--output", fetched, "--source", data).exit_code == 0
+    again = run("erase", source, *how, "--to", target, "--manifest", manifest)
+    assert again.exit_code == 0
+    assert "2 partitions done before" in again.err
+    for name in files(fetched):
+        if name.startswith("txn-"):
+            s3.file_system().rm(f"{target}/{name}")
+    assert run("prove", manifest).exit_code == 1
+    assert run("erase", source, *how, "--to", target, "--manifest", manifest).exit_code == 0
+    assert run("prove", manifest, "--source", source).exit_code == 0
+    refused = run("erase", source, *how, "--to", s3.url("erased/other"))
+    assert refused.exit_code == 2
+    assert "use --manifest FILE" in refused.err

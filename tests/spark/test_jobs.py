@@ -30,6 +30,7 @@ from tests.jobs.works import (
 
 import brokerless
 from brokerless.errors import JobError, UsageError
+from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.merge.job import Merge, merge
 from brokerless.jobs.merge.job import plan as plan_merge
 from brokerless.jobs.run.job import in_order, run
@@ -146,6 +147,31 @@ def test_python_verifies_and_converts_on_a_session(spark: SparkSession, tmp_path
     assert there.totals == here.totals
     for path in (tmp_path / "here" / "edges-0").iterdir():
         assert path.read_bytes() == (tmp_path / "there" / "edges-0" / path.name).read_bytes()
+
+
+def test_records_are_erased_on_a_session_as_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    """The same files and the same claims in the manifest; and the proof is checked there, too."""
+    source = tmp_path / "from"
+    for name in ("txn-0", "codec-zstd-1", "edges-0"):
+        shutil.copytree(broker_data("clean") / name, source / name)
+    log, where = brokerless.open(source), '"offset" % 7 < 3'
+    for session, to in (("none", tmp_path / "here"), (spark, tmp_path / "there")):
+        log.erase(to, where=where, manifest=f"{to}.json", spark=session)
+    found = []
+    for to in (tmp_path / "here", tmp_path / "there"):
+        partitions = json.loads(Path(f"{to}.json").read_bytes())["partitions"]
+        files = {str(path.relative_to(to)): path.read_bytes() for path in to.rglob("*") if path.is_file()}
+        found.append((files, json.loads(json.dumps(partitions).replace(str(to), "to"))))
+    assert found[0] == found[1]
+    selection = Selection(where=where)
+    here, there = (
+        brokerless.prove(tmp_path / "there.json", source=source, selection=selection, spark=session)
+        for session in ("none", spark)
+    )
+    assert there.holds
+    assert (there.findings, there.as_dict()) == (here.findings, here.as_dict())
+    (tmp_path / "there" / "txn-0" / "leader-epoch-checkpoint").unlink()
+    assert [each.kind for each in brokerless.prove(tmp_path / "there.json", spark=spark).findings][-1] == "file-missing"
 
 
 def test_segments_begin_where_they_did_also_on_a_session(spark: SparkSession, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def erase(
     chosen = [(directory, directory.partitions)]
     writer = None
     if manifest is not None and not dry_run:
-        writer = ManifestWriter(manifest, [directory.path], to, erasure, sign_key)
+        writer = ManifestWriter(manifest, [directory.path], to, erasure, sign_key, storage_options)
     finished = {} if writer is None else writer.finished
     tasks = plan(chosen, to, erasure, options, storage_options, finished=finished)
     copies = [] if writer is None else find_copies(chosen, erasure, storage_options=options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.options import add_max_batch_bytes, add_spark
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.text import show_name
@@ -45,6 +45,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--where", metavar="SQL", help="the condition of the erasure")
     add("--header", metavar="NAME=VALUE", help="the header of the erasure")
     add("--html", metavar="FILE", help="also write a page for an auditor; it needs no network")
+    add_spark(parser)
     add_max_batch_bytes(parser)
 
 
@@ -62,6 +63,9 @@ def run(options: Namespace) -> int:
             selection=selection_of(options),
             max_batch_bytes=options.max_batch_bytes,
             done=done,
+            spark=options.spark,
+            say=output.say,
+            processes=None,
         )
     if options.html is not None:
         from brokerless.views.proof_page import write_proof_page

@@ -36,14 +36,15 @@ class ManifestWriter:
         to: str | os.PathLike[str],
         erasure: Erasure,
         sign_key: str | os.PathLike[str] | None = None,
+        storage_options: StorageOptions | None = None,
     ) -> None:
-        """Raises :class:`UsageError` where no manifest can be written, for that of another erasure, and for a key that
-        is not Ed25519; UnreadableError."""
+        """``storage_options``: of ``to``, for a URL. Raises :class:`UsageError` where no manifest can be written, for
+        that of another erasure, and for a key that is not Ed25519; UnreadableError."""
         self.path = os.fspath(path)
         self._key = None if sign_key is None else load_private_key(os.fspath(sign_key))
         self._request = Request(tuple(map(full_path, sources)), full_path(os.fspath(to)), erasure)
         check_path(self.path)
-        self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request)
+        self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request, storage_options)
         self._partitions = list(self.finished.values())
         self._copies: list[dict[str, Any]] = []
         self._selection: dict[str, Any] = {}

@@ -25,7 +25,7 @@ from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import read_own
-from brokerless.log.storage.paths import full_path, is_remote, local
+from brokerless.log.storage.paths import StorageOptions, full_path, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
 
@@ -186,7 +186,9 @@ def load_manifest(path: str) -> SignedManifest:
     return SignedManifest(path, data, value, read_own(signature, _KEY_LIMIT) if has_signature else None)
 
 
-def finished_partitions(path: str, request: Request) -> dict[str, dict[str, Any]]:
+def finished_partitions(
+    path: str, request: Request, storage_options: StorageOptions | None = None
+) -> dict[str, dict[str, Any]]:
     """What an earlier run of the same request wrote and committed, by the path of the target. Raises
     :class:`UsageError` for the manifest of another request."""
     if not os.path.lexists(local(path)):
@@ -199,8 +201,9 @@ def finished_partitions(path: str, request: Request) -> dict[str, dict[str, Any]
     found: dict[str, dict[str, Any]] = {}
     for each in manifest["partitions"]:
         target = each["target"]
-        files = [(Path(local(target)) / Path(file["name"]).name, file["sizeInBytes"]) for file in each["after"]]
-        if files and all(file.is_file() and file.stat().st_size == size for file, size in files):
+        there = {file.name: file.size for file in Destination(target, storage_options).entries()}
+        files = [(file["name"], file["sizeInBytes"]) for file in each["after"]]
+        if files and all(there.get(name) == size for name, size in files):
             found[target] = each
     return found
 

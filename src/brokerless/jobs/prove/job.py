@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal
 
 from brokerless.errors import Finding, UnreadableError, UsageError
@@ -22,13 +24,15 @@ from brokerless.jobs.erase.signed_manifest import (
     public_bytes,
 )
 from brokerless.jobs.prove.claims import PartitionClaim, parse_claims, parse_directories
-from brokerless.jobs.prove.partition import Check, Seen, check_directory, check_partition
+from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, check_directory, run_task
 from brokerless.jobs.prove.search import PatternSearch
-from brokerless.jobs.run.types import Done, ignore
+from brokerless.jobs.run.job import Place, in_order, run, started
+from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions, directory_name, exists, join, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
 
+_NAME = "brokerless prove"
 SignatureState = Literal["valid", "none", "wrong"]
 
 
@@ -82,6 +86,9 @@ def prove(
     storage_options: StorageOptions | None = None,
     report: Report | None = None,
     done: Done = ignore,
+    spark: Spark = NONE,
+    say: Say = ignore,
+    processes: int | None = 1,
 ) -> Proof:
     """Checks the manifest at ``path``, and the logs that it is about.
 
@@ -89,11 +96,11 @@ def prove(
     that is still at hand: then what stayed is compared with it, and erased values are searched for. ``key``: a PEM
     file with the public key that has to have signed. ``selection``: what was erased, as it was given then: then no
     record may be selected, and keys are searched for. ``report`` is called with each finding. ``done`` is called with
-    the bytes that were read. Raises :class:`UnreadableError` for what is no manifest, and :class:`UsageError`.
+    the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them; a
+    task is a partition. Raises :class:`UnreadableError` for what is no manifest, and :class:`UsageError`.
     """
     manifest = load_manifest(os.fspath(path))
     proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
-    directories = parse_directories(manifest)
 
     def add(finding: Finding) -> None:
         proof.findings.append(finding)
@@ -103,32 +110,61 @@ def prove(
     _check_signature(manifest, None if key is None else os.fspath(key), proof, add)
     if selection is not None:
         _check_selection(manifest, selection)
-    bound = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
-    blanking = _blanking(manifest)
-    has_keys = selection is not None and selection.keys is not None and blanking is None
-    patterns = list(selection.keys or ()) if selection is not None and has_keys else []
-    proof.has_source = source is not None
-    before: dict[int, Seen] = {}
-    for number, claim in enumerate(proof.claims if source is not None else ()):
-        check = Check(True, blanking, None if claim.is_copied else selection, None, bound, storage_options)
-        before[number] = check_partition(claim, _place(claim.source, source or "", storage_options), check, add, done)
-        patterns += before[number].values
-    search = PatternSearch(patterns)
-    proof.searched, proof.unsearched = len(search.patterns), search.left_out
-    for number, claim in enumerate(proof.claims):
-        target = claim.target if output is None else _place(claim.target, output, storage_options)
-        own = None if claim.is_copied else selection
-        blanked = before[number].blanked if number in before else None
-        check = Check(False, blanking, own, search if search.patterns else None, bound, storage_options, blanked)
-        check_partition(claim, target, check, add, done)
+    proof.has_source, blanking = source is not None, _blanking(manifest)
+    base = Check(True, blanking, None, None, max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, storage_options)
+    before = _tasks(proof.claims, base, source, selection) if source is not None else []
+    after = _tasks(proof.claims, replace(base, is_source=False), output, selection)
+
+    def run_all(tasks: list[ProveTask], place: Place) -> list[ProveTaskResult]:
+        with closing(run(run_task, tasks, spark=place, done=done, name=_NAME, processes=processes)) as results:
+            found = list(in_order(results))
+        for finding in chain.from_iterable(each.findings for each in found):
+            add(finding)
+        return found
+
+    with started(spark, [*before, *after], say, _NAME) as place:
+        erased = run_all(before, place)
+        keys = selection.keys if selection is not None and blanking is None else None
+        search = PatternSearch(chain(keys or (), *(each.values for each in erased)))
+        proof.searched, proof.unsearched = len(search.patterns), search.left_out
+        run_all(_searching(after, search, erased), place)
+    _check_directories(manifest, proof, replace(base, is_source=False, search=search), output, add)
+    return proof
+
+
+def _tasks(
+    claims: Iterable[PartitionClaim], check: Check, directory: str | os.PathLike[str] | None, chosen: Selection | None
+) -> list[ProveTask]:
+    """A task for each partition, in the directory where they are now."""
+    tasks: list[ProveTask] = []
+    for claim in claims:
+        recorded = claim.source if check.is_source else claim.target
+        path = recorded if directory is None else _place(recorded, directory, check.storage_options)
+        tasks.append(ProveTask(claim, path, replace(check, selection=None if claim.is_copied else chosen)))
+    return tasks
+
+
+def _searching(tasks: Sequence[ProveTask], search: PatternSearch, erased: Sequence[ProveTaskResult]) -> list[ProveTask]:
+    """The same tasks, with what is to be searched for, and what was erased of each partition, if that is known."""
+    used = search if search.patterns else None
+    blanked = [each.blanked for each in erased] or [None] * len(tasks)
+    return [
+        replace(task, check=replace(task.check, search=used, blanked=each))
+        for task, each in zip(tasks, blanked, strict=True)
+    ]
+
+
+def _check_directories(
+    manifest: SignedManifest, proof: Proof, check: Check, output: str | os.PathLike[str] | None, report: Report
+) -> None:
+    directories = parse_directories(manifest)
     if not directories:
         text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
-        add(Finding("error", "not-finished", manifest.path, None, None, text))
+        report(Finding("error", "not-finished", manifest.path, None, None, text))
     for each in directories:
-        target = each.target if output is None else _directory_place(each.target, output, storage_options)
+        target = each.target if output is None else _directory_place(each.target, output, check.storage_options)
         known = {claim.name for claim in proof.claims if parent_directory(claim.target) == each.target}
-        check_directory(each, target, known, Check(False, blanking, None, search, bound, storage_options), add)
-    return proof
+        check_directory(each, target, known, check, report)
 
 
 def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, report: Report) -> None:

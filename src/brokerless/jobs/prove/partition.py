@@ -57,6 +57,37 @@ class Seen:
     blanked: dict[int, bytes] = field(default_factory=dict[int, bytes])
 
 
+@dataclass(frozen=True, slots=True)
+class ProveTask:
+    """A partition to check, and where it is."""
+
+    claim: PartitionClaim
+    path: str
+    check: Check
+
+    @property
+    def size(self) -> int:
+        """Bytes to read, as the manifest says."""
+        files = self.claim.before if self.check.is_source else self.claim.after
+        return sum(each.size for each in files)
+
+
+@dataclass(frozen=True, slots=True)
+class ProveTaskResult:
+    """What was found; of a source, what was erased, as :class:`Seen` has it."""
+
+    findings: tuple[Finding, ...]
+    values: list[bytes]
+    blanked: dict[int, bytes]
+
+
+def run_task(task: ProveTask, done: Done) -> ProveTaskResult:
+    """Checks a partition, wherever it runs."""
+    findings: list[Finding] = []
+    seen = check_partition(task.claim, task.path, task.check, findings.append, done)
+    return ProveTaskResult(tuple(findings), list(dict.fromkeys(seen.values)), seen.blanked)
+
+
 def check_partition(claim: PartitionClaim, path: str, check: Check, report: Report, done: Done) -> Seen:
     """Reports all that is not as it is claimed of the partition in ``path``, and gives what is in it. What cannot be
     opened is reported as well."""

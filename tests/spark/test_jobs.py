@@ -137,6 +137,21 @@ def test_what_is_left_is_cancelled(spark: SparkSession, tmp_path: Path) -> None:
     assert list(run(square, [Task(2)], spark=spark)) == [(0, 4)], "the session goes on"
 
 
+def test_a_log_directory_is_compacted_as_in_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    log = brokerless.open(broker_data("clean"))
+    now = 1_900_000_000_000
+    there = log.compact(tmp_path / "there", now=now, from_start=True, spark=spark)
+    here = log.compact(tmp_path / "here", now=now, from_start=True)
+    rows = [[{**each.as_dict(), "target": None} for each in results] for results in (there, here)]
+    assert rows[0] == rows[1]
+    assert sum(sum(each["removed"].values()) for each in rows[0]) > 100
+    assert contents(tmp_path / "there") == contents(tmp_path / "here")
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
 def test_python_verifies_and_converts_on_a_session(spark: SparkSession, tmp_path: Path) -> None:
     log = brokerless.open(broker_data("unclean"))
     assert list(log.verify(spark=spark)) == list(log.verify())

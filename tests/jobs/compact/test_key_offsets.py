@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from brokerless.format.columns import RecordColumns, allocate
-from brokerless.jobs.compact.key_offsets import KeyHasher, KeyOffsets
+from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
+from brokerless.jobs.compact.row_flags import RowFlags
 
 VECTORS = {
     0: "a3817f04ba25a8e66df67214c7550293",
@@ -44,22 +45,26 @@ def test_hashes_differ_with_each_byte_and_length() -> None:
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1 << 18, 1 << 24])
-def test_the_last_offset_of_each_key_is_found_in_any_memory(max_bytes: int) -> None:
+def test_the_last_row_of_each_key_is_found_in_any_memory(max_bytes: int) -> None:
     chance = random.Random(max_bytes)
     keys = [b"key-%d" % chance.randrange(20_000) for _ in range(60_000)]
     columns, chosen = columns_of(keys), np.array([chance.random() < 0.9 for _ in keys])
     last = {key: row for row, key in enumerate(keys) if chosen[row]}
-    hashes, offsets = KeyHasher().hash(columns, chosen), columns.offset
-    superseded, passes, known = np.zeros(len(keys), np.bool_), 0, 0
+    hashes = KeyHasher().hash(columns, np.ones(len(keys), np.bool_))
+    flags, looked_up, before = RowFlags(), np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
+    passes, known = 0, 0
     rest: tuple[int, int] | None = (0, (1 << 64) - 1)
     while rest is not None:
-        table = KeyOffsets(max_bytes, *rest)
+        table = LastRows(max_bytes, *rest)
         for start in range(0, len(keys), 7_000):
-            part = slice(start, start + 7_000)
-            table.put(chosen[part], hashes[part], offsets[part])
-        table.find_superseded(chosen, hashes, offsets, superseded)
+            table.put(chosen[start : start + 7_000], hashes[start : start + 7_000], start, flags)
+        table.find_superseded(~chosen, hashes, 0, looked_up)
+        table.find_superseded(chosen, hashes, -len(keys), before)
         rest, passes, known = table.rest, passes + 1, known + table.keys
-    assert superseded.tolist() == [bool(chosen[row]) and last[key] > row for row, key in enumerate(keys)]
+    is_last = [last.get(key, -1) <= row for row, key in enumerate(keys)]
+    superseded = flags.get(0, len(keys)) | looked_up
+    assert superseded.tolist() == [not each for each in is_last]
+    assert before.tolist() == chosen.tolist(), "what comes before all rows is superseded by any"
     assert known == len(last)
     assert (passes > 4) == (max_bytes == 0)
 
@@ -67,7 +72,7 @@ def test_the_last_offset_of_each_key_is_found_in_any_memory(max_bytes: int) -> N
 def test_the_most_frequent_keys_come_first() -> None:
     keys = [b"often"] * 5 + [b"once"] + [b"twice"] * 2
     columns, chosen = columns_of(keys), np.ones(8, np.bool_)
-    table = KeyOffsets(1 << 20)
-    table.put(chosen, KeyHasher().hash(columns, chosen), columns.offset)
+    table = LastRows(1 << 20)
+    table.put(chosen, KeyHasher().hash(columns, chosen), 0, RowFlags())
     assert table.most_frequent(2) == [(4, 5), (7, 2)]
     assert table.most_frequent(9) == [(4, 5), (7, 2), (5, 1)]

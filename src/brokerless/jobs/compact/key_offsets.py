@@ -1,4 +1,4 @@
-"""The last offset of each key, in bounded memory: all keys at once, or those of one range of hashes after the other.
+"""The last record of each key, in bounded memory: all keys at once, or those of one range of hashes after the other.
 
 As ``SkimpyOffsetMap`` (4.4.0), a table has no keys but their hashes of 16 bytes. Where Kafka's is full, Kafka cleans
 what it knows by then, and the rest in a later pass; here each pass is over the whole log, for a part of the keys.
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.format.columns import RecordColumns
+from brokerless.jobs.compact.row_flags import RowFlags
 
 Bools = NDArray[np.bool_]
 
@@ -40,9 +41,10 @@ class KeyHasher:
         return hashes
 
 
-class KeyOffsets:
-    """The last offset of each key whose hash begins with a word from ``lowest`` to ``highest``. When the table would
-    take more than ``max_bytes``, ``highest`` falls, and the keys beyond it are for another pass."""
+class LastRows:
+    """The last row of each key whose hash begins with a word from ``lowest`` to ``highest``; rows are numbered in the
+    order of their offsets. When the table would take more than ``max_bytes``, ``highest`` falls, and the keys beyond it
+    are for another pass."""
 
     def __init__(self, max_bytes: int, lowest: int = 0, highest: int = _LARGEST) -> None:
         self.lowest, self.highest = lowest, highest
@@ -60,15 +62,17 @@ class KeyOffsets:
         """How many keys are known."""
         return int(self._used[0])
 
-    def put(self, chosen: Bools, hashes: NDArray[np.uint64], offsets: NDArray[np.int64]) -> None:
-        """Sets the last offset of the keys of the ``chosen`` rows (bool), which come in the order of offsets."""
-        from brokerless.jobs.compact.key_offsets_kernels import put_offsets
+    def put(self, chosen: Bools, hashes: NDArray[np.uint64], start: int, superseded: RowFlags) -> None:
+        """Follows the ``chosen`` rows (bool), which come in order, the first of all with the number ``start``; marks
+        the row that was the last one of its key before."""
+        from brokerless.jobs.compact.key_offsets_kernels import put_rows
 
+        superseded.reserve(start + len(chosen))
         row, flags = 0, chosen.view(np.uint8)
         while True:
             most = len(self._table) * 3 // 4
             bounds = np.uint64(self.lowest), np.uint64(self.highest)
-            row = put_offsets(row, most, *bounds, flags, hashes, offsets, self._table, self._used)
+            row = put_rows(row, most, *bounds, flags, hashes, start, self._table, self._used, superseded.bits)
             if row == len(flags):
                 return
             if len(self._table) < self._max_slots:
@@ -77,18 +81,16 @@ class KeyOffsets:
                 self.highest = self.lowest + (self.highest - self.lowest) // 2
                 self._copy(len(self._table))
 
-    def find_superseded(
-        self, chosen: Bools, hashes: NDArray[np.uint64], offsets: NDArray[np.int64], superseded: Bools
-    ) -> None:
-        """Sets ``superseded`` (bool) for the ``chosen`` rows whose key has a later offset."""
+    def find_superseded(self, chosen: Bools, hashes: NDArray[np.uint64], start: int, superseded: Bools) -> None:
+        """Sets ``superseded`` (bool) for the ``chosen`` rows whose key has a later row; the first of them all has the
+        number ``start``, which is negative for rows that were not put."""
         from brokerless.jobs.compact.key_offsets_kernels import find_superseded
 
         bounds = np.uint64(self.lowest), np.uint64(self.highest)
-        flags = chosen.view(np.uint8), hashes, offsets
-        find_superseded(*bounds, *flags, self._table, superseded.view(np.uint8))
+        find_superseded(*bounds, chosen.view(np.uint8), hashes, start, self._table, superseded.view(np.uint8))
 
     def most_frequent(self, count: int) -> list[tuple[int, int]]:
-        """The keys with the most records: the last offset of each, and how many records."""
+        """The keys with the most records: the last row of each, and how many records."""
         from brokerless.jobs.compact.key_offsets_kernels import COUNT, NEXT
 
         if not count:

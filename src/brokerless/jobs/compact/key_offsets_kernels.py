@@ -1,4 +1,4 @@
-"""Kernels of :class:`KeyOffsets`: hash keys, and find or replace the last offset of each in a table.
+"""Kernels of :class:`LastRows`: hash keys, and find or replace the last row of each in a table.
 
 The hash is SipHash-2-4 with 128 bits, under a key of the table's own: nobody who chooses the records' keys can make two
 of them collide.
@@ -15,8 +15,7 @@ from brokerless.format.intrinsics import load_u64
 from brokerless.format.kernel import inlined, kernel
 
 HIGH, LOW, NEXT, COUNT = range(4)
-"""The columns of a table's slot: the hash, the last offset and one more (0 where the slot is free), how many
-records."""
+"""The columns of a table's slot: the hash, the last row and one more (0 where the slot is free), how many records."""
 
 _U = np.uint64
 
@@ -100,14 +99,16 @@ def _slot_of(table, high, low):
 
 
 @kernel(
-    "int64(int64, int64, uint64, uint64, Array(uint8, 1, 'C', readonly=True), uint64[:, ::1], "
-    "Array(int64, 1, 'C', readonly=True), uint64[:, ::1], int64[::1])"
+    "int64(int64, int64, uint64, uint64, Array(uint8, 1, 'C', readonly=True), uint64[:, ::1], int64, uint64[:, ::1], "
+    "int64[::1], uint8[::1])"
 )
-def put_offsets(first, most, lowest, highest, chosen, hashes, offsets, table, used) -> int:
-    """Sets the last offset of the keys of the rows from ``first`` on that are ``chosen``, and whose hashes begin with a
-    word from ``lowest`` to ``highest``. Returns the row that does not fit, as ``used[0]`` slots would become more than
-    ``most``, or how many rows there are. ``len(table)`` is a power of two, larger than ``most``."""
-    if most >= len(table):
+def put_rows(first, most, lowest, highest, chosen, hashes, start, table, used, superseded) -> int:
+    """Sets the last row of the keys of the rows from ``first`` on that are ``chosen``, and whose hashes begin with a
+    word from ``lowest`` to ``highest``; ``start`` is the number of row 0. The bit of the row that was the last one
+    before is set in ``superseded``. Returns the row that does not fit, as ``used[0]`` slots would become more than
+    ``most`` or ``superseded`` is too short, or how many rows there are. ``len(table)`` is a power of two, larger than
+    ``most``."""
+    if most >= len(table) or start < 0:
         return first
     for row in range(first, len(chosen)):
         if chosen[row] == 0 or hashes[row, 0] < lowest or hashes[row, 0] > highest:
@@ -118,22 +119,27 @@ def put_offsets(first, most, lowest, highest, chosen, hashes, offsets, table, us
                 return row
             used[0] += 1
             table[slot, HIGH], table[slot, LOW] = hashes[row, 0], hashes[row, 1]
-        table[slot, NEXT] = _U(offsets[row] + 1)
+        else:
+            before = np.int64(table[slot, NEXT]) - 1
+            if before >> 3 >= len(superseded):
+                return row
+            superseded[before >> 3] |= np.uint8(1 << (before & 7))
+        table[slot, NEXT] = _U(start + row + 1)
         table[slot, COUNT] += _U(1)
     return len(chosen)
 
 
 @kernel(
-    "void(uint64, uint64, Array(uint8, 1, 'C', readonly=True), uint64[:, ::1], Array(int64, 1, 'C', readonly=True), "
-    "uint64[:, ::1], uint8[::1])"
+    "void(uint64, uint64, Array(uint8, 1, 'C', readonly=True), uint64[:, ::1], int64, uint64[:, ::1], uint8[::1])"
 )
-def find_superseded(lowest, highest, chosen, hashes, offsets, table, superseded) -> None:
-    """Sets ``superseded`` of the ``chosen`` rows whose key has a later offset in the table; others stay unchanged."""
+def find_superseded(lowest, highest, chosen, hashes, start, table, superseded) -> None:
+    """Sets ``superseded`` of the ``chosen`` rows whose key has a later row in the table (``start``: the number of row
+    0); others stay unchanged."""
     for row in range(len(chosen)):
         if chosen[row] == 0 or hashes[row, 0] < lowest or hashes[row, 0] > highest:
             continue
         slot = _slot_of(table, hashes[row, 0], hashes[row, 1])
-        if table[slot, NEXT] != 0 and np.int64(table[slot, NEXT]) - 1 > offsets[row]:
+        if table[slot, NEXT] != 0 and np.int64(table[slot, NEXT]) - 1 > start + row:
             superseded[row] = 1
 
 

@@ -16,8 +16,8 @@ from brokerless.errors import Finding, RefusedError, UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
 from brokerless.format.read.decoder import Damage, Decoder
-from brokerless.jobs.compact.history import History, SourceProducers, is_before, read_history
-from brokerless.jobs.compact.key_offsets import KeyHasher, KeyOffsets
+from brokerless.jobs.compact.history import Aborts, History, SourceProducers, is_before, read_history
+from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
 from brokerless.jobs.compact.row_flags import RowFlags
 from brokerless.jobs.compact.rules import CleanerRules
 from brokerless.jobs.compact.segments import CleanableRange, Segments, find_cleanable
@@ -93,8 +93,15 @@ class PartitionCleaner:
         cleanable = find_cleanable(source, history, settings, checkpoint)
         rules = CleanerRules(history, settings)
         self.result = CleanedPartition(history, cleanable, rules, damages=self.damages)
-        self._superseded: RowFlags | None = None
-        self._hasher, self._keys = KeyHasher(), KeyOffsets(0)
+        self._dirty = _dirty(cleanable)
+        self._mistaken: Aborts = {}
+        if self._dirty:
+            self._mistaken = history.mistaken_aborts(self._dirty[0], cleanable.first_dirty, storage_options)
+        # Of rows in the dirty segments, which are numbered from there on, and of those before.
+        self._superseded, self._superseded_before = RowFlags(), RowFlags()
+        self._rows, self._rows_before = 0, 0
+        self._has_others, self._is_marked = False, False
+        self._hasher, self._keys = KeyHasher(), LastRows(0)
         self._frequent: dict[int, int] = {}
 
     @property
@@ -168,36 +175,52 @@ class PartitionCleaner:
         return bool(self.result.cleanable.groups) and not self.result.cleanable.rest
 
     def _find_keys(self, done: Done) -> None:
-        """Reads the keys of the dirty segments."""
-        cleanable, rest = self.result.cleanable, _EVERY_HASH
-        first, history, dirty = True, self.result.history, _dirty(cleanable)
-        mistaken = history.mistaken_aborts(dirty[0], cleanable.first_dirty, self._options) if dirty else {}
-        while cleanable.groups and rest is not None and not self.damages:
-            self._keys = KeyOffsets(self._settings.key_bytes, *rest)
-            for whole in self._keys_of(dirty, done if first else _ignore):
-                columns = whole.columns
-                chosen = _with_key(columns) & (columns.offset[: columns.rows] >= cleanable.first_dirty)
-                is_left_out = whole.batches.is_control | history.is_aborted(whole.batches)
-                is_left_out |= is_before(whole.batches, mistaken)
-                chosen &= ~np.repeat(is_left_out, whole.counts)
-                self._keys.put(chosen, self._hasher.hash(columns, chosen), columns.offset[: columns.rows])
+        """Reads the keys of the dirty segments, and marks the records that have a later one of their key."""
+        rest: tuple[int, int] | None = _EVERY_HASH
+        first = True
+        while self.result.cleanable.groups and rest is not None and not self.damages:
+            self._keys, start = LastRows(self._settings.key_bytes, *rest), 0
+            for whole in self._keys_of(self._dirty, done if first else _ignore):
+                chosen, others = self._with_offset_to_note(whole)
+                self._has_others |= bool(others.any())
+                self._keys.put(chosen, self._hasher.hash(whole.columns, chosen), start, self._superseded)
+                start += whole.columns.rows
             self.result.totals.keys += self._keys.keys
             self.result.totals.passes += 1
             found = self._keys.most_frequent(self._settings.top_keys)
-            self._frequent |= {offset: records for offset, records in found if records > 1}
+            self._frequent |= {row: records for row, records in found if records > 1}
             if first and self._keys.rest is None:
                 return
-            self._mark_superseded()
+            self._mark_others()
+            self._is_marked = True
             first, rest = False, self._keys.rest
 
-    def _mark_superseded(self) -> None:
-        """Looks up all records that are cleaned, while one part of the keys is known."""
-        row, self._superseded = 0, self._superseded or RowFlags()
-        for whole in self._keys_of(self.result.cleanable.cleaned, _ignore):
-            found = self._superseded.get(row, whole.columns.rows)
-            self._look_up(whole.columns, found)
-            self._superseded.set(row, found)
-            row += whole.columns.rows
+    def _with_offset_to_note(self, whole: WholeBatches) -> tuple[Bools, Bools]:
+        """Of a dirty segment, the rows whose keys supersede others, and those with keys that do not."""
+        columns, history = whole.columns, self.result.history
+        has_key = _with_key(columns)
+        is_left_out = whole.batches.is_control | history.is_aborted(whole.batches)
+        is_left_out |= is_before(whole.batches, self._mistaken)
+        chosen = has_key & (columns.offset[: columns.rows] >= self.result.cleanable.first_dirty)
+        if is_left_out.any():
+            chosen &= ~np.repeat(is_left_out, whole.counts)
+        return chosen, has_key & ~chosen
+
+    def _mark_others(self) -> None:
+        """Looks up the records whose keys are not put, while one part of the keys is known."""
+        start, before = 0, self.result.cleanable.cleaned[: -len(self._dirty) or None]
+        for whole in self._keys_of(before, _ignore):
+            rows = whole.columns.rows
+            found = self._superseded_before.get(start, rows)
+            self._look_up(whole.columns, _with_key(whole.columns), -rows, found)
+            self._superseded_before.set(start, found)
+            start += rows
+        start = 0
+        for whole in self._keys_of(self._dirty if self._has_others else (), _ignore):
+            found = self._superseded.get(start, whole.columns.rows)
+            self._look_up(whole.columns, self._with_offset_to_note(whole)[1], start, found)
+            self._superseded.set(start, found)
+            start += whole.columns.rows
 
     def _keys_of(self, segments: Segments, done: Done) -> Iterator[WholeBatches]:
         """Batches with the keys of their records, without values."""
@@ -210,15 +233,15 @@ class PartitionCleaner:
                 yield whole
             done(int(chunk.batches.sizes.sum()))
 
-    def _look_up(self, columns: RecordColumns, superseded: Bools) -> None:
-        chosen = _with_key(columns)
-        offsets = columns.offset[: columns.rows]
-        self._keys.find_superseded(chosen, self._hasher.hash(columns, chosen), offsets, superseded)
+    def _look_up(self, columns: RecordColumns, chosen: Bools, start: int, superseded: Bools) -> None:
+        if chosen.any():
+            self._keys.find_superseded(chosen, self._hasher.hash(columns, chosen), start, superseded)
 
     def _cleaned(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
         batch_filter, rules, totals = BatchFilter(self._settings.max_batch_bytes), self.result.rules, self.result.totals
         horizon = self.result.cleanable.legacy_horizon_ms
         modified = {each.log.path: each.log.modified or 0 for each in group}
+        dirty = {each.log.path for each in self._dirty}
         for path, chunk in self._chunks(group, is_checked=True):
             self._follow(producers, chunk)
             totals.cleaned_bytes += int(chunk.batches.sizes.sum())
@@ -227,9 +250,8 @@ class PartitionCleaner:
                 if self.damages:
                     return
                 try:
-                    superseded = self._superseded_rows(whole.columns)
+                    superseded = self._superseded_rows(whole, path in dirty)
                     retained = rules.decide(whole, superseded, modified[path] > horizon)
-                    self._find_frequent(whole.columns)
                     filtered = batch_filter.filter(
                         whole, retained.rows, retain_empty=retained.batches, delete_horizons=retained.delete_horizons,
                         changed=retained.changed, upgrade=rules.upgrades,
@@ -246,19 +268,27 @@ class PartitionCleaner:
                 yield filtered.buffer
             done(int(chunk.batches.sizes.sum()))
 
-    def _superseded_rows(self, columns: RecordColumns) -> Bools:
-        """``totals.records_in``: of the rows before these."""
-        if self._superseded is not None:
-            return self._superseded.get(self.result.totals.records_in, columns.rows)
-        superseded = np.zeros(columns.rows, np.bool_)
-        self._look_up(columns, superseded)
-        return superseded
+    def _superseded_rows(self, whole: WholeBatches, is_dirty: bool) -> Bools:
+        """Of the rows that come next."""
+        rows = whole.columns.rows
+        if is_dirty:
+            start, self._rows = self._rows, self._rows + rows
+            found = self._superseded.get(start, rows)
+            if self._has_others and not self._is_marked:
+                self._look_up(whole.columns, self._with_offset_to_note(whole)[1], start, found)
+            self._find_frequent(whole.columns, start)
+            return found
+        start, self._rows_before = self._rows_before, self._rows_before + rows
+        found = self._superseded_before.get(start, rows)
+        if not self._is_marked:
+            self._look_up(whole.columns, _with_key(whole.columns), -rows, found)
+        return found
 
-    def _find_frequent(self, columns: RecordColumns) -> None:
-        for row in np.flatnonzero(np.isin(columns.offset[: columns.rows], list(self._frequent))).tolist():
-            offset = int(columns.offset[row])
+    def _find_frequent(self, columns: RecordColumns, start: int) -> None:
+        for each in sorted(each for each in self._frequent if start <= each < start + columns.rows):
+            row = each - start
             key = columns.key_data[columns.key_ends[row] : columns.key_ends[row + 1]].tobytes()
-            self.result.frequent.append(FrequentKey(key, self._frequent[offset], offset))
+            self.result.frequent.append(FrequentKey(key, self._frequent[each], int(columns.offset[row])))
 
     def _unchanged(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
         totals = self.result.totals

@@ -6,41 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 Bools = NDArray[np.bool_]
-_BLOCK = 1 << 20
-"""Rows of a block: as many flags are unpacked at once."""
+_FIRST_BYTES = 1 << 12
 
 
 class RowFlags:
-    """Flags that are false until they are set, by the number of the row."""
+    """Flags that are false until they are set, by the number of the row. ``bits``: uint8, the flag of row ``i`` is bit
+    ``i % 8`` of byte ``i // 8``, for kernels; it is another array after :meth:`reserve`."""
 
     def __init__(self) -> None:
-        self._blocks: list[NDArray[np.uint8]] = []
+        self.bits = np.zeros(_FIRST_BYTES, np.uint8)
+
+    def reserve(self, rows: int) -> None:
+        """Makes room for so many rows."""
+        if rows > 8 * len(self.bits):
+            bits = np.zeros(max(2 * len(self.bits), rows // 8 + 1), np.uint8)
+            bits[: len(self.bits)] = self.bits
+            self.bits = bits
 
     def get(self, start: int, count: int) -> Bools:
         """Those of ``count`` rows from ``start`` on: bool, shape ``(count,)``."""
-        flags = np.zeros(count, np.bool_)
-        for block, rows, target in _parts(start, count):
-            if block < len(self._blocks):
-                flags[target] = np.unpackbits(self._blocks[block])[rows].view(np.bool_)
-        return flags
+        self.reserve(start + count)
+        first = start // 8
+        unpacked = np.unpackbits(self.bits[first : (start + count + 7) // 8], bitorder="little")
+        return unpacked[start - 8 * first : start - 8 * first + count].view(np.bool_)
 
     def set(self, start: int, flags: Bools) -> None:
         """Sets those of the rows from ``start`` on."""
-        for block, rows, source in _parts(start, len(flags)):
-            while block >= len(self._blocks):
-                self._blocks.append(np.zeros(_BLOCK // 8, np.uint8))
-            unpacked = np.unpackbits(self._blocks[block])
-            unpacked[rows] = flags[source]
-            self._blocks[block] = np.packbits(unpacked)
-
-
-def _parts(start: int, count: int) -> list[tuple[int, slice, slice]]:
-    """The blocks that hold some rows: which rows of each, and which of the requested ones."""
-    parts: list[tuple[int, slice, slice]] = []
-    at = start
-    while at < start + count:
-        block, row = divmod(at, _BLOCK)
-        size = min(_BLOCK - row, start + count - at)
-        parts.append((block, slice(row, row + size), slice(at - start, at - start + size)))
-        at += size
-    return parts
+        self.reserve(start + len(flags))
+        bounds = slice(start // 8, (start + len(flags) + 7) // 8)
+        unpacked = np.unpackbits(self.bits[bounds], bitorder="little")
+        unpacked[start % 8 : start % 8 + len(flags)] = flags
+        self.bits[bounds] = np.packbits(unpacked, bitorder="little")

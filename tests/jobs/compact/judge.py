@@ -6,6 +6,7 @@ import argparse
 import shutil
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.kafka.written import START
 
 from brokerless.errors import Finding
 from brokerless.jobs.compact.job import CompactResult, compact, plan
+from brokerless.jobs.compact.settings import KEY_BYTES
 from brokerless.log import names
 from brokerless.log.checkpoint.offset_checkpoints import offset_checkpoint
 from brokerless.log.directory import resolve
@@ -29,8 +31,8 @@ NO_TOPICS = {"extreme-offsets", "producer-batches", "varint-boundaries"}
 """Golden logs that are none of a broker: offsets that come again (we refuse those), or too far from their segment's."""
 
 
-def compare(seeds: Iterable[int], directory: Path, version: str) -> None:
-    """Generates a log for each seed, and compares what becomes of it."""
+def compare(seeds: Iterable[int], directory: Path, version: str, key_bytes: int = KEY_BYTES) -> list[CompactResult]:
+    """Generates a log for each seed, and compares what becomes of it; gives our results."""
     logs: list[tuple[Path, Round]] = []
     for seed in seeds:
         log, end = write_log(directory / f"{seed}", seed)
@@ -38,7 +40,7 @@ def compare(seeds: Iterable[int], directory: Path, version: str) -> None:
         if seed % 7 == 3:
             settings["min.compaction.lag.ms"] = 55_000
         logs.append((log, Round(START + 60_000, end // 3 if seed % 4 == 2 else None, seed % 4 != 0, settings)))
-    compare_logs(logs, directory, version)
+    return compare_logs(logs, directory, version, key_bytes)
 
 
 def compare_golden(golden_logs: Sequence[Path], directory: Path, version: str) -> None:
@@ -62,10 +64,13 @@ def golden_logs() -> list[Path]:
     return sorted(path for path in partitions + cases if path.name not in NO_TOPICS and list(path.glob("*.log")))
 
 
-def compare_logs(logs: Iterable[tuple[Path, Round]], directory: Path, version: str) -> None:
+def compare_logs(
+    logs: Iterable[tuple[Path, Round]], directory: Path, version: str, key_bytes: int = KEY_BYTES
+) -> list[CompactResult]:
     """Has logs cleaned twice, by Kafka and by us; asserts that both leave the same. The second time is two days later,
     of what Kafka left."""
     rounds = [(log, copy_of(log, directory / f"{log.parent.name}-kafka"), how) for log, how in logs]
+    results: list[CompactResult] = []
     for number in range(2):
         answers = clean_by_kafka([(theirs, how) for _, theirs, how in rounds], version)
         again: list[tuple[Path, Path, Round]] = []
@@ -74,21 +79,23 @@ def compare_logs(logs: Iterable[tuple[Path, Round]], directory: Path, version: s
                 continue
             assert "error" not in answer, (log, answer)
             to = directory / f"{number}-{log.parent.name}"
-            result = compacted(log, to, how, "3.9" if version == OLD_FORMATS else "4.4")
+            result = compacted(log, to, how, "3.9" if version == OLD_FORMATS else "4.4", key_bytes)
+            results.append(result)
             if number == 0 or files_of(log, "log"):  # one without batches is not cleaned
                 assert result.clean_offset == answer["clean"], log
             assert_as_kafka(to / "topic-0", theirs)
             source = copy_of(theirs, directory / f"{number}-{log.parent.name}-again")
             again.append((source, theirs, Round(how.now_ms + 2 * DAY, 0, True, how.settings)))
         rounds = again
+    return results
 
 
-def compacted(partition: Path, to: Path, how: Round, kafka: str = "4.4") -> CompactResult:
+def compacted(partition: Path, to: Path, how: Round, kafka: str = "4.4", key_bytes: int = KEY_BYTES) -> CompactResult:
     """Of the log directory that a partition is in, with the line of that round in the cleaner's checkpoint."""
     lines = {} if how.cleaned is None else {("topic", 0): how.cleaned}
     (partition.parent / names.CLEANER_CHECKPOINT).write_bytes(offset_checkpoint(lines))
     directory = resolve(str(partition))
-    tasks = plan(directory.partitions, [str(partition)], to, how.options(kafka))
+    tasks = plan(directory.partitions, [str(partition)], to, replace(how.options(kafka), key_bytes=key_bytes))
     findings = list[Finding]()
     (result,) = compact(tasks, findings.append)
     assert not [each for each in findings if each.severity == "error" and each.kind != MISSING]

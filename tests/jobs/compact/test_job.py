@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.jobs.compact.judge import compare, compare_golden, golden_logs
 from tests.kafka.jars import NEWEST, OLD_FORMATS
+from tests.kafka.written import START
+
+import brokerless
+from brokerless.format.write.builder import BatchAttributes, BatchBuilder
+from brokerless.jobs.compact import decided_batches, key_offsets
+from brokerless.jobs.compact.job import compact, plan
+from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
+from brokerless.log.commit.partition_writer import PartitionOutput
+from brokerless.log.config import LogConfig
+
+TARGETS = ("much", "little")
 
 SEEDS = (*range(12), 74, 75, 95)
 RULES = {NEWEST: "4.4", OLD_FORMATS: "3.9"}
@@ -18,6 +31,44 @@ def test_generated_logs_are_cleaned_as_kafka_cleans_them(version: str, tmp_path:
     """Twice: two days later, tombstones and markers are gone, and producers forgotten. ``python -m
     tests.jobs.compact.judge 300`` does it with as many logs."""
     compare(SEEDS, tmp_path, version)
+
+
+@pytest.mark.usefixtures("kafka_jars")
+def test_batches_that_stay_are_copied_one_by_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As elsewhere runs of at least sixteen."""
+    monkeypatch.setattr(decided_batches, "_FEWEST", 1)
+    compare(range(20, 30), tmp_path, NEWEST)
+
+
+@pytest.mark.usefixtures("kafka_jars")
+def test_keys_beyond_the_memory_are_found_in_more_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With room for three keys at once: several passes over the same logs, which Kafka cleans in one."""
+    monkeypatch.setattr(key_offsets, "_FIRST_SLOTS", 4)
+    results = compare((6, 10, 33, 75), tmp_path, NEWEST, key_bytes=0)
+    assert max(each.totals.passes for each in results) > 8
+
+
+def test_many_keys_in_little_memory_are_cleaned_as_in_much(tmp_path: Path) -> None:
+    """Of 30,000 keys a table has room for 3,072."""
+    chance = random.Random(7)
+    (tmp_path / "from").mkdir()
+    with PartitionOutput(tmp_path / "from", "topic", 0, LogConfig(segment_bytes=1 << 20)) as output:
+        for first in range(0, 60_000, 200):
+            builder = BatchBuilder(codec="lz4", attributes=BatchAttributes(first))
+            for _ in range(200):
+                builder.append(START, b"key-%d" % chance.randrange(30_000), b"value", [])
+            output.append(np.frombuffer(builder.close(), np.uint8))
+        output.commit()
+    log = brokerless.open(tmp_path / "from")
+    for to, key_bytes in zip(TARGETS, (KEY_BYTES, 1 << 17), strict=True):
+        options = CompactOptions(START, key_bytes=key_bytes)
+        paths = [each.paths for each in log.partitions]
+        tasks = plan(paths, [str(tmp_path / "from")], tmp_path / to, options, named={"topic"})
+        (result,) = compact(tasks, print)
+        assert (result.totals.passes > 8) == (to == "little")
+    files = [{path.name: path.read_bytes() for path in (tmp_path / to / "topic-0").glob("*.log")} for to in TARGETS]
+    assert files[0] == files[1]
+    assert 0 < result.totals.records_out == result.totals.keys < 30_000
 
 
 @pytest.mark.usefixtures("kafka_jars")

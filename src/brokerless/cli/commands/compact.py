@@ -65,6 +65,8 @@ def add_options(parser: ArgumentParser) -> None:
     add("--from-start", action="store_true", help="ignore cleaner-offset-checkpoint: clean all of the log again")
     help_of_kafka = "whose rules: 4.4 makes v2 of v0 and v1 (the default), 3.9 keeps these formats"
     add("--kafka", choices=("3.9", "4.4"), default="4.4", help=help_of_kafka)
+    help_of_memory = "memory for keys, 32 bytes each; where it is not enough, keys are read again (256MB)"
+    add("--key-memory", type=size, metavar="SIZE", help=help_of_memory)
     add("--top", type=count, default=_TOP, metavar="N", help=f"--what-if: so many keys with the most records ({_TOP})")
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -95,7 +97,7 @@ def run(options: Namespace) -> int:
 
 def _options(options: Namespace) -> CompactOptions:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.compact.settings import CompactOptions
+    from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
 
     segment_bytes = None if options.segment_bytes is None else log_config(options).segment_bytes
     return CompactOptions(
@@ -109,6 +111,7 @@ def _options(options: Namespace) -> CompactOptions:
         options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
         options.what_if,
         options.top if options.what_if else 0,
+        KEY_BYTES if options.key_memory is None else options.key_memory,
     )
 
 

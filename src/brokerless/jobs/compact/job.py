@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerless.errors import Finding, UnreadableError, UsageError
-from brokerless.jobs.compact.partition import CleanedPartition, CompactTotals, FrequentKey, PartitionCleaner
+from brokerless.jobs.compact.partition import CleanedPartition, PartitionCleaner
 from brokerless.jobs.compact.rules import Tombstones
 from brokerless.jobs.compact.settings import CompactOptions, CompactSettings, is_compacted
+from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
 from brokerless.jobs.named_partitions import by_name
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore

@@ -129,9 +129,7 @@ def put_rows(first, most, lowest, highest, chosen, hashes, start, table, used, s
     return len(chosen)
 
 
-@kernel(
-    "void(uint64, uint64, Array(uint8, 1, 'C', readonly=True), uint64[:, ::1], int64, uint64[:, ::1], uint8[::1])"
-)
+@kernel("void(uint64, uint64, Array(uint8, 1, 'C', readonly=True), uint64[:, ::1], int64, uint64[:, ::1], uint8[::1])")
 def find_superseded(lowest, highest, chosen, hashes, start, table, superseded) -> None:
     """Sets ``superseded`` of the ``chosen`` rows whose key has a later row in the table (``start``: the number of row
     0); others stay unchanged."""

@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding, RefusedError, UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.filter import BatchFilter, WholeBatches, read_whole_batches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.decoder import Damage, Decoder
+from brokerless.jobs.compact.decided_batches import DecidedBatches, Run
 from brokerless.jobs.compact.history import Aborts, History, SourceProducers, is_before, read_history
 from brokerless.jobs.compact.key_offsets import KeyHasher, LastRows
 from brokerless.jobs.compact.row_flags import RowFlags
 from brokerless.jobs.compact.rules import CleanerRules
 from brokerless.jobs.compact.segments import CleanableRange, Segments, find_cleanable
 from brokerless.jobs.compact.settings import CompactSettings
+from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
 from brokerless.jobs.run.types import Done
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.directory import PartitionPath
@@ -35,33 +38,6 @@ from brokerless.log.write.follower_append import whole_batches
 
 Bools = NDArray[np.bool_]
 _EVERY_HASH = (0, (1 << 64) - 1)
-
-
-@dataclass(slots=True)
-class CompactTotals:
-    """Counts of the whole partition, in and out; ``cleaned_bytes``: of the segments that were cleaned. ``keys``: how
-    many the dirty segments have. ``passes``: over these, for their keys."""
-
-    batches_in: int = 0
-    records_in: int = 0
-    bytes_in: int = 0
-    batches_out: int = 0
-    records_out: int = 0
-    bytes_out: int = 0
-    cleaned_bytes: int = 0
-    keys: int = 0
-    passes: int = 0
-    segments_in: int = 0
-    segments_out: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class FrequentKey:
-    """A key with many records in the dirty segments: the key, how many, and the offset of the last one."""
-
-    key: bytes
-    records: int
-    last_offset: int
 
 
 @dataclass(slots=True)
@@ -100,6 +76,7 @@ class PartitionCleaner:
         # Of rows in the dirty segments, which are numbered from there on, and of those before.
         self._superseded, self._superseded_before = RowFlags(), RowFlags()
         self._rows, self._rows_before = 0, 0
+        self._decided, self._batches = DecidedBatches(), 0
         self._has_others, self._is_marked = False, False
         self._hasher, self._keys = KeyHasher(), LastRows(0)
         self._frequent: dict[int, int] = {}
@@ -179,12 +156,13 @@ class PartitionCleaner:
         rest: tuple[int, int] | None = _EVERY_HASH
         first = True
         while self.result.cleanable.groups and rest is not None and not self.damages:
-            self._keys, start = LastRows(self._settings.key_bytes, *rest), 0
+            self._keys, start, number = LastRows(self._settings.key_bytes, *rest), 0, 0
             for whole in self._keys_of(self._dirty, done if first else _ignore):
-                chosen, others = self._with_offset_to_note(whole)
+                chosen, others = self._with_keys_to_put(whole)
                 self._has_others |= bool(others.any())
                 self._keys.put(chosen, self._hasher.hash(whole.columns, chosen), start, self._superseded)
-                start += whole.columns.rows
+                self._decided.note(number, whole, chosen)
+                start, number = start + whole.columns.rows, number + len(whole.batches)
             self.result.totals.keys += self._keys.keys
             self.result.totals.passes += 1
             found = self._keys.most_frequent(self._settings.top_keys)
@@ -195,16 +173,17 @@ class PartitionCleaner:
             self._is_marked = True
             first, rest = False, self._keys.rest
 
-    def _with_offset_to_note(self, whole: WholeBatches) -> tuple[Bools, Bools]:
-        """Of a dirty segment, the rows whose keys supersede others, and those with keys that do not."""
-        columns, history = whole.columns, self.result.history
-        has_key = _with_key(columns)
-        is_left_out = whole.batches.is_control | history.is_aborted(whole.batches)
-        is_left_out |= is_before(whole.batches, self._mistaken)
-        chosen = has_key & (columns.offset[: columns.rows] >= self.result.cleanable.first_dirty)
-        if is_left_out.any():
-            chosen &= ~np.repeat(is_left_out, whole.counts)
-        return chosen, has_key & ~chosen
+    def _with_keys_to_put(self, whole: WholeBatches) -> tuple[Bools, Bools]:
+        """Of a dirty segment, the rows whose keys supersede others, and those that may be superseded only."""
+        columns = whole.columns
+        may_stay = _with_key(columns)
+        is_discarded = whole.batches.is_control | self.result.history.is_aborted(whole.batches)
+        if is_discarded.any():
+            may_stay &= ~np.repeat(is_discarded, whole.counts)
+        chosen = may_stay & (columns.offset[: columns.rows] >= self.result.cleanable.first_dirty)
+        if self._mistaken:
+            chosen &= ~np.repeat(is_before(whole.batches, self._mistaken), whole.counts)
+        return chosen, may_stay & ~chosen
 
     def _mark_others(self) -> None:
         """Looks up the records whose keys are not put, while one part of the keys is known."""
@@ -218,7 +197,7 @@ class PartitionCleaner:
         start = 0
         for whole in self._keys_of(self._dirty if self._has_others else (), _ignore):
             found = self._superseded.get(start, whole.columns.rows)
-            self._look_up(whole.columns, self._with_offset_to_note(whole)[1], start, found)
+            self._look_up(whole.columns, self._with_keys_to_put(whole)[1], start, found)
             self._superseded.set(start, found)
             start += whole.columns.rows
 
@@ -238,35 +217,84 @@ class PartitionCleaner:
             self._keys.find_superseded(chosen, self._hasher.hash(columns, chosen), start, superseded)
 
     def _cleaned(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
-        batch_filter, rules, totals = BatchFilter(self._settings.max_batch_bytes), self.result.rules, self.result.totals
+        batch_filter, totals = BatchFilter(self._settings.max_batch_bytes), self.result.totals
         horizon = self.result.cleanable.legacy_horizon_ms
         modified = {each.log.path: each.log.modified or 0 for each in group}
         dirty = {each.log.path for each in self._dirty}
         for path, chunk in self._chunks(group, is_checked=True):
             self._follow(producers, chunk)
             totals.cleaned_bytes += int(chunk.batches.sizes.sum())
-            for whole in batch_filter.read(chunk.buffer, chunk.batches, chunk.base):
-                self._report_damage(path, whole.damages)
-                if self.damages:
-                    return
-                try:
-                    superseded = self._superseded_rows(whole, path in dirty)
-                    retained = rules.decide(whole, superseded, modified[path] > horizon)
-                    filtered = batch_filter.filter(
-                        whole, retained.rows, retain_empty=retained.batches, delete_horizons=retained.delete_horizons,
-                        changed=retained.changed, upgrade=rules.upgrades,
-                    )  # fmt: skip
-                except (RefusedError, UsageError) as error:
-                    text = f"cannot be written: {error}"
-                    self.report(Finding("error", "batch-refused", path, None, None, text))
-                    return
-                totals.batches_in += len(whole.batches)
-                totals.records_in += whole.columns.rows
-                totals.batches_out += int((~filtered.dropped).sum())
-                totals.records_out += int(retained.rows.sum())
-                totals.bytes_in += int(whole.batches.sizes.sum())
-                yield filtered.buffer
+            for run in self._runs(chunk.batches, path in dirty):
+                if run.is_intact:
+                    yield self._count_unchanged(chunk, run.batches)
+                    continue
+                at = 0
+                for whole in batch_filter.read(chunk.buffer, run.batches, chunk.base):
+                    self._report_damage(path, whole.damages)
+                    if self.damages:
+                        return
+                    if run.superseded is None:
+                        superseded = self._superseded_rows(whole, path in dirty)
+                    else:
+                        superseded = run.superseded[at : at + whole.columns.rows]
+                    at += whole.columns.rows
+                    filtered = self._filtered(batch_filter, whole, superseded, path, modified[path] > horizon)
+                    if filtered is None:
+                        return
+                    yield filtered
             done(int(chunk.batches.sizes.sum()))
+
+    def _filtered(
+        self, batch_filter: BatchFilter, whole: WholeBatches, superseded: Bools, path: str, retains_legacy: bool
+    ) -> NDArray[np.uint8] | None:
+        """The bytes of what stays; None where Kafka would not write it."""
+        rules, totals = self.result.rules, self.result.totals
+        try:
+            retained = rules.decide(whole, superseded, retains_legacy)
+            filtered = batch_filter.filter(
+                whole, retained.rows, retain_empty=retained.batches, delete_horizons=retained.delete_horizons,
+                changed=retained.changed, upgrade=rules.upgrades,
+            )  # fmt: skip
+        except (RefusedError, UsageError) as error:
+            text = f"cannot be written: {error}"
+            self.report(Finding("error", "batch-refused", path, None, None, text))
+            return None
+        totals.batches_in += len(whole.batches)
+        totals.records_in += whole.columns.rows
+        totals.batches_out += int((~filtered.dropped).sum())
+        totals.records_out += int(retained.rows.sum())
+        totals.bytes_in += int(whole.batches.sizes.sum())
+        return filtered.buffer
+
+    def _runs(self, batches: Batches, is_dirty: bool) -> tuple[Run, ...]:
+        """Of batches that come next: which have to be decoded."""
+        number = self._batches
+        if is_dirty:
+            self._batches += len(batches)
+        if not is_dirty or self._has_others or self._frequent or not batches.all_v2:
+            return (Run(batches, False, None),)
+        rows = int(batches.count.sum())
+        superseded = self._superseded.get(self._rows, rows)
+        self._rows += rows
+        decided = self._decided.runs(number, batches, superseded, self.result.rules.stays_empty(batches))
+        totals = self.result.totals
+        totals.batches_in += decided.gone
+        totals.records_in += decided.gone_records
+        totals.bytes_in += decided.gone_bytes
+        if decided.gone:
+            self.result.rules.removed["superseded"] += decided.gone_records
+        return decided.runs
+
+    def _count_unchanged(self, chunk: Chunk, batches: Batches) -> NDArray[np.uint8]:
+        """Neighbours, as they are."""
+        totals = self.result.totals
+        totals.batches_in += len(batches)
+        totals.batches_out += len(batches)
+        records = int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
+        totals.records_in += records
+        totals.records_out += records
+        totals.bytes_in += int(batches.sizes.sum())
+        return chunk.buffer[int(batches.positions[0]) : int(batches.ends[-1])]
 
     def _superseded_rows(self, whole: WholeBatches, is_dirty: bool) -> Bools:
         """Of the rows that come next."""
@@ -275,7 +303,7 @@ class PartitionCleaner:
             start, self._rows = self._rows, self._rows + rows
             found = self._superseded.get(start, rows)
             if self._has_others and not self._is_marked:
-                self._look_up(whole.columns, self._with_offset_to_note(whole)[1], start, found)
+                self._look_up(whole.columns, self._with_keys_to_put(whole)[1], start, found)
             self._find_frequent(whole.columns, start)
             return found
         start, self._rows_before = self._rows_before, self._rows_before + rows
@@ -291,18 +319,10 @@ class PartitionCleaner:
             self.result.frequent.append(FrequentKey(key, self._frequent[each], int(columns.offset[row])))
 
     def _unchanged(self, group: Segments, producers: SourceProducers, done: Done) -> Iterator[NDArray[np.uint8]]:
-        totals = self.result.totals
         for _, chunk in self._chunks(group, is_checked=True):
             self._follow(producers, chunk, is_copied=True)
-            batches = chunk.batches
-            totals.batches_in += len(batches)
-            totals.batches_out += len(batches)
-            records = int(np.where(batches.is_legacy, 1, np.maximum(batches.count, 0)).sum())
-            totals.records_in += records
-            totals.records_out += records
-            totals.bytes_in += int(batches.sizes.sum())
-            done(2 * int(batches.sizes.sum()))
-            yield chunk.buffer[int(batches.positions[0]) : int(batches.ends[-1])]
+            done(2 * int(chunk.batches.sizes.sum()))
+            yield self._count_unchanged(chunk, chunk.batches)
 
     def _chunks(self, segments: Segments, *, is_checked: bool = False) -> Iterator[tuple[str, Chunk]]:
         """The chunks of neighbours. ``is_checked``: gaps and the like are reported; else only what keeps keys away."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from brokerless.errors import RefusedError
 from brokerless.format import layouts
 from brokerless.format.filter import WholeBatches
+from brokerless.format.read.batch_headers import Batches
 from brokerless.jobs.compact.history import History
 from brokerless.jobs.compact.settings import CompactSettings
 
@@ -76,6 +77,13 @@ class CleanerRules:
         """Whether v0 and v1 become v2."""
         return self.settings.kafka != "3.9"
 
+    def stays_empty(self, batches: Batches) -> Bools:
+        """Which batches are retained without records, if none is left."""
+        found = self.history.is_last_of_producer(batches)
+        if self.settings.kafka != "3.9":  # so that the log ends where it did
+            found |= batches.last_offset + 1 == self.history.end_offset
+        return found
+
     def decide(self, whole: WholeBatches, superseded: Bools, retain_legacy_tombstones: bool) -> Retained:
         """``superseded``: the rows whose key has a later offset. Raises :class:`RefusedError` for what Kafka would not
         write, and so leaves the partition unchanged."""
@@ -85,9 +93,7 @@ class CleanerRules:
         may_go = self.history.is_marker_without_data(batches)
         is_aborted = self.history.is_aborted(batches)
         discarded = np.where(is_control, may_go & is_over, is_aborted)
-        stays_empty = self.history.is_last_of_producer(batches)
-        if self.settings.kafka != "3.9":  # so that the log ends where it did
-            stays_empty |= batches.last_offset + 1 == self.history.end_offset
+        stays_empty = self.stays_empty(batches)
         keeps_tombstones = np.where(batches.is_legacy, retain_legacy_tombstones, ~is_over)
 
         counts = whole.counts

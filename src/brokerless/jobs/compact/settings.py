@@ -64,6 +64,7 @@ class CompactOptions:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     top_keys: int = 0
+    key_bytes: int = KEY_BYTES
 
     def settings_of(self, source: PartitionPath, storage_options: StorageOptions | None = None) -> CompactSettings:
         """Those of one partition. Raises :class:`UsageError` for what Kafka would not take."""
@@ -75,6 +76,7 @@ class CompactOptions:
             max_batch_bytes=self.max_batch_bytes,
             dry_run=self.dry_run,
             top_keys=self.top_keys,
+            key_bytes=self.key_bytes,
         )
         own: dict[str, int] = {}
         for name in _FROM_TOPIC:

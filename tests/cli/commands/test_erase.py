@@ -79,9 +79,9 @@ def test_where_copies_may_still_be(run: Run, tmp_path: Path) -> None:
     offsets = brokerless.open(DATA / "txn-0").records(["offset"]).read_all()["offset"].to_pylist()
     in_txn = sum(offset % 5 == 0 for offset in offsets)
     found = {(Path(each["path"]).name, each["what"]): each["selected"] for each in copies}
-    assert found[f"txn-1.{'0' * 32}-delete", "a partition's directory that is delete"] == in_txn
-    assert found["txn-0", "a partition that was not selected"] == in_txn
-    assert found[f"{first.name}.deleted", "a file that is deleted"] > 10
+    assert found[f"txn-1.{'0' * 32}-delete", "a partition's directory that waits for its deletion"] == in_txn
+    assert found["txn-0", "another topic"] == in_txn
+    assert found[f"{first.name}.deleted", "a segment that waits for its deletion"] > 10
     assert len(found) == 3
 
 

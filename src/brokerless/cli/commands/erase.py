@@ -87,7 +87,7 @@ def run(options: Namespace) -> int:
     finished = {} if writer is None else writer.finished
     tasks = plan(sources, options.to, erasure, named=named, finished=finished)
     with progress("looking for copies") as done:
-        copies = find_copies(sources, erasure, done)
+        copies = find_copies(sources, erasure, done, named=named)
     with progress("reading", sum(task.size for task in tasks)) as done:
         record = None if writer is None else lambda partitions: writer.write(partitions, copies)
         results = erase(tasks, output.damage, done, spark=options.spark, say=output.say, write_manifest=record)

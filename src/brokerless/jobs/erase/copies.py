@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +20,19 @@ from brokerless.log.segment import scan
 from brokerless.log.storage.paths import StorageOptions, open_file
 
 REMOTE_STORAGE = "remote.storage.enable"
+REMOTE_LOG_METADATA = "__remote_log_metadata"
+_CHANGELOG = "-changelog"
+_DIRECTORIES = {
+    "delete": "a partition's directory that waits for its deletion",
+    "stray": "a stray partition's directory, which a broker does not serve",
+    "future": "a replica that is being moved here from another directory",
+}
+_FILES = {
+    "deleted": "a segment that waits for its deletion",
+    "swap": "a segment of a compaction or a split that was being put in place",
+    "cleaned": "a segment of a compaction or a split that did not end",
+    "partial": "a segment that was not written to its end",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +53,15 @@ def find_copies(
     erasure: Erasure,
     done: Done = ignore,
     storage_options: StorageOptions | None = None,
+    named: Collection[str] = (),
 ) -> list[Copy]:
     """The places within some log directories, beside the partitions that are chosen of each, that hold selected records
-    or may hold some. Damaged batches are passed over."""
+    or may hold some. ``named``: which of Kafka's own topics are erased, as :func:`brokerless.jobs.erase.job.plan`
+    takes it. Damaged batches are passed over."""
     found: list[Copy] = []
-    for directory, chosen in sources:
+    for directory, partitions in sources:
+        erased = {*named, *(each.topic for each in partitions if each.path == directory.path)}
+        chosen = [each for each in partitions if not names.is_internal(each.topic) or each.topic in erased]
         for each in _places(directory, chosen):
             selected = count_selected(each[0], erasure, done, storage_options)
             if selected:
@@ -54,6 +71,10 @@ def find_copies(
             read = partition.read_setting
             if read is not None and read(partition.path, topic, REMOTE_STORAGE, storage_options) == "true":
                 found.append(Copy(topic, "tiered storage: segments that were moved there are not changed"))
+        for each in directory.partitions:
+            if each.topic == REMOTE_LOG_METADATA and each.size:
+                what = "metadata of segments in tiered storage, which are not changed"
+                found.append(Copy(each.path, what))
     return found
 
 
@@ -62,16 +83,30 @@ def _places(directory: LogDirectory, chosen: Sequence[PartitionPath]) -> Iterato
     paths = {each.path for each in chosen}
     for each in directory.others:
         if not each.is_unfinished:
-            yield each, each.path, f"a partition's directory that is {each.state}"
+            yield each, each.path, _DIRECTORIES.get(each.state, f"a partition's directory that is {each.state}")
     for each in directory.partitions:
-        if each.path not in paths and not names.is_internal(each.topic):
-            yield each, each.path, "a partition that was not selected"
+        if each.path not in paths and each.topic != names.CLUSTER_METADATA:
+            yield each, each.path, _other_topic(each.topic or "", {one.topic for one in chosen})
     for each in (*directory.partitions, *directory.others):
         for entry in each.orphaned_files:
             file = names.parse_segment_file(entry.name)
             if file is not None and file.kind == "log":
                 segments = (SegmentPaths(file.offset, entry),)
-                yield replace(each, segments=segments, log_start_offset=0), entry.path, f"a file that is {file.state}"
+                yield (
+                    replace(each, segments=segments, log_start_offset=0),
+                    entry.path,
+                    _FILES.get(file.state, file.state),
+                )
+
+
+def _other_topic(topic: str, chosen: Collection[str | None]) -> str:
+    if topic in chosen:
+        return "a partition that was not selected"
+    if names.is_internal(topic):
+        return "one of Kafka's own topics, which is copied unchanged"
+    if topic.endswith(_CHANGELOG):
+        return "another topic, a changelog of Kafka Streams"
+    return "another topic"
 
 
 def count_selected(

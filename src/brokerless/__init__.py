@@ -31,6 +31,7 @@ from brokerless.errors import (
 from brokerless.record import Record, record_views
 
 if TYPE_CHECKING:
+    from brokerless.api.cluster import cluster
     from brokerless.fields.field import Field
     from brokerless.fields.files import Explanation, explain
     from brokerless.jobs.load.loader import load
@@ -65,6 +66,7 @@ __all__ = [
     "UnreadableError",
     "UnwritableError",
     "UsageError",
+    "cluster",
     "explain",
     "load",
     "open",
@@ -83,6 +85,7 @@ _LATE = {
     "RecordFilter": "brokerless.tables.record_filter",
     "Routing": "brokerless.jobs.load.routing",
     "RowError": "brokerless.tables.rows",
+    "cluster": "brokerless.api.cluster",
     "explain": "brokerless.fields.files",
     "load": "brokerless.jobs.load.loader",
     "Proof": "brokerless.jobs.prove.job",

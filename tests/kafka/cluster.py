@@ -32,6 +32,9 @@ SETTINGS = {
     "min.insync.replicas": "1",
 }
 
+OF_CONTROLLERS = ("authorizer.class.name", "super.users")
+"""Settings of brokers that controllers need as well."""
+
 
 class Node(KafkaBroker):
     """One process of the cluster: a broker, or the controller."""
@@ -83,7 +86,8 @@ class Cluster:
                 number: Node(directory / f"broker-{number}", number, ports[number - 1], voters, settings)
                 for number in (1, 2, 3)
             }
-            self.controller = Node(directory / "controller", CONTROLLER, ports[3], voters)
+            own = {name: value for name, value in (settings or {}).items() if name in OF_CONTROLLERS}
+            self.controller = Node(directory / "controller", CONTROLLER, ports[3], voters, own)
 
     def __enter__(self) -> Cluster:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

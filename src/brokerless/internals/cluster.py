@@ -25,6 +25,9 @@ Row = dict[str, Any]
 RESOURCE_TYPES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
 """``ConfigResource.Type``."""
 
+SCRAM_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+"""``ScramMechanism`` (4.4.0)."""
+
 _NO_LEADER_CHANGE = -2
 _NO_CHANGE = -1
 _CHANGED_LISTS = (
@@ -55,6 +58,8 @@ class Cluster:
     features: dict[str, int] = field(default_factory=dict[str, int])
     quotas: dict[tuple[Any, ...], Row] = field(default_factory=dict[tuple[Any, ...], Row])
     acls: dict[str, Row] = field(default_factory=dict[str, Row])
+    users: dict[tuple[str, int], Row] = field(default_factory=dict[tuple[str, int], Row])
+    """SCRAM credentials, by user and mechanism."""
     next_producer_id: int | None = None
 
 
@@ -167,6 +172,10 @@ def apply(cluster: Cluster, record: InternalRecord) -> None:
             cluster.acls[data["id"]] = data
         case "REMOVE_ACCESS_CONTROL_ENTRY_RECORD":
             cluster.acls.pop(data["id"], None)
+        case "USER_SCRAM_CREDENTIAL_RECORD":
+            cluster.users[data["name"], data["mechanism"]] = data
+        case "REMOVE_USER_SCRAM_CREDENTIAL_RECORD":
+            cluster.users.pop((data["name"], data["mechanism"]), None)
         case _:
             _apply_to_nodes(cluster, record.type, data)
 
@@ -194,6 +203,8 @@ def _apply_to_nodes(cluster: Cluster, type_: str | None, data: Row) -> None:
                 broker["cordonedLogDirs"] = data["cordonedLogDirs"]
         case "REGISTER_CONTROLLER_RECORD":
             cluster.controllers[data["controllerId"]] = _node(data)
+        case "UNREGISTER_CONTROLLER_RECORD":
+            cluster.controllers.pop(data["controllerId"], None)
         case _:
             return
 
@@ -264,6 +275,10 @@ def cluster_rows(cluster: Cluster) -> dict[str, list[Row]]:
         "features": [{"name": name, "featureLevel": level} for name, level in sorted(cluster.features.items())],
         "quotas": [cluster.quotas[each] for each in sorted(cluster.quotas)],
         "acls": [cluster.acls[each] for each in sorted(cluster.acls)],
+        "users": [
+            {**row, "mechanism": SCRAM_MECHANISMS.get(row["mechanism"], str(row["mechanism"]))}
+            for _, row in sorted(cluster.users.items())
+        ],
         "producerIds": [] if cluster.next_producer_id is None else [{"nextProducerId": cluster.next_producer_id}],
     }
 

@@ -161,6 +161,16 @@ STATE = {
             "permissionType": pa.int8(),
         }
     ),
+    "users": pa.schema(
+        {
+            "name": pa.string(),
+            "mechanism": pa.string(),
+            "iterations": pa.int32(),
+            "salt": pa.string(),
+            "storedKey": pa.string(),
+            "serverKey": pa.string(),
+        }
+    ),
     "producerIds": pa.schema({"nextProducerId": pa.int64()}),
 }
 """The tables of what internal topics say now, by name. Names are those of Kafka's records; -1 is none where Kafka has

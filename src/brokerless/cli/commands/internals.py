@@ -45,6 +45,7 @@ TABLES = (
     "features",
     "quotas",
     "acls",
+    "users",
     "producerIds",
 )
 
@@ -103,7 +104,7 @@ def _counted(partitions: Iterable[Partition], done: Done) -> Iterator[Partition]
 
 def _state(partitions: Iterable[Partition], options: Namespace, output: Output) -> None:
     from brokerless.internals.tables import state_rows
-    from brokerless.views.internals import state_lines
+    from brokerless.views.internals.state import state_lines
 
     above = ""
     for name, rows in state_rows(partitions, options.table or TABLES, output.damage, options.max_batch_bytes).items():
@@ -118,7 +119,7 @@ def _state(partitions: Iterable[Partition], options: Namespace, output: Output) 
 
 def _history(partitions: Iterable[Partition], options: Namespace, output: Output) -> None:
     from brokerless.internals.tables import history_rows
-    from brokerless.views.internals import history_json, history_line
+    from brokerless.views.internals.state import history_json, history_line
 
     for row in history_rows(partitions, output.damage, options.max_batch_bytes):
         if options.json:

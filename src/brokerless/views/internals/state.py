@@ -29,13 +29,14 @@ _COLUMNS = {
     "features": ("name", "featureLevel"),
     "quotas": ("entity", "key", "value"),
     "acls": ("resourceType", "resourceName", "patternType", "principal", "host", "operation", "permissionType"),
+    "users": ("name", "mechanism", "iterations"),
     "producerIds": ("nextProducerId",),
 }  # fmt: skip
 """What people see of each table; JSON has all."""
 
 _NUMBERS = {
     "partition", "offset", "leaderEpoch", "epoch", "members", "producerId", "producerEpoch", "partitions", "leader",
-    "brokerId", "brokerEpoch", "controllerId", "featureLevel", "nextProducerId",
+    "brokerId", "brokerEpoch", "controllerId", "featureLevel", "nextProducerId", "iterations",
 }  # fmt: skip
 
 

@@ -1,0 +1,54 @@
+"""``brokerless cluster``: describes the cluster that some disks were of."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.errors import UsageError
+
+DESCRIPTION = """\
+What cluster these disks were of: its id, nodes, voters, topics with ids and replicas, configs, ACLs, users, groups.
+
+Give every log directory that there is, of all nodes; nothing is changed. All is read from the replica of the cluster's
+metadata with the longest valid log; any broker has one. Findings say where the disks disagree, which partitions the
+metadata knows and no disk has, and which the disks have and the metadata does not know: a broker would rename those to
+-stray, and delete them. JSON has a table name in each line, and all of every table.
+
+The exit code is 0, 1 if there are warnings or errors, and 2 for a path that cannot be opened.
+"""
+EXAMPLES = """\
+  brokerless cluster /mnt/disk1 /mnt/disk2 /mnt/disk3
+  brokerless cluster /mnt/disk* --json | jq 'select(.table == "topics")'
+"""
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.jobs.cluster.job import describe_cluster
+    from brokerless.views.internals.cluster import cluster_lines
+
+    if options.topic or options.partition or options.exclude_internal:
+        raise UsageError("a cluster is described as a whole; leave out --topic, --partition and --exclude-internal")
+    output = Output()
+    directories = [log.directory for log in output.open(options.paths, options.include)]
+    if not directories:
+        return output.end()
+    size = sum(each.size for directory in directories for each in directory.partitions)
+    with progress("reading", size) as done:
+        description = describe_cluster(directories, max_batch_bytes=options.max_batch_bytes, done=done)
+    if any(each.severity != "info" for each in description.findings):
+        output.exit_code = max(output.exit_code, FINDINGS)
+    if options.json:
+        for name, rows in description.rows.items():
+            output.objects({"table": name, **row} for row in rows)
+        output.objects({"table": "findings", **each.as_dict()} for each in description.findings)
+    else:
+        for line in cluster_lines(description):
+            output.line(line)
+    return output.end()

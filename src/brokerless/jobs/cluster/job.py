@@ -1,0 +1,322 @@
+"""Describes a cluster by its disks: its identity, nodes, topics and groups, and where the disks disagree."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.errors import Finding, UsageError
+from brokerless.internals.cluster import Cluster, cluster_rows, read_cluster
+from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.internals.schemas import STATE
+from brokerless.internals.tables import state_rows
+from brokerless.jobs.cluster.disks import Disk, DiskReplica, load_disk
+from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
+from brokerless.log.directory import LogDirectory
+from brokerless.log.read_progress import Done, ignore
+from brokerless.schemas import NAME, TIMESTAMP
+from brokerless.tables.partition_reader import PartitionReader
+
+Row = dict[str, Any]
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "cluster": pa.schema(
+        {
+            "clusterId": pa.string(),
+            "metadataVersion": pa.int16(),
+            "kraftVersion": pa.int16(),
+            "voters": pa.list_(pa.int32()),
+            "metadataReplica": NAME,
+            "endOffset": pa.int64(),
+            "leaderEpoch": pa.int32(),
+            "lastTimestamp": TIMESTAMP,
+        }
+    ),
+    "disks": pa.schema(
+        {
+            "path": NAME,
+            "clusterId": pa.string(),
+            "nodeId": pa.int32(),
+            "directoryId": pa.string(),
+            "wasClean": pa.bool_(),
+            "partitions": pa.int32(),
+            "sizeInBytes": pa.int64(),
+            "metadataEndOffset": pa.int64(),
+            "metadataEpoch": pa.int32(),
+            "isMetadataIntact": pa.bool_(),
+        }
+    ),
+    "nodes": pa.schema(
+        {
+            "nodeId": pa.int32(),
+            "roles": pa.list_(pa.string()),
+            "isVoter": pa.bool_(),
+            "rack": pa.string(),
+            "endPoints": pa.list_(pa.string()),
+            "directories": pa.list_(pa.string()),
+            "disks": pa.list_(NAME),
+        }
+    ),
+    "topics": pa.schema(
+        {
+            "topic": pa.string(),
+            "topicId": pa.string(),
+            "partitions": pa.int32(),
+            "replicas": pa.int32(),
+            "replicasOnDisks": pa.int32(),
+            "sizeInBytes": pa.int64(),
+            "isInMetadata": pa.bool_(),
+        }
+    ),
+    "partitions": pa.schema(
+        {
+            "topic": pa.string(),
+            "topicId": pa.string(),
+            "partition": pa.int32(),
+            "leader": pa.int32(),
+            "leaderEpoch": pa.int32(),
+            "replicas": pa.list_(pa.int32()),
+            "isr": pa.list_(pa.int32()),
+            "disks": pa.list_(NAME),
+            "endOffset": pa.int64(),
+        }
+    ),
+    **{name: STATE[name] for name in ("configs", "acls", "users", "quotas", "features", "groups", "offsets")},
+}
+"""The tables of a description. In ``topics``, ``replicas`` are those of the metadata; of the largest log on the disks
+are ``sizeInBytes`` and, in ``partitions``, ``endOffset``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """What cluster some disks were of. ``rows``: those of the tables in :data:`SCHEMAS`, timestamps in ms.
+    ``findings``: where disks disagree, what is on none of them, and what the cluster does not know."""
+
+    rows: Mapping[str, Sequence[Row]]
+    disks: tuple[Disk, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.rows["cluster"][0]["clusterId"]
+
+    @property
+    def metadata(self) -> MetadataReplica | None:
+        """The replica that everything is read from: the one with the longest valid log."""
+        return best_of(each.metadata for each in self.disks if each.metadata is not None)
+
+    def table(self, name: str) -> pa.Table:
+        """A table as Arrow. Raises :class:`UsageError` for one that there is not."""
+        if name not in SCHEMAS:
+            raise UsageError(f"there is no table {name!r}; there are {', '.join(SCHEMAS)}")
+        return pa.Table.from_pylist(list(self.rows[name]), SCHEMAS[name])
+
+
+def describe_cluster(
+    directories: Sequence[LogDirectory], *, max_batch_bytes: int | None = None, done: Done = ignore
+) -> ClusterDescription:
+    """Describes the cluster of some log directories, each a disk; nothing is changed. ``done`` is called with bytes as
+    disks are read. Raises :class:`UsageError` for anything but log directories."""
+    disks: list[Disk] = []
+    for each in directories:
+        if each.kind != "log-directory":
+            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
+        disks.append(load_disk(each, max_batch_bytes))
+        done(sum(partition.size for partition in each.partitions))
+    best = best_of(each.metadata for each in disks if each.metadata is not None)
+    findings = [finding for each in disks for finding in each.findings]
+    cluster = Cluster()
+    if best is None:
+        text = "no disk has a replica of the cluster's metadata: topics are known by their directories alone"
+        findings.append(Finding("warning", "metadata-missing", disks[0].path, None, None, text))
+    else:
+        cluster = read_cluster(best.reader, lambda _: None, best.end_offset, max_batch_bytes)
+        others = [each.metadata for each in disks if each.metadata is not None and each.metadata is not best]
+        findings += compare_replicas(best, others)
+    findings += _compare_identities(disks)
+    findings += _compare_topic_ids(disks, cluster if best is not None else None)
+    if best is not None:
+        findings += _missing(disks, cluster)
+    state = cluster_rows(cluster)
+    rows: dict[str, list[Row]] = {
+        "cluster": [_cluster_row(disks, best, cluster)],
+        "disks": [_disk_row(each) for each in disks],
+        "nodes": list(_node_rows(disks, best, cluster)),
+        "topics": list(_topic_rows(disks, cluster)),
+        "partitions": list(_partition_rows(disks, cluster)),
+        **{name: state[name] for name in ("configs", "acls", "users", "quotas", "features")},
+        **state_rows(_group_partitions(disks), ("groups", "offsets"), lambda _: None, max_batch_bytes),
+    }
+    return ClusterDescription(rows, tuple(disks), tuple(findings))
+
+
+def _live(disks: Iterable[Disk]) -> Iterator[tuple[Disk, DiskReplica]]:
+    for disk in disks:
+        for each in disk.replicas:
+            if each.state == "live":
+                yield disk, each
+
+
+def _compare_identities(disks: Sequence[Disk]) -> Iterator[Finding]:
+    known = [each.properties for each in disks if each.properties is not None and not each.properties.findings]
+    for each in known[1:]:
+        if each.cluster_id != known[0].cluster_id:
+            text = f"this disk is of another cluster than {known[0].file}"
+            expected, found = str(known[0].cluster_id), str(each.cluster_id)
+            yield Finding("error", "cluster-id-differs", each.file, None, None, text, expected, found)
+    seen: dict[str, str] = {}
+    for each in known:
+        if each.directory_id is not None and seen.setdefault(each.directory_id, each.file) != each.file:
+            text = f"the directory.id is that of {seen[each.directory_id]}: one is a copy of the other"
+            yield Finding("error", "directory-id-repeated", each.file, None, None, text, None, each.directory_id)
+
+
+def _compare_topic_ids(disks: Sequence[Disk], cluster: Cluster | None) -> Iterator[Finding]:
+    """Directories whose topic the metadata does not know by this ID, or which other disks have with another."""
+    ids: dict[str, str] = {}
+    for _, each in _live(disks):
+        if each.topic_id is None:
+            text = "there is no partition.metadata, so that the topic's ID is not known; a broker makes this stray"
+            yield Finding("error", "partition-metadata-missing", each.paths.path, None, None, text)
+        elif cluster is not None and each.topic_id not in cluster.topics:
+            expected = next((known for known, topic in cluster.topics.items() if topic == each.topic), None)
+            text = "the cluster's metadata has no topic with this ID: a broker makes this stray, and deletes it later"
+            yield Finding("error", "topic-unknown", each.paths.path, None, None, text, expected, each.topic_id)
+        elif cluster is not None and each.partition not in cluster.partitions.get(each.topic_id, {}):
+            text = f"the cluster's metadata has no partition {each.partition} of this topic: a broker makes this stray"
+            yield Finding("error", "partition-unknown", each.paths.path, None, None, text, None, each.topic_id)
+        elif ids.setdefault(each.topic, each.topic_id) != each.topic_id:
+            text = f"another disk has {each.topic} with another ID: they are of two topics"
+            found = each.topic_id
+            yield Finding("error", "topic-id-mismatch", each.paths.path, None, None, text, ids[each.topic], found)
+
+
+def _missing(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Finding]:
+    """Partitions of the metadata that no disk has; and replicas that the disks of their node do not have, if all of
+    those that the node registered are there."""
+    found: dict[tuple[str | None, int], set[int | None]] = defaultdict(set)
+    for disk, each in _live(disks):
+        found[each.topic_id, each.partition].add(disk.node_id)
+    given: dict[int, set[str | None]] = defaultdict(set)
+    for disk in disks:
+        if disk.node_id is not None:
+            given[disk.node_id].add(disk.directory_id)
+    whole = {
+        node for node, ids in given.items() if node in cluster.brokers and ids >= set(cluster.brokers[node]["logDirs"])
+    }
+    for topic_id, partitions in cluster.partitions.items():
+        for number, row in partitions.items():
+            name, nodes = f"{cluster.topics.get(topic_id, topic_id)}-{number}", found[topic_id, number]
+            path = disks[0].path
+            if not nodes:
+                text = f"no disk has a replica of {name}: a broker on these disks begins it again, empty"
+                expected = f"on one of the nodes {', '.join(map(str, row['replicas']))}"
+                yield Finding("error", "partition-missing", path, None, None, text, expected)
+                continue
+            for node in sorted((set(row["replicas"]) & whole) - nodes):
+                text = f"the disks of node {node} do not have its replica of {name}, which it begins again, empty"
+                yield Finding("warning", "replica-missing", path, None, None, text, f"a replica on node {node}")
+
+
+def _cluster_row(disks: Sequence[Disk], best: MetadataReplica | None, cluster: Cluster) -> Row:
+    ids = [each.properties.cluster_id for each in disks if each.properties is not None]
+    return {
+        "clusterId": max((each for each in ids if each is not None), key=ids.count, default=None),
+        "metadataVersion": cluster.features.get("metadata.version"),
+        "kraftVersion": cluster.features.get("kraft.version", None if best is None else 0),
+        "voters": [] if best is None else [each["voterId"] for each in best.voters],
+        "metadataReplica": None if best is None else best.paths.path,
+        "endOffset": None if best is None else best.end_offset,
+        "leaderEpoch": None if best is None else best.epoch,
+        "lastTimestamp": None if best is None else best.timestamp,
+    }
+
+
+def _disk_row(disk: Disk) -> Row:
+    metadata = disk.metadata
+    return {
+        "path": disk.path,
+        "clusterId": None if disk.properties is None else disk.properties.cluster_id,
+        "nodeId": disk.node_id,
+        "directoryId": disk.directory_id,
+        "wasClean": disk.was_clean,
+        "partitions": len(disk.replicas),
+        "sizeInBytes": sum(each.size for each in disk.replicas),
+        "metadataEndOffset": None if metadata is None else metadata.end_offset,
+        "metadataEpoch": None if metadata is None else metadata.epoch,
+        "isMetadataIntact": None if metadata is None else not metadata.damage,
+    }
+
+
+def _node_rows(disks: Sequence[Disk], best: MetadataReplica | None, cluster: Cluster) -> Iterator[Row]:
+    voters = set[Any]() if best is None else {each["voterId"] for each in best.voters}
+    given: set[Any] = {each.node_id for each in disks if each.node_id is not None}
+    known: set[Any] = {*cluster.brokers, *cluster.controllers, *voters, *given}
+    for node in sorted(known):
+        broker, controller = cluster.brokers.get(node), cluster.controllers.get(node)
+        roles = [name for name, row in (("broker", broker), ("controller", controller)) if row is not None]
+        ends = [each for row in (broker, controller) if row is not None for each in row["endPoints"]]
+        yield {
+            "nodeId": node,
+            "roles": roles if controller is not None or node not in voters else [*roles, "controller"],
+            "isVoter": node in voters,
+            "rack": None if broker is None else broker.get("rack"),
+            "endPoints": [f"{each['name']}://{each['host']}:{each['port']}" for each in ends],
+            "directories": [] if broker is None else broker["logDirs"],
+            "disks": [each.path for each in disks if each.node_id == node],
+        }
+
+
+def _topic_rows(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Row]:
+    sizes: dict[tuple[str, str | None], dict[int, int]] = defaultdict(dict)
+    counts: dict[tuple[str, str | None], int] = defaultdict(int)
+    for _, each in _live(disks):
+        name = each.topic, each.topic_id
+        sizes[name][each.partition] = max(each.size, sizes[name].get(each.partition, 0))
+        counts[name] += 1
+    known = {(topic, topic_id) for topic_id, topic in cluster.topics.items()}
+    for topic, topic_id in sorted({*known, *counts}, key=lambda each: (each[0], each[1] or "")):
+        partitions = cluster.partitions.get(topic_id or "", {})
+        own = sizes[topic, topic_id]
+        yield {
+            "topic": topic,
+            "topicId": topic_id,
+            "partitions": len(partitions) or len(own),
+            "replicas": sum(len(row["replicas"]) for row in partitions.values()) if partitions else None,
+            "replicasOnDisks": counts[topic, topic_id],
+            "sizeInBytes": sum(own.values()),
+            "isInMetadata": (topic, topic_id) in known,
+        }
+
+
+def _partition_rows(disks: Sequence[Disk], cluster: Cluster) -> Iterator[Row]:
+    places: dict[tuple[str, str | None, int], list[tuple[str, int | None]]] = defaultdict(list)
+    for disk, each in _live(disks):
+        places[each.topic, each.topic_id, each.partition].append((disk.path, each.end_offset))
+    for topic_id, partitions in cluster.partitions.items():
+        for number in partitions:
+            places[cluster.topics.get(topic_id, ""), topic_id, number] += []
+    for topic, topic_id, number in sorted(places, key=lambda each: (each[0], each[1] or "", each[2])):
+        row = cluster.partitions.get(topic_id or "", {}).get(number, {})
+        found = places[topic, topic_id, number]
+        yield {
+            "topic": topic or None,
+            "topicId": topic_id,
+            "partition": number,
+            **{name: row.get(name) for name in ("leader", "leaderEpoch", "replicas", "isr")},
+            "disks": [path for path, _ in found],
+            "endOffset": max((end for _, end in found if end is not None), default=None),
+        }
+
+
+def _group_partitions(disks: Sequence[Disk]) -> Iterator[PartitionReader]:
+    """Of each partition of ``__consumer_offsets``, the replica with the longest log."""
+    found = [each for _, each in _live(disks) if each.topic == CONSUMER_OFFSETS]
+    found.sort(key=lambda each: (each.partition, -(each.end_offset or 0)))
+    for number, each in enumerate(found):
+        if not number or found[number - 1].partition != each.partition:
+            yield PartitionReader(each.paths)

@@ -1,0 +1,148 @@
+"""Replicas of ``__cluster_metadata``: how far each is intact, its voters, and which one knows the most.
+
+Of a replica with damage, what is before it counts: KRaft truncates its log there (``KafkaMetadataLog``, 4.4.0). A whole
+snapshot counts up to the offset in its name, also where the log before it is gone (KIP-630).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from brokerless.errors import Finding
+from brokerless.format.control import decode_control
+from brokerless.internals.cluster import is_complete_snapshot
+from brokerless.log import names
+from brokerless.log.checkpoint.quorum_state import load_quorum_state
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import exists, join
+from brokerless.tables.partition_reader import PartitionReader, open_partitions
+
+Voter = dict[str, object]
+_COLUMNS = [
+    "file",
+    "position",
+    "baseOffset",
+    "lastOffset",
+    "partitionLeaderEpoch",
+    "maxTimestamp",
+    "checksum",
+    "isValid",
+]
+_CONTROL = ["key", "value", "isControl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """An intact batch of a metadata log. ``timestamp``: the latest, in ms."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    timestamp: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataReplica:
+    """One replica. ``end_offset``: the offset after the last that is known, of an intact log or a whole snapshot;
+    ``epoch``: the leader epoch of that; ``timestamp`` in ms. ``snapshot``: the newest whole one, and the first offset
+    after it. ``damage``: what ends the log before its last byte. ``voters``: of KRaft's control records, or else the
+    IDs in ``quorum-state``."""
+
+    paths: PartitionPath
+    batches: tuple[Batch, ...]
+    end_offset: int
+    epoch: int
+    timestamp: int | None
+    snapshot: tuple[str, int] | None
+    damage: tuple[Finding, ...]
+    voters: tuple[Voter, ...]
+
+    @property
+    def reader(self) -> PartitionReader:
+        return PartitionReader(self.paths)
+
+
+def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> MetadataReplica:
+    """Reads the headers and checksums of a replica, and its control records. Raises UnreadableError."""
+    reader = PartitionReader(paths)
+    damage: list[Finding] = []
+    batches = tuple(_intact_batches(reader, damage))
+    end, epoch = (batches[-1].last_offset + 1, batches[-1].epoch) if batches else (reader.start_offset or 0, -1)
+    snapshot = None
+    for file in reversed(paths.snapshots):
+        name = names.parse_segment_file(file.name)
+        (inside,) = open_partitions(file.path)
+        if name is not None and is_complete_snapshot(inside, max_batch_bytes):
+            snapshot = file.path, name.offset
+            if name.offset > end:
+                end, epoch = name.offset, name.epoch or 0
+            break
+        text = "a snapshot that is damaged, or ends before its footer"
+        damage.append(Finding("error", "snapshot-not-whole", file.path, None, None, text))
+    timestamp = max((each.timestamp for each in batches), default=None)
+    voters = _voters(reader, None if snapshot is None else snapshot[0], end, max_batch_bytes)
+    return MetadataReplica(paths, batches, end, epoch, timestamp, snapshot, tuple(damage), voters)
+
+
+def best_of(replicas: Iterable[MetadataReplica]) -> MetadataReplica | None:
+    """The replica with the longest log, as a voter's log has to be at least as long to win an election: the epoch of
+    its end counts first (KIP-595)."""
+    return max(replicas, key=lambda each: (each.epoch, each.end_offset), default=None)
+
+
+def compare_replicas(best: MetadataReplica, others: Sequence[MetadataReplica]) -> Iterator[Finding]:
+    """Where other replicas have something else at the same offsets, as after an unclean election, or after the end of
+    what the quorum had committed."""
+    known = {each.base_offset: each for each in best.batches}
+    for other in others:
+        for each in other.batches:
+            same = known.get(each.base_offset)
+            if same is not None and (same.checksum, same.epoch) != (each.checksum, each.epoch):
+                text = f"from this offset on, the metadata is not that of {best.paths.path}"
+                expected, found = f"epoch {same.epoch}", f"epoch {each.epoch}"
+                yield Finding(
+                    "warning", "metadata-differs", other.paths.path, None, each.base_offset, text, expected, found
+                )
+                break
+
+
+def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[Batch]:
+    """Batches up to the first that is damaged, or not where the one before it ends."""
+    following: int | None = None
+    for batch in reader.batches(_COLUMNS, on_damage=damage.append):
+        for row in batch.to_pylist():
+            if not row["isValid"]:
+                text = "the checksum of the batch does not match, so that nothing from here on counts"
+                at = row["file"], row["position"], row["baseOffset"]
+                damage.append(Finding("error", "checksum-mismatch", *at, text))
+                return
+            if following is not None and row["baseOffset"] != following:
+                text = "metadata is missing before this batch, so that nothing from here on counts"
+                at = row["file"], row["position"], row["baseOffset"]
+                damage.append(Finding("error", "metadata-gap", *at, text, str(following), str(row["baseOffset"])))
+                return
+            following = row["lastOffset"] + 1
+            time = int(row["maxTimestamp"].timestamp() * 1000) if row["maxTimestamp"] is not None else -1
+            yield Batch(row["baseOffset"], row["lastOffset"], row["partitionLeaderEpoch"], time, row["checksum"])
+
+
+def _voters(
+    reader: PartitionReader, snapshot: str | None, end_offset: int, max_batch_bytes: int | None
+) -> tuple[Voter, ...]:
+    voters: tuple[Voter, ...] = ()
+    logs = [] if snapshot is None else open_partitions(snapshot)
+    for log in (*logs, reader):
+        end = end_offset if log is reader else None
+        for batch in log.records(
+            _CONTROL, control=True, end_offset=end, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None
+        ):
+            for row in batch.to_pylist():
+                control = decode_control(row["key"], row["value"]) if row["isControl"] else None
+                if control is not None and control.type == "KRAFT_VOTERS" and control.data is not None:
+                    voters = tuple(control.data["voters"])
+    path = join(reader.path, names.QUORUM_STATE)
+    if voters or not exists(path):
+        return voters
+    return tuple({"voterId": each} for each in load_quorum_state(path).voters)

@@ -1,0 +1,1 @@
+"""What people see of Kafka's own topics, and of a cluster."""

@@ -58,6 +58,18 @@ def merge(one: Any, two: Any) -> pa.DataType:
     return pa.string()
 
 
+def without_nulls(type_: Any) -> pa.DataType:
+    """A type with text for what was null everywhere, as few readers of tables have a type for that."""
+    t = pa.types
+    if t.is_struct(type_):
+        return pa.struct([pa.field(field.name, without_nulls(field.type)) for field in type_])
+    if t.is_list(type_):
+        return pa.list_(without_nulls(type_.value_type))
+    if t.is_map(type_):
+        return pa.map_(type_.key_type, without_nulls(type_.item_type))
+    return pa.string() if t.is_null(type_) else type_
+
+
 def _merge_structs(one: Any, two: Any) -> pa.DataType:
     fields = {field.name: field.type for field in one}
     for field in two:

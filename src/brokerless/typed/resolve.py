@@ -16,7 +16,7 @@ from brokerless.errors import Finding
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
-from brokerless.typed.merge import merge
+from brokerless.typed.merge import merge, without_nulls
 from brokerless.typed.registry import DEFAULT_CONTEXT, Registry
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decoding, SideType, TopicType, UsedSchema
 
@@ -66,6 +66,9 @@ class SideScan:
     topic: str | None
     ids: Counter[tuple[str, int | str]] = field(default_factory=Counter[tuple[str, "int | str"]])
     counts: Counter[str] = field(default_factory=Counter[str])
+    messages: dict[tuple[str, int | str], set[tuple[int, ...]]] = field(
+        default_factory=dict[tuple[str, "int | str"], set[tuple[int, ...]]]
+    )
     type: pa.DataType | None = None
     """Of JSON, so far."""
     is_json: bool = True
@@ -97,10 +100,30 @@ class SideScan:
                 else:
                     self.ids[frames.known[code].framing.removesuffix("-zlib"), frames.known[code].id] += count
                     self.counts["framed"] += count
+                    self._add_messages(frames, code)
             if self.format == "auto":
                 self._look(column, frames.codes)
         else:
             self._infer(column)
+
+    def _add_messages(self, frames: framing.Frames, code: int) -> None:
+        """Which messages of a Protobuf schema records are; most are the first one, whose index is one zero byte."""
+        frame = frames.known[code]
+        schema = self.registry.find(frame.id, self.subject()[0]) if frame.framing == CONFLUENT else None
+        if schema is None or schema.type != "PROTOBUF":
+            return
+        from brokerless.typed.protobuf.decoder import used_messages
+
+        rows = np.flatnonzero(frames.codes == code)
+        starts = frames.starts[rows]
+        is_first = (frames.ends[rows] > starts) & (frames.data[np.minimum(starts, len(frames.data) - 1)] == 0)
+        found = self.messages.setdefault((frame.framing, frame.id), set())
+        if frame.message:
+            found.update(used_messages([frame.message]))
+            return
+        if is_first.any():
+            found.add((0,))
+        found.update(used_messages({each[:64] for each in framing.payloads(frames, rows[~is_first])}))
 
     def _look(self, column: Column, codes: Any) -> None:
         """Whether what has no schema is JSON objects, or text."""
@@ -164,7 +187,8 @@ class SideScan:
 
     def _used(self, framing_: str, id_: int | str, count: int, context: str) -> UsedSchema:
         is_own = framing_ == CONFLUENT or not self.registry.is_topic
-        return UsedSchema(id_, framing_, count, self.registry.find(id_, context) if is_own else None)
+        schema = self.registry.find(id_, context) if is_own else None
+        return UsedSchema(id_, framing_, count, schema, tuple(sorted(self.messages.get((framing_, id_), ()))))
 
     def _typed(self, used: list[UsedSchema]) -> SideType:
         from brokerless.typed.schema_types import type_of_schemas
@@ -178,14 +202,15 @@ class SideScan:
         if self.counts["framed"] or not self.counts["unframed"]:
             return SideType("bytes", pa.binary(), unknown, counts)
         if self.is_json and self.type is not None and not pa.types.is_null(self.type):
-            return SideType("connect-json" if self.is_connect else "json", self.type, unknown, counts)
+            name = "connect-json" if self.is_connect else "json"
+            return SideType(name, without_nulls(self.type), unknown, counts)
         name = "string" if self.is_text else "bytes"
         return SideType(name, pa.string() if self.is_text else pa.binary(), unknown, counts)
 
     def _plain(self, format_: str) -> SideType:
         prefix, name = _inner(format_)
         type_ = plain.parser(name)[1] or self.type or pa.string()
-        type_ = pa.string() if pa.types.is_null(type_) else type_
+        type_ = without_nulls(type_)
         return SideType(format_, plain.windowed(prefix, type_) if prefix else type_)
 
 

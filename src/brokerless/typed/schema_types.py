@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 
-from brokerless.typed.merge import merge
+from brokerless.typed.merge import merge, merge_types, without_nulls
 from brokerless.typed.payloads import PayloadDecoder
 from brokerless.typed.registry import Schema
 from brokerless.typed.topic_type import SideType, UsedSchema
@@ -28,7 +29,7 @@ def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedS
     for each in known:
         assert each.schema is not None
         try:
-            own = _type_of(each.schema, newest)
+            own = _type_of(each, each.schema, newest)
         except (ValueError, LookupError, TypeError, RecursionError):
             kept.append(replace(each, schema=None) if each.records else each)
             continue
@@ -37,7 +38,7 @@ def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedS
             continue
         merged = wider
         kept.append(each)
-    return (pa.binary() if pa.types.is_null(merged) else merged), kept
+    return (pa.binary() if pa.types.is_null(merged) else without_nulls(merged)), kept
 
 
 def newest_of(used: Sequence[UsedSchema]) -> Schema | None:
@@ -53,7 +54,7 @@ def _age(each: UsedSchema) -> int:
     return schema.id if isinstance(schema.id, int) else schema.version
 
 
-def _type_of(schema: Schema, newest: Schema | None) -> pa.DataType:
+def _type_of(used: UsedSchema, schema: Schema, newest: Schema | None) -> pa.DataType:
     if schema.type == "AVRO":
         from brokerless.typed.avro.schema import avro_arrow_type
 
@@ -61,7 +62,11 @@ def _type_of(schema: Schema, newest: Schema | None) -> pa.DataType:
     if schema.type == "PROTOBUF":
         from brokerless.typed.protobuf.decoder import protobuf_arrow_type
 
-        return protobuf_arrow_type(schema)
+        found: list[pa.DataType] = []
+        for each in used.messages or ((0,),):
+            with suppress(ValueError):  # indexes of no message, which are reported where they are decoded
+                found.append(protobuf_arrow_type(schema, each))
+        return merge_types(found or [protobuf_arrow_type(schema)])
     from brokerless.typed.json_schema import json_arrow_type
 
     return json_arrow_type(schema)

@@ -68,12 +68,13 @@ def decoding_of(given: Decoding | str | bool | None) -> Decoding | None:
 @dataclass(frozen=True, slots=True)
 class UsedSchema:
     """A schema that a topic's records name, or may name. ``records``: how many do, of those that were read first.
-    ``schema``: None if it is not known."""
+    ``schema``: None if it is not known. ``messages``: of Protobuf, those that records are, by their indexes."""
 
     id: SchemaId
     framing: str
     records: int
     schema: Schema | None
+    messages: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,8 +73,8 @@ def store_end(out, regions, column, row, end):
 
 
 @kernel(
-    "int64(uint8[::1], int64[::1], int64[::1], int64[:, ::1], int64[::1], int64[:, ::1], int64, int64, int64[:, ::1],"
-    "int64[:, ::1], int64[:, ::1], int64[:, ::1], uint8[::1], uint8[::1], int64)"
+    "int64(Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], int64[:, ::1], int64[::1], int64[:, ::1], "
+    "int64, int64, int64[:, ::1], int64[:, ::1], int64[:, ::1], int64[:, ::1], uint8[::1], uint8[::1], int64)"
 )
 def run_program(
     data, starts, ends, ops, kids, columns, root, root_fill, stack, sizes, saved, regions, status, out, fill

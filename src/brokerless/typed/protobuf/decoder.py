@@ -8,7 +8,8 @@ value, ``google.protobuf.Timestamp`` is a timestamp in ns. Messages within thems
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
-from brokerless.typed.merge import UnfitError, conform, merge_types
+from brokerless.typed.merge import UnfitError, conform
 from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
 from brokerless.typed.protobuf.files import message_types
 from brokerless.typed.registry import Schema
@@ -36,12 +37,9 @@ _TYPES: dict[int, pa.DataType] = {  # google.protobuf.descriptor.FieldDescriptor
 _MESSAGE, _ENUM, _TYPE_BYTES = 10, 8, 12
 
 
-def protobuf_arrow_type(schema: Schema) -> pa.DataType:
-    """The Arrow type of a schema's messages: that of its first one; of all together where records may name others."""
-    first = next(iter(message_types(schema).top), None)
-    if first is None:
-        raise ValueError("the schema defines no message")
-    return _message_type(first, (), [0])
+def protobuf_arrow_type(schema: Schema, indexes: tuple[int, ...] = (0,)) -> pa.DataType:
+    """The Arrow type of one of a schema's messages. Raises ValueError for one that is not there."""
+    return _message_type(message_types(schema).descriptor(indexes), (), [0])
 
 
 def _message_type(descriptor: Any, above: tuple[str, ...], count: list[int]) -> pa.DataType:
@@ -133,6 +131,15 @@ def _one(field: Any, value: Any, target: Any) -> Any:
     return value
 
 
+def used_messages(payloads: Iterable[bytes]) -> tuple[tuple[int, ...], ...]:
+    """The messages that payloads (or their beginnings) name, without those whose indexes are none."""
+    found: set[tuple[int, ...]] = set()
+    for each in payloads:
+        with suppress(ValueError):
+            found.add(read_indexes(each)[0])
+    return tuple(sorted(found))
+
+
 def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     """Confluent's message indexes (which message, through those that it is nested in), and where they end: their
     count and each of them as a zigzag varint; a single zero for the first message."""
@@ -192,9 +199,3 @@ def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
         return column_of_rows(values, target, reasons), reasons
 
     return decode
-
-
-def merged_messages(schema: Schema, indexes: list[tuple[int, ...]]) -> pa.DataType:
-    """The Arrow type of several messages of a schema."""
-    types = message_types(schema)
-    return merge_types(_message_type(types.descriptor(each), (), [0]) for each in indexes)

@@ -36,9 +36,9 @@ class MessageTypes:
         level: Any = self.top
         found: Any = None
         for index in indexes:
-            if not 0 <= index < len(level):
+            found = _nested(level, index)
+            if found is None:
                 raise ValueError(f"the schema has no message {list(indexes)}")
-            found = level[index]
             level = found.nested_types
         return found
 
@@ -46,6 +46,15 @@ class MessageTypes:
         from google.protobuf import message_factory
 
         return message_factory.GetMessageClass(self.descriptor(indexes))
+
+
+def _nested(level: Any, index: int) -> Any:
+    """A message by its index among all of its level; or where that is a map's entry, which no record is, or none, among
+    those that are in the text: clients count differently."""
+    if 0 <= index < len(level) and not level[index].GetOptions().map_entry:
+        return level[index]
+    own = [each for each in level if not each.GetOptions().map_entry]
+    return own[index] if 0 <= index < len(own) else None
 
 
 @lru_cache(maxsize=256)

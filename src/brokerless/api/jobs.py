@@ -368,14 +368,17 @@ def export(
     max_batch_bytes: int | None,
     storage_options: StorageOptions | None,
     on_damage: OnDamage | None,
+    decode: Decoding | str | bool | None = None,
     spark: Spark = "none",
 ) -> list[ExportedPartition]:
     from brokerless.interchange.parquet_files import FILE_BYTES
     from brokerless.jobs.export.job import Export, export, plan
+    from brokerless.typed.topic_type import decoding_of
 
     directory = source.directory
     bytes_ = bound(max_batch_bytes)
-    settings = Export(by_date, isolation, compression, file_bytes or FILE_BYTES, bytes_, dry_run, allow_removed)
+    parquet_bytes, typed = file_bytes or FILE_BYTES, decoding_of(decode)
+    settings = Export(by_date, isolation, compression, parquet_bytes, bytes_, dry_run, allow_removed, typed)
     is_whole = directory.kind == "log-directory"
     partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
     planned = plan(partitions, [directory.path], to, settings, source.storage_options, storage_options)

@@ -379,6 +379,7 @@ class Log:
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
+        decode: Decoding | str | bool | None = None,
         spark: Spark = "none",
     ) -> list[ExportedPartition]:
         """Writes the new records of all partitions as Parquet files to ``to``, a directory or URL, and returns the
@@ -387,10 +388,10 @@ class Log:
         ``by_date``: a directory for each date (UTC). ``compression``: Parquet's codec. ``file_bytes``: about how large
         a file gets (256 MiB). ``allow_removed``: files of earlier exports may be gone. ``storage_options``: those of
         ``to``. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damaged batches are left out and reported;
-        without ``on_damage``, the first error is raised as :class:`DamageError`.
+        without ``on_damage``, the first error is raised as :class:`DamageError`. ``decode`` as in :meth:`records`.
         """
         return jobs.export(
             self._source, to, by_date=by_date, isolation=isolation, compression=compression, file_bytes=file_bytes,
             allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage, spark=spark,
+            storage_options=storage_options, on_damage=on_damage, decode=decode, spark=spark,
         )  # fmt: skip

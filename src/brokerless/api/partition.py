@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.size.result import TopicSize
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.records import Decode
+    from brokerless.typed.topic_type import Decoding
 
 
 @dataclass(frozen=True)
@@ -237,12 +238,13 @@ class Partition(PartitionReader):
         max_batch_bytes: int | None = None,
         storage_options: StorageOptions | None = None,
         on_damage: OnDamage | None = None,
+        decode: Decoding | str | bool | None = None,
     ) -> ExportedPartition | None:
         """Writes the partition's new records as Parquet files, as ``brokerless export``; None if there are none. See
         :meth:`Log.export`."""
         exported = jobs.export(
             self._source, to, by_date=by_date, isolation=isolation, compression=compression, file_bytes=file_bytes,
             allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage,
+            storage_options=storage_options, on_damage=on_damage, decode=decode,
         )  # fmt: skip
         return exported[0] if exported else None

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerless.bounds import MAX_INT32
@@ -69,10 +69,11 @@ class ExportState:
     by_date: bool
     isolation: Isolation
     partitions: Mapping[int, Exported] = field(default_factory=dict[int, Exported])
+    is_decoded: bool = False
 
     def with_partition(self, partition: int, exported: Exported) -> ExportState:
         partitions = {**self.partitions, partition: exported}
-        return ExportState(self.topic, self.topic_id, self.by_date, self.isolation, partitions)
+        return replace(self, partitions=partitions)
 
 
 def topic_directory(directory: str, topic: str) -> str:
@@ -114,6 +115,7 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
             as_flag(member(found, "byDate"), "byDate"),
             _isolation(member(found, "isolation")),
             dict(_partitions(as_object(member(found, "partitions"), "partitions"))),
+            as_flag(found.get("decoded", False), "decoded"),
         )
     except WrongJsonError as error:
         text = "this does not say what was exported"
@@ -123,7 +125,7 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
 
 def save(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
     """Writes it at once: after a crash there is the old one or the new one. Raises :class:`UnwritableError`."""
-    value = {
+    value: dict[str, Any] = {
         "version": _VERSION,
         "topic": manifest.topic,
         "topicId": manifest.topic_id,
@@ -131,6 +133,8 @@ def save(manifest: ExportState, directory: str, storage_options: StorageOptions 
         "isolation": manifest.isolation,
         "partitions": {str(number): _as_dict(each) for number, each in sorted(manifest.partitions.items())},
     }
+    if manifest.is_decoded:
+        value["decoded"] = True
     own, data = topic_directory(directory, manifest.topic), json.dumps(value).encode() + b"\n"
     if len(data) > _LIMIT:
         raise UsageError(

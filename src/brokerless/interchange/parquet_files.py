@@ -69,6 +69,8 @@ class ParquetLayout:
     topic: str | None = None
     topic_id: str | None = None
     """Both are recorded in the metadata of each file, if they are known."""
+    schema: pa.Schema = SCHEMA
+    """Of the records, which may be decoded."""
 
 
 class ParquetFiles:
@@ -158,9 +160,9 @@ class _OpenParquetFile:
             self._file = file_tree.NewFile(layout.directory, self.name, layout.storage_options)
             self._sink = pa.PythonFile(self._file.sink, mode="w")
         self._path = self.name if self._file is None else self._file.path
-        schema = SCHEMA
+        schema = self._schema = layout.schema
         if layout.topic is not None and layout.topic_id is not None:
-            schema = SCHEMA.with_metadata({TOPIC: layout.topic, TOPIC_ID: layout.topic_id})
+            schema = schema.with_metadata({TOPIC: layout.topic, TOPIC_ID: layout.topic_id})
         with storage_errors(self._path):
             self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.codec)
 
@@ -169,7 +171,7 @@ class _OpenParquetFile:
         return int(self._sink.tell()) if self._file is None else int(self._file.sink.tell())
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
-        table = pa.Table.from_batches(batches, SCHEMA)
+        table = pa.Table.from_batches(batches, self._schema)
         with storage_errors(self._path):
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._records += table.num_rows

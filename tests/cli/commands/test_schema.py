@@ -93,3 +93,18 @@ def test_a_format_that_there_is_not_is_a_usage_error(run: Run, log: Path) -> Non
     assert result.exit_code == 2
     assert "none of auto, schema" in result.err
     assert json.dumps(result.lines) == "[]"
+
+
+def test_an_export_has_typed_columns_and_does_not_mix_with_bytes(run: Run, log: Path, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    result = run("export", log, "-t", "orders", "--to", tmp_path / "out", "--decode", "--json")
+    assert result.exit_code == 0
+    assert "a value was not decoded: unknown schema id 99" in result.err
+    table = pq.read_table(tmp_path / "out" / "topic=orders" / Path(result.json[0]["files"][0]).name)
+    decoded = brokerless.open(log).partition("orders", 0).records(decode=True, on_damage=lambda _: None).read_all()
+    for name in ("key", "value", "valueRaw", "valueError", "keyError"):
+        assert table[name].to_pylist() == decoded[name].to_pylist()
+    refused = run("export", log, "-t", "orders", "--to", tmp_path / "out")
+    assert refused.exit_code == 2
+    assert "with keys and values decoded" in refused.err

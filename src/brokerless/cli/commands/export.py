@@ -5,7 +5,15 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from brokerless.cli.options import add_dry_run, add_isolation, add_max_batch_bytes, add_spark, add_to
+from brokerless.cli.options import (
+    add_decode,
+    add_dry_run,
+    add_isolation,
+    add_max_batch_bytes,
+    add_spark,
+    add_to,
+    decoding,
+)
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.selection import named_topics
@@ -23,8 +31,10 @@ Writes records to Parquet files that Spark, pandas, DuckDB and others read as on
 
 The files are DIRECTORY/topic=NAME/*.parquet; with --by-date, DIRECTORY/topic=NAME/date=2026-11-21/*.parquet (the
 record's timestamp, UTC). The columns are those of a record: key and value as bytes, headers, partition, offset,
-timestamp, timestampType; the topic (and date) are in the path. Control records are left out, and so are Kafka's own
-topics (__consumer_offsets and the like), unless --topic names them. brokerless load is the way back.
+timestamp, timestampType; the topic (and date) are in the path. With --decode, key and value have the types of their
+schemas, and keyRaw, keyError, valueRaw and valueError hold what could not be decoded, and why. Control records are left
+out, and so are Kafka's own topics (__consumer_offsets and the like), unless --topic names them. brokerless load is the
+way back.
 
 Each topic's directory records what was exported: another run exports only what is new, nothing twice, and repairs what
 an interrupted run left. A damaged batch is left out and reported; later runs do not return to it once intact batches
@@ -35,6 +45,7 @@ The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened
 EXAMPLES = """\
   brokerless export /var/lib/kafka --to exported --topic orders
   brokerless export /var/lib/kafka --to s3://bucket/exported --by-date --isolation read_committed
+  brokerless export /var/lib/kafka --to tables --topic orders --decode
   brokerless export /backup/orders-0 --to exported --compression snappy --file-bytes 1GiB --dry-run
 """
 _NAMES = ("partition", "offsets", "records", "files", "size")
@@ -49,6 +60,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--file-bytes", type=size, metavar="SIZE", help="about how large a file may get (256MiB)")
     help_of_removed = "accept that files of earlier runs were removed on purpose; else they are reported as missing"
     add("--allow-removed", action="store_true", help=help_of_removed)
+    add_decode(parser)
     add_dry_run(parser)
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -67,6 +79,7 @@ def run(options: Namespace) -> int:
         options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
         options.dry_run,
         options.allow_removed,
+        decoding(options),
     )
     output = Output()
     partitions = [each.paths for each in output.partitions(options)]

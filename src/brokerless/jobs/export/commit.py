@@ -78,7 +78,9 @@ class ExportCommit:
             now = export_state.load(plan.directory, topic, plan.storage_options)
             if now != plan.manifests[topic]:
                 raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
-            before = now or ExportState(topic, None, plan.export.by_date, plan.export.isolation)
+            before = now or ExportState(
+                topic, None, plan.export.by_date, plan.export.isolation, is_decoded=plan.export.decoding is not None
+            )
             own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
             tasks = [task for task in plan.tasks if task.topic == topic]
             export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)

@@ -21,6 +21,7 @@ from brokerless.jobs.run import job
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
 from brokerless.log.storage import file_tree
+from brokerless.typed.records import Failures
 
 __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]
 
@@ -89,11 +90,12 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         done,
         task.whole,
     )
-    output = ParquetFiles(task.layout)
+    output, failures = ParquetFiles(task.layout), Failures()
     try:
         for batch in records:
-            output.add(batch)
+            output.add(batch if task.topic_type is None else failures.decode(task.topic_type, batch))
         written = output.finish()
+        records.findings.extend(failures.findings(task.source.path))
     except (NotReadableError, UnreadableError) as error:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known

@@ -18,6 +18,9 @@ from brokerless.log.checkpoint.topic_ids import topic_id_of
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.typed.records import resolve_types
+from brokerless.typed.topic_type import Decoding
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +75,30 @@ def plan(
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
         tasks += own
+    if export.decoding is not None:
+        tasks = _typed(tasks, named.values(), export.decoding, export.max_batch_bytes, storage_options)
     if not export.allow_removed:
         findings += _removed(to, manifests, named.values(), to_storage_options)
     return ExportPlan(to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings))
+
+
+def _typed(
+    tasks: list[ExportTask],
+    partitions: Iterable[PartitionPath],
+    decoding: Decoding,
+    max_batch_bytes: int,
+    storage_options: StorageOptions | None,
+) -> list[ExportTask]:
+    """The tasks with the types of their topics, which all records of those decide."""
+    topics = {task.topic for task in tasks}
+    readers = [PartitionReader(each, storage_options) for each in partitions if (each.topic or "") in topics]
+    types = resolve_types(readers, decoding, max_batch_bytes=max_batch_bytes)
+    own = {topic or "": found for topic, found in types.items()}
+    typed: list[ExportTask] = []
+    for task in tasks:
+        layout = replace(task.layout, schema=own[task.topic].schema(task.layout.schema))
+        typed.append(replace(task, topic_type=own[task.topic], layout=layout))
+    return typed
 
 
 def _removed(
@@ -137,6 +161,9 @@ def _check_same(
     if before.by_date != export.by_date:
         layout = "by date" if before.by_date else "without dates"
         raise UsageError(f"{where}: this was exported {layout}; go on so, or export to another directory")
+    if before.is_decoded != (export.decoding is not None):
+        form = "with keys and values decoded" if before.is_decoded else "with keys and values as bytes"
+        raise UsageError(f"{where}: this was exported {form}; go on so, or export to another directory")
     if before.isolation != export.isolation:
         level = before.isolation
         raise UsageError(f"{where}: this was exported with isolation {level}; go on so, or export to another directory")

@@ -26,6 +26,7 @@ from brokerless.log.storage import paths
 from brokerless.log.storage.directory_lock import is_locked
 from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span, union
+from brokerless.typed.topic_type import Decoding, TopicType
 
 _TASK_BYTES = 1 << 30
 """Bytes of segments that are one task; read_committed needs a whole partition at once."""
@@ -35,7 +36,8 @@ _TASK_BYTES = 1 << 30
 class Export:
     """How partitions are exported. ``by_date``: by the record's date (UTC) as well. ``codec``: of Parquet.
     ``file_bytes``: about how large a file gets. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``:
-    everything is done but writing. ``allow_removed``: files of earlier runs may have been removed on purpose."""
+    everything is done but writing. ``allow_removed``: files of earlier runs may have been removed on purpose.
+    ``decoding``: how keys and values are typed; None leaves them bytes."""
 
     by_date: bool = False
     isolation: Isolation = "read_uncommitted"
@@ -44,6 +46,7 @@ class Export:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     dry_run: bool = False
     allow_removed: bool = False
+    decoding: Decoding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class ExportTask:
     findings: tuple[Finding, ...] = ()
     mark: int | None = None
     whole: PartitionPath | None = None
+    topic_type: TopicType | None = None
 
 
 def tasks_of(

@@ -119,12 +119,19 @@ def describe_file(
     return described if as_path is None else replace(described, path=full_path(as_path))
 
 
-def describe_directory(log_directory: Destination, directory: str, name: str) -> tuple[ManifestFile, ...]:
-    """All files of a directory in one that is written to, as they will be when it is called ``name``."""
-    return tuple(
-        describe_file(each, log_directory.storage_options, log_directory.join(name, each.name))
-        for each in log_directory.entries(directory)
-    )
+def describe_directory(
+    log_directory: Destination, directory: str, name: str, copied: Mapping[str, ManifestFile] | None = None
+) -> tuple[ManifestFile, ...]:
+    """All files of a directory in one that is written to, as they will be when it is called ``name``. ``copied``: by
+    name, those of which all bytes are as they were in another file, which are not read again."""
+    described: list[ManifestFile] = []
+    for each in log_directory.entries(directory):
+        path, known = log_directory.join(name, each.name), (copied or {}).get(each.name)
+        if known is not None and known.size == each.size:
+            described.append(ManifestFile(full_path(path), known.size, each.modified, known.sha256))
+        else:
+            described.append(describe_file(each, log_directory.storage_options, path))
+    return tuple(described)
 
 
 def entry_of(path: str, storage_options: StorageOptions | None = None) -> DirectoryEntry:

@@ -177,6 +177,20 @@ def test_what_else_is_changed_is_found_by_both(
     assert manifest["partitions"]
 
 
+def test_segments_that_were_only_copied_have_the_hash_that_they_had(tmp_path: Path) -> None:
+    source = log_directory(tmp_path, "clean", ["segments-0", "head-deleted-0"])
+    path = tmp_path / "m.json"
+    first = brokerless.open(source / "segments-0").partitions[0].paths.segments[1].base_offset
+    brokerless.open(source).erase(tmp_path / "to", where=f'"offset" = {first}', manifest=path)
+    (one,) = (each for each in json.loads(path.read_bytes())["partitions"] if each["topic"] == "segments")
+    before, after = ({file["name"]: file for file in one[when]} for when in ("before", "after"))
+    logs = [name for name in after if name.endswith(".log")]
+    assert [name for name in logs if before[name] != after[name]] == [f"{first:020}.log"]
+    assert len(logs) > 2
+    assert brokerless.prove(path, source=source).holds
+    assert verify_erasure.main([str(path), "--source", str(source)]) == 0
+
+
 def test_another_key_or_selection_is_not_taken(proved: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.pem"
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", other], check=True)

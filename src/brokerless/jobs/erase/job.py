@@ -9,6 +9,7 @@ is not committed.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from brokerless.jobs.convert.job import run_task as copy_unchanged
 from brokerless.jobs.convert.reading import ConvertReader
 from brokerless.jobs.erase.blanking import Blanking
 from brokerless.jobs.erase.digests import UntouchedHash
-from brokerless.jobs.erase.eraser import Eraser, ErasureTotals
+from brokerless.jobs.erase.eraser import Eraser, ErasureTotals, TouchedBatch
 from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
 from brokerless.jobs.named_partitions import by_name, rewritten_topics
@@ -302,7 +303,8 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
             unfinished = output.finish()
             if task.is_hashed:
                 before = _described(task, tuple(reading.manifest_files()))
-                after = describe_directory(task.directory, unfinished.directory, task.name)
+                copied = _copied(task, before, eraser.totals.touched)
+                after = describe_directory(task.directory, unfinished.directory, task.name, copied)
         return EraseTaskResult(
             eraser.totals, start, reading.end_offset, "" if untouched is None else untouched.hexdigest(),
             tuple(reading.damages), tuple(findings), unfinished, before, after,
@@ -333,6 +335,18 @@ def _described(task: EraseTask, known: tuple[ManifestFile, ...]) -> tuple[Manife
     paths = {each.path: each for each in known}
     entries = sorted(files_of(task.source, task.storage_options), key=lambda each: each.name)
     return tuple(paths.get(full_path(each.path)) or describe_file(each, task.storage_options) for each in entries)
+
+
+def _copied(
+    task: EraseTask, before: Sequence[ManifestFile], touched: Sequence[TouchedBatch]
+) -> dict[str, ManifestFile]:
+    """Logs of segments in which no batch was touched, by name: as long as they are as large as before, their bytes are
+    those that were hashed when they were read."""
+    bases = [each.base_offset for each in task.source.segments]
+    rebuilt = {bases[bisect_right(bases, at) - 1] for each in touched for at in (each.base_offset, each.last_offset)}
+    files = {each.path.rpartition("/")[2]: each for each in before}
+    logs = [names.segment_file(base, "log") for base in bases if base not in rebuilt]
+    return {name: files[name] for name in logs if name in files}
 
 
 def _begin(task: EraseTask) -> PartitionOutput:

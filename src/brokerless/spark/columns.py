@@ -17,7 +17,7 @@ from pyspark.sql import types
 
 from brokerless.bounds import MAX_INT64
 from brokerless.errors import Finding, UsageError
-from brokerless.schemas import BATCHES, RECORDS, SEGMENTS, TRANSACTIONS
+from brokerless.schemas import BATCHES, HEADERS, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.spark.options import Options
 
 _SCHEMAS = {"records": RECORDS, "batches": BATCHES, "segments": SEGMENTS, "transactions": TRANSACTIONS}
@@ -38,7 +38,8 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
 
 
 def spark_type(type_: pa.DataType) -> types.DataType:
-    """The Spark type of a column of :mod:`brokerless.schemas`."""
+    """The Spark type of a column of :mod:`brokerless.schemas`, or of decoded keys and values: times of day are numbers
+    in their unit, as Spark before 4.1 has no type for them."""
     if pa.types.is_string(type_):
         return types.StringType()
     if pa.types.is_list(type_):
@@ -46,8 +47,13 @@ def spark_type(type_: pa.DataType) -> types.DataType:
     if pa.types.is_struct(type_):
         fields = [types.StructField(field.name, spark_type(field.type)) for field in cast(Any, type_)]
         return types.StructType(fields)
+    if pa.types.is_map(type_):
+        pair = cast(Any, type_)
+        return types.MapType(spark_type(pair.key_type), spark_type(pair.item_type))
+    if pa.types.is_decimal(type_):
+        return types.DecimalType(cast(Any, type_).precision, cast(Any, type_).scale)
     if pa.types.is_timestamp(type_):
-        return types.TimestampType()
+        return types.TimestampType() if cast(Any, type_).tz else types.TimestampNTZType()
     plain = {
         pa.binary(): types.BinaryType(),
         pa.bool_(): types.BooleanType(),
@@ -55,20 +61,30 @@ def spark_type(type_: pa.DataType) -> types.DataType:
         pa.int16(): types.ShortType(),
         pa.int32(): types.IntegerType(),
         pa.int64(): types.LongType(),
+        pa.float32(): types.FloatType(),
+        pa.float64(): types.DoubleType(),
+        pa.date32(): types.DateType(),
+        pa.time32("ms"): types.IntegerType(),
+        pa.time64("us"): types.LongType(),
     }
     return plain[type_]
 
 
 def all_columns(options: Options) -> dict[str, types.DataType]:
     """What a given schema may ask for, by name."""
-    return {field.name: spark_type(field.type) for field in _SCHEMAS[options.table]}
+    schema = _SCHEMAS[options.table]
+    if options.topic_type is not None:
+        schema = options.topic_type.schema(schema)
+    return {field.name: spark_type(field.type) for field in schema}
 
 
 def default_schema(options: Options) -> types.StructType:
     """The schema where the user gives none; for records, spark-sql-kafka's."""
     fields = [types.StructField(name, type_) for name, type_ in all_columns(options).items()]
     if options.table == "records":
+        added = fields[len(RECORDS) :]
         fields = fields[: _KAFKA_COLUMNS + 1] if options.headers else fields[:_KAFKA_COLUMNS]
+        fields += added
     return types.StructType(fields)
 
 
@@ -152,11 +168,12 @@ def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """One of our columns as Spark's Arrow type."""
     if array.type == type_:
         return array
-    if pa.types.is_timestamp(type_):
+    if array.type == TIMESTAMP:
         return _to_microseconds(array, type_)
-    if pa.types.is_list(type_):
+    if array.type == HEADERS:
         return _convert_list(cast(pa.ListArray, array), cast(Any, type_))
-    return array.cast(type_)
+    # Spark has no nanoseconds.
+    return array.cast(type_, safe=not pa.types.is_nested(type_) and not pa.types.is_timestamp(type_))
 
 
 def _to_microseconds(array: pa.Array, type_: pa.DataType) -> pa.Array:

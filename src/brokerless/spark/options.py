@@ -19,6 +19,7 @@ from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.kafka_names import ISOLATION_LEVELS
 from brokerless.log.names import INCLUDE, is_internal
 from brokerless.log.storage.paths import full_path
+from brokerless.typed.topic_type import Decoding, TopicType, decoding_of_options
 
 Table = Literal["records", "batches", "segments", "transactions"]
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
@@ -106,6 +107,9 @@ class Options:
     """What one batch may inflate to."""
     include: tuple[str, ...] = ()
     storage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    decoding: Decoding | None = None
+    topic_type: TopicType | None = None
+    """Found by the driver where keys and values are decoded."""
     push_filters: bool | None = None
     """Whether a query's filters prune; None is where Spark does it right."""
     most_offsets: int | None = None
@@ -121,9 +125,8 @@ _NAMES = (
     "startingOffsetsByTimestampStrategy", "failOnDataLoss", "minPartitions", "maxRecordsPerPartition",
     "maxPartitionBytes", "includeHeaders", "includeControl", "checksums", "mode", "columnNameOfCorruptRecord",
     "maxBatchBytes", "maxInflatedBytes", "include", "storageOptions", "pushFilters", "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger", "maxTriggerDelay",
+    "minOffsetsPerTrigger", "maxTriggerDelay", "decode", "schemas", "keyFormat", "valueFormat", "decodeScan",
 )  # fmt: skip
-
 
 _UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -194,6 +197,7 @@ def parse_any_options(given: Mapping[str, str]) -> Options:
         max_batch_bytes=read.positive("maxBatchBytes") or read.positive("maxInflatedBytes") or DEFAULT_MAX_BATCH_BYTES,
         include=read.states(),
         storage=read.storage(),
+        decoding=decoding_of_options(options),
         push_filters={"true": True, "false": False}.get(read.choice("pushFilters", ("auto", "true", "false"), "auto")),
         most_offsets=read.positive("maxOffsetsPerTrigger"),
         least_offsets=read.positive("minOffsetsPerTrigger"),

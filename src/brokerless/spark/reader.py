@@ -69,7 +69,7 @@ def _report_damage(
 def _table(split: Split, options: Options, columns: SelectedColumns, report: Report) -> Iterator[pa.RecordBatch]:
     match options.table:
         case "records":
-            yield from _records(split, options, columns.of_table, report)
+            yield from _decoded(split, options, columns.of_table, report)
         case "batches":
             yield from _batches(split, options, columns.of_table, report)
         case "segments":
@@ -82,6 +82,17 @@ def _table(split: Split, options: Options, columns: SelectedColumns, report: Rep
             transactions = transactions.since(split.paths.start_offset or 0)
             table = transactions_table(transactions, RowSource(split.paths.path, split.topic, split.partition))
             yield from table.select(columns.of_table).combine_chunks().to_batches()
+
+
+def _decoded(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:
+    if options.topic_type is None:
+        yield from _records(split, options, names, report)
+        return
+    from brokerless.typed.decode import decode_batch
+    from brokerless.typed.records import inner_columns
+
+    for batch in _records(split, options, inner_columns(names) or [], report):
+        yield decode_batch(options.topic_type, batch).select(names)
 
 
 def _records(split: Split, options: Options, names: list[str], report: Report) -> Iterator[pa.RecordBatch]:

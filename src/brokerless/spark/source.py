@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.spark.columns import SelectedColumns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_any_options, parse_options, parse_stream_options
+from brokerless.spark.typed import with_types
 
 if TYPE_CHECKING:
     from brokerless.spark.plan import Pushed
@@ -32,10 +33,10 @@ class BrokerlessSource(DataSource):
         return "brokerless"
 
     def schema(self) -> StructType:
-        return default_schema(parse_any_options(self.options))
+        return default_schema(with_types(parse_any_options(self.options)))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = parse_options(self.options)
+        options = with_types(parse_options(self.options))
         frame = inspect.currentframe()
         asks = "" if frame is None or frame.f_back is None else frame.f_back.f_code.co_filename
         wanted = _keeps_scans_apart() if options.push_filters is None else options.push_filters
@@ -46,7 +47,7 @@ class BrokerlessSource(DataSource):
         from brokerless.spark.stream.reader import RefusingReader
 
         try:
-            options = parse_stream_options(self.options)
+            options = with_types(parse_stream_options(self.options))
             return _stream_reader(options, choose_columns(schema, options))
         except BrokerlessError as error:
             return RefusingReader(error)

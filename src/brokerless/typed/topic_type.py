@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import pyarrow as pa
 
@@ -63,6 +64,22 @@ def decoding_of(given: Decoding | str | bool | None) -> Decoding | None:
     if isinstance(given, Decoding):
         return given
     return Decoding() if given is True else Decoding(value_format=given)
+
+
+def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
+    """What Spark's options say, their names in lower case: ``decode`` (``true``, ``false``, or a format of values),
+    ``schemas``, ``keyformat``, ``valueformat`` and ``decodescan``, ``auto`` by default: no logs are read where the
+    registry has the topic's subjects. Raises :class:`UsageError`."""
+    decode = (options.get("decode") or "").strip()
+    rest = [options.get(name) for name in ("schemas", "keyformat", "valueformat")]
+    if decode.lower() == "false" or not (decode or any(rest)):
+        return None
+    scan = options.get("decodescan", "auto").strip().lower()
+    if scan not in ("always", "auto", "never"):
+        raise UsageError(f"option decodeScan: {scan!r} is none of always, auto, never")
+    schemas, key_format, value_format = rest
+    default = "auto" if decode.lower() in ("", "true") else decode
+    return Decoding(schemas, key_format or "auto", value_format or default, cast(Scan, scan))
 
 
 @dataclass(frozen=True, slots=True)

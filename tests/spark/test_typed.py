@@ -1,0 +1,66 @@
+"""The option ``decode``: keys and values are typed columns, known before a row is read, and equal Python's."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import fastavro
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from tests.typed.logs import write_log
+
+import brokerless
+from brokerless.typed.registry import Schema
+
+FIELDS = [
+    {"name": "id", "type": "long"},
+    {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+    {"name": "tags", "type": {"type": "array", "items": "string"}},
+    {"name": "counts", "type": {"type": "map", "values": "int"}},
+]
+TEXT = json.dumps({"type": "record", "name": "Order", "fields": FIELDS})
+ROW = {"id": 7, "price": Decimal("1.50"), "at": 1_700_000_000_000, "day": 3, "tags": [], "counts": {"a": 1}}
+
+
+def payload(row: dict[str, object]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(TEXT)), row)
+    return b"\0\0\0\0\7" + out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    own = Schema("orders-value", 1, 7, "AVRO", TEXT)
+    key = json.dumps({"keytype": "SCHEMA", "subject": own.subject, "version": 1, "magic": 1}).encode()
+    value = json.dumps({"subject": own.subject, "version": 1, "id": 7, "schema": TEXT, "deleted": False}).encode()
+    orders = [(b"k", payload(ROW)), (None, None), (b"k", b"\0\0\0\0\x08?")]
+    topics = {"_schemas": [(key, value)], "orders": orders, "texts": [(b"k", b"text")]}
+    return write_log(tmp_path_factory.mktemp("typed") / "log", topics)
+
+
+def test_rows_are_those_of_python(spark: SparkSession, log: Path) -> None:
+    frame = spark.read.format("brokerless").option("decode", "true").option("subscribe", "orders").load(str(log))
+    assert frame.schema["value"].dataType.simpleString() == (
+        "struct<id:bigint,price:decimal(9,2),at:timestamp,day:date,tags:array<string>,counts:map<string,int>>"
+    )
+    rows = frame.orderBy("offset").collect()
+    ours = brokerless.open(log).partition("orders", 0).records(decode=True, on_damage=lambda _: None).read_all()
+    first = ours["value"][0].as_py()
+    assert rows[0].value.asDict() | {"at": None} == first | {"counts": dict(first["counts"]), "at": None}
+    assert rows[0].value.at.timestamp() == pytest.approx(first["at"].timestamp())
+    assert [row.key for row in rows] == ["k", None, "k"]
+    assert [row.valueError for row in rows] == [None, None, "unknown schema id 8 (confluent)"]
+    assert bytes(rows[2].valueRaw) == b"\0\0\0\0\x08?"
+    assert frame.where("value.id = 7").count() == 1
+
+
+def test_topics_of_different_types_are_refused(spark: SparkSession, log: Path) -> None:
+    reader = spark.read.format("brokerless").option("decode", "auto").option("subscribe", "orders,texts")
+    with pytest.raises(AnalysisException, match="have different types"):
+        reader.load(str(log))

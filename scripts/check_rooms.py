@@ -27,7 +27,7 @@ ORDER = (
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
     "jobs.cluster jobs.trim jobs.report jobs.erase jobs.prove",
-    "dataset",
+    "dataset sql",
     "api writing __init__ spark views cli __main__",
 )
 """The rooms, from the ground up. A name stands for a module, or for a package with all that is in it."""

@@ -46,6 +46,13 @@ class Source:
     storage_options: StorageOptions | None
 
 
+def read_setting(directory: str, topic: str, name: str, storage_options: StorageOptions | None) -> str | None:
+    """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
+    from brokerless.internals.topic_settings import read_topic_setting
+
+    return read_topic_setting(directory, topic, name, storage_options)
+
+
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """How the tables of :meth:`Log.dataset` are read."""
@@ -63,6 +70,14 @@ def tables(source: Source, partitions: Sequence[PartitionReader], options: Table
         source.directory, tuple(partitions), source.storage_options, options.isolation, options.control,
         options.max_batch_bytes, options.on_damage,
     )  # fmt: skip
+
+
+def sql(
+    source: Source, partitions: Sequence[PartitionReader], query: str, on_damage: OnDamage | None
+) -> pa.RecordBatchReader:
+    from brokerless.sql.session import query_once
+
+    return query_once(tables(source, partitions, TableOptions(on_damage=on_damage)), query)
 
 
 def bound(max_batch_bytes: int | None) -> int:

@@ -155,6 +155,11 @@ class Log:
         """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
         return jobs.schema(self.partitions, decode, self.storage_options, max_batch_bytes)
 
+    def sql(self, query: str, *, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
+        """The result of a query by DuckDB's SQL on the tables of :meth:`dataset` and a view for each topic, streamed;
+        as ``brokerless sql``. Raises :class:`UsageError` for a mistake, or without the extra ``brokerless[sql]``."""
+        return jobs.sql(self._source, self.partitions, query, on_damage)
+
     @cached_property
     def plot(self) -> Plots:
         """Charts for notebooks: ``log.plot.timeline()``, ``.sizes()``, ``.throughput()`` and more; of headers alone."""

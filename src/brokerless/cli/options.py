@@ -22,6 +22,12 @@ def add_paths(parser: ArgumentParser) -> None:
         "a log directory, a partition's directory, or a .log file; local, or a URL such as s3://bucket/orders-0"
     )
     add("paths", nargs="+", metavar="PATH", help=help_of_path)
+    add_selection(parser)
+
+
+def add_selection(parser: ArgumentParser) -> None:
+    """Which partitions of a path are read."""
+    add = parser.add_argument
     add_topics(parser)
     add("--exclude-internal", action="store_true", help="skip Kafka's own topics, such as __consumer_offsets")
     help_of_include = (

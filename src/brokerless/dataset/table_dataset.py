@@ -3,7 +3,10 @@ need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, cast
 
 import pyarrow as pa
@@ -14,8 +17,6 @@ from brokerless.dataset.pruning import Expression, both, columns_of
 from brokerless.errors import UsageError
 
 BATCH_ROWS = 1 << 17
-_READAHEAD = 2
-"""Record batches that are read before they are asked for."""
 _ELSEWHERE = "/a table of brokerless is read by the methods of its dataset only/"
 """What Arrow says it cannot open where something in C++ reads the dataset without its methods."""
 
@@ -47,40 +48,32 @@ class TableDataset(_ArrowDataset):
         fragment = cast(Any, form).make_fragment(_ELSEWHERE, nowhere)
         files = ds.FileSystemDataset([fragment], rows.schema, form, nowhere)
         _ArrowDataset.__init__(self, rows.schema, [files])
-        self._rows, self._filter = rows, filter
+        self.rows, self._filter = rows, filter
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TableDataset, (self._rows, self._filter)
+        return TableDataset, (self.rows, self._filter)
 
     @property
     def schema(self) -> pa.Schema:
-        return self._rows.schema
+        return self.rows.schema
 
     def scanner(
         self,
         columns: Columns = None,
         filter: Expression | None = None,
         batch_size: int = BATCH_ROWS,
-        use_threads: bool = True,
         **_: Any,
-    ) -> Any:
-        """A ``pyarrow.dataset.Scanner`` of some columns (names, or expressions by name; all by default) of the rows for
-        which ``filter`` is true, in record batches of at most ``batch_size`` rows. Other arguments of Arrow's method
-        say how files are read, and are ignored.
+    ) -> TableScanner:
+        """Some columns (names, or expressions by name; all by default) of rows for which ``filter`` is true, in record
+        batches of at most ``batch_size`` rows. Other arguments of Arrow's method say how files are read, and are
+        ignored.
 
         Raises Arrow's errors for columns and filters that do not fit the schema; while reading, what the table's
         reader raises."""
         condition = both(self._filter, filter)
         needed = self._needed(columns, condition)
-        schema = pa.schema([self.schema.field(name) for name in needed])
-        reader = pa.RecordBatchReader.from_batches(schema, self._rows.read(needed, condition))
-        selected = list(columns) if columns is not None and not isinstance(columns, Mapping) else columns
-        if selected is None:
-            selected = list(self.schema.names)
-        return cast(Any, ds.Scanner).from_batches(
-            reader, columns=selected, filter=condition, batch_size=batch_size,
-            batch_readahead=_READAHEAD, use_threads=use_threads,
-        )  # fmt: skip
+        selected = columns if isinstance(columns, Mapping) else list(self.schema.names if columns is None else columns)
+        return TableScanner(self.rows, needed, condition, selected, batch_size)
 
     def _needed(self, columns: Columns, condition: Expression | None) -> list[str]:
         expressions = [] if condition is None else [condition]
@@ -122,11 +115,11 @@ class TableDataset(_ArrowDataset):
 
     def count_rows(self, filter: Expression | None = None, **options: Any) -> int:
         """How many rows there are."""
-        return sum(each.num_rows for each in self.to_batches([self._cheapest], filter, **options))
+        return self.scanner([self._cheapest], filter, **options).count_rows()
 
     def filter(self, expression: Expression) -> TableDataset:
         """The rows for which an expression is true, as a dataset."""
-        return TableDataset(self._rows, both(self._filter, expression))
+        return TableDataset(self.rows, both(self._filter, expression))
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:
         """All rows in memory, sorted, as an ``InMemoryDataset``."""
@@ -148,6 +141,76 @@ class TableDataset(_ArrowDataset):
     def replace_schema(self, schema: pa.Schema) -> Any:
         """As :meth:`get_fragments`."""
         raise UsageError("the schema of a table of a log is fixed; cast the columns of what scanner returns")
+
+
+@dataclass(frozen=True)
+class TableScanner:
+    """What :meth:`TableDataset.scanner` returns, with the methods of ``pyarrow.dataset.Scanner``. Rows are read
+    when they are asked for, by whoever asks: Arrow's own scanner reads ahead in threads, which nothing stops when
+    nobody asks any more."""
+
+    rows: Rows
+    needed: Sequence[str]
+    filter: Expression | None
+    columns: Sequence[str] | Mapping[str, Expression]
+    batch_size: int = BATCH_ROWS
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        return self.rows.schema
+
+    @cached_property
+    def projected_schema(self) -> pa.Schema:
+        return self._selected(self._read_schema.empty_table()).schema
+
+    @property
+    def _read_schema(self) -> pa.Schema:
+        return pa.schema([self.rows.schema.field(name) for name in self.needed])
+
+    def _selected(self, read: Any) -> pa.Table:
+        """The rows and columns of what was read that are asked for."""
+        columns = self.columns if isinstance(self.columns, Mapping) else list(self.columns)
+        scanned: Any = ds.InMemoryDataset(read).scanner(columns=columns, filter=self.filter, use_threads=False)
+        return scanned.to_table()
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Record batches as they are read."""
+        is_all = self.filter is None and not isinstance(self.columns, Mapping) and self.columns
+        for batch in self.rows.read(self.needed, self.filter):
+            found = [batch.select(list(self.columns))] if is_all else self._selected(batch).to_batches()
+            del batch  # what is huge is not to stay beside the next
+            for each in found:
+                for start in range(0, each.num_rows, self.batch_size):
+                    yield each.slice(start, self.batch_size)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The same as a stream."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def scan_batches(self) -> Iterator[pa.RecordBatch]:
+        """As :meth:`to_batches`."""
+        return self.to_batches()
+
+    def to_table(self) -> pa.Table:
+        """All of it in memory."""
+        return pa.Table.from_batches(list(self.to_batches()), self.projected_schema)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows; nothing more is read."""
+        found: list[pa.RecordBatch] = []
+        with closing(cast("Generator[pa.RecordBatch]", self.to_batches())) as batches:
+            while num_rows > 0 and (batch := next(batches, None)) is not None:
+                found.append(batch.slice(0, num_rows))
+                num_rows -= batch.num_rows
+        return pa.Table.from_batches(found, self.projected_schema)
+
+    def take(self, indices: Any) -> pa.Table:
+        """Some rows by their number."""
+        return self.to_table().take(indices)
+
+    def count_rows(self) -> int:
+        """How many rows there are."""
+        return sum(batch.num_rows for batch in self.to_batches())
 
 
 def _in_memory(dataset: Any) -> Any:

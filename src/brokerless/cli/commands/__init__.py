@@ -3,6 +3,7 @@
 COMMANDS = {
     "ls": "list partitions: records, bytes, offsets, times, formats, codecs",
     "cat": "print records: as text, by a template, or as JSON Lines",
+    "sql": "query records, batches, segments, transactions, groups, topics and findings by SQL",
     "batches": "print batch headers",
     "explain": "explain a batch or an index byte by byte: fields, values, costs",
     "verify": "check every batch and index: checksums, structure, offsets",

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Generator
 from pathlib import Path
+from typing import BinaryIO
 
 from brokerless.log.storage.own_files import create, open_directory
 
@@ -30,11 +32,27 @@ def write_file(path: str | Path, data: bytes) -> None:
 
 def write_in(directory: int, path: Path, data: bytes) -> None:
     """The same for ``path`` in a directory that is open."""
+    with _replacing_in(directory, path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Generator[BinaryIO]:
+    """A file to write, which becomes ``path``, durably, when all is written; what is there stays if anything is raised.
+
+    Raises as :func:`write_file`."""
+    path = Path(path)
+    with open_directory(path.parent) as directory, _replacing_in(directory, path) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _replacing_in(directory: int, path: Path) -> Generator[BinaryIO]:
     beside = path.name + SUFFIX
     descriptor = create(directory, path.with_name(beside))
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path.name, src_dir_fd=directory, dst_dir_fd=directory)

@@ -1,0 +1,127 @@
+"""``brokerless sql``: queries a log by SQL."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_selection
+from brokerless.cli.output import UNUSABLE, Output
+from brokerless.cli.values import count, size
+from brokerless.errors import UsageError
+from brokerless.text import show_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from brokerless.sql.session import Session
+
+DESCRIPTION = """\
+Queries a log by SQL, with DuckDB: tables of records, batches, segments, transactions, groups, offsets, topics and
+findings, and one view for each topic. Only columns and ranges of offset, timestamp, topic and partition that a query
+asks for are read.
+
+Without QUERY, statements are read from stdin; at a terminal there is a shell (.help, .tables, .quit) with history and
+completion. The result is a table; of more than 100 rows, the first. Times are in UTC. "offset" is a word of SQL and
+needs double quotes, and so do names such as "my-topic". text_of(value) and json_of(value) are null for bytes that are
+not UTF-8, or not JSON. A query reads the log and nothing else, and changes nothing.
+
+This needs the extra sql: pip install 'brokerless[sql]'.
+
+The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a mistake in SQL or a path that cannot
+be opened. Records after damage are in the result as well.
+"""
+EXAMPLES = """\
+  brokerless sql 'SELECT topic, sum(records) FROM segments GROUP BY ALL' /var/lib/kafka
+  brokerless sql 'SELECT * FROM orders WHERE "offset" BETWEEN 1000 AND 1009' /var/lib/kafka --json
+  brokerless sql "SELECT json_of(value)->>'country' AS country, count(*) FROM orders GROUP BY ALL" /var/lib/kafka
+  brokerless sql 'FROM batches WHERE NOT isValid' s3://backup/kafka -o damaged.parquet
+  brokerless sql /var/lib/kafka
+"""
+ROWS = 100
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    parser.add_argument("query", nargs="?", metavar="QUERY", help="statements of SQL; the last one's result is printed")
+    parser.add_argument(
+        "paths", nargs=1, metavar="PATH", help="a log directory, a partition's directory, or a .log file"
+    )
+    add_selection(parser)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--csv", action="store_true", help="CSV with a header, all rows")
+    add("-o", "--output", metavar="FILE", help="write the result to FILE: .parquet, .arrow, .csv, .json or .jsonl")
+    add("--format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
+    add("-n", "--rows", type=count, default=ROWS, metavar="N", help=f"at most so many rows of a table ({ROWS})")
+    add("--memory-limit", type=size, metavar="SIZE", help="what DuckDB may take before it spills to disk (2GiB)")
+    add_isolation(parser)
+    add("--control", action="store_true", help="also control records")
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.api import jobs
+    from brokerless.sql.files import format_of
+    from brokerless.sql.session import Session
+
+    _check(options)
+    if options.output is not None and options.format is None:
+        options.format = format_of(options.output)
+    output = Output()
+    for log in output.open(options.paths, options.include):
+        chosen = output.chosen(log, options)
+        if output.exit_code == UNUSABLE:
+            continue
+        how = jobs.TableOptions(options.isolation, options.control, options.max_batch_bytes, output.damage)
+        with Session(
+            jobs.tables(jobs.Source(log.directory, log.storage_options), chosen, how), options.memory_limit
+        ) as session:
+            if options.query is not None:
+                _show(session, options.query, options, output)
+            elif sys.stdin.isatty() and output.is_terminal:
+                from brokerless.cli.sql_shell import run_shell
+
+                run_shell(session, lambda query: _show(session, query, options, output), output)
+            else:
+                for statement in session.statements(sys.stdin.read()):
+                    _show(session, statement, options, output)
+    return output.end()
+
+
+def _check(options: Namespace) -> None:
+    if sum((options.json, options.csv, options.output is not None)) > 1:
+        raise UsageError("--json, --csv and -o FILE exclude each other; use one of them")
+    if options.format is not None and options.output is None:
+        raise UsageError("--format is that of a file; add -o FILE, or use --json or --csv")
+    if options.output is not None and options.query is None:
+        raise UsageError("-o FILE holds the result of one query; write it before the path")
+
+
+def _show(session: Session, query: str, options: Namespace, output: Output) -> None:
+    from brokerless.sql.files import lines_of, write_result
+
+    result = session.query(query)
+    if result is None:
+        return
+    if options.output is not None:
+        rows = write_result(result, options.output, options.format)
+        output.line(f"{rows:,} row{'' if rows == 1 else 's'} written to {show_name(options.output)}")
+    elif options.json or options.csv:
+        output.write(lines_of(result, result.schema, "json" if options.json else "csv"))
+    else:
+        _show_table(result, options.rows, output)
+
+
+def _show_table(result: pa.RecordBatchReader, most: int, output: Output) -> None:
+    from brokerless.interchange.result_text import rows_of
+    from brokerless.views.sql import table_lines
+
+    rows = list(islice((row for batch in result for row in rows_of(batch)), most + 1))
+    for line in table_lines(result.schema, rows[:most]):
+        output.line(line)
+    if len(rows) > most:
+        output.line("... and more rows (--rows N shows more; --csv, --json and -o FILE have all)")

@@ -1,0 +1,1 @@
+"""SQL on a log, by DuckDB on the tables' datasets."""

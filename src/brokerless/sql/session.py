@@ -1,0 +1,255 @@
+"""A DuckDB connection on the tables of a log, that reads nothing else and writes nothing but spilled data.
+
+The tables are those of :data:`brokerless.dataset.tables.TABLES`, and one view for each topic by its name. A topic that
+has a table's name is only in the schema ``topic``, which has all of them. Times are in UTC. Two macros:
+``text_of(bytes)`` is null for what is not UTF-8, and ``json_of(bytes)`` for what is not JSON.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless.dataset.table_dataset import TableDataset
+from brokerless.dataset.tables import TABLES, Tables
+from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
+from brokerless.jobs.run.job import processors
+from brokerless.sql.topics import topic_dataset
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import duckdb
+
+MEMORY_BYTES = 2 << 30
+BATCH_ROWS = 1 << 16
+TOPICS = "topic"
+"""The schema with a view for each topic."""
+_SOURCES = "brokerless"
+_SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET python_enable_replacements = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
+"""What keeps SQL from this machine: no files, no network, no extensions, no variables of this program."""
+_MACROS = (
+    "CREATE MACRO text_of(bytes) AS CASE WHEN bytes IS NULL THEN NULL ELSE TRY(decode(bytes)) END",
+    "CREATE MACRO json_of(bytes) AS TRY(text_of(bytes)::JSON)",
+)
+_FIRST = {"records": "offset"}
+"""The column that is asked for where none is needed, as in ``count(*)``: DuckDB takes the first one."""
+
+
+class Session(AbstractContextManager["Session"]):
+    """Runs SQL on the tables of a log. Belongs to one thread; :meth:`close` it, or leave it as a context."""
+
+    def __init__(self, tables: Tables, memory_bytes: int | None = None) -> None:
+        """``tables.on_damage`` is called once for each finding, however often queries read the place; without it, the
+        first error is raised. ``memory_bytes``: what DuckDB may take before it spills to a temporary directory (2 GiB).
+
+        Raises :class:`UsageError` without DuckDB."""
+        duckdb = import_duckdb()
+        self._errors: list[BrokerlessError] = []
+        self._reported = set[tuple[str, str, int | None, int | None]]()
+        self._tables = replace(tables, on_damage=self._report(tables))
+        self._spill = tempfile.mkdtemp(prefix="brokerless-sql-")
+        self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:")
+        execute = self._connection.execute
+        execute("SET temp_directory = " + literal(self._spill))
+        execute(f"SET memory_limit = '{memory_bytes or MEMORY_BYTES}B'")
+        execute(f"SET threads = {processors()}")
+        for name in (TOPICS, _SOURCES):
+            execute(f"CREATE SCHEMA {name}")
+        for each in _MACROS:
+            execute(each)
+        self._create_views()
+        for each in _SETTINGS:
+            execute(each)
+
+    def _report(self, tables: Tables) -> Any:
+        def report(finding: Finding) -> None:
+            key = (finding.kind, finding.file, finding.position, finding.offset)
+            if key in self._reported:
+                return
+            self._reported.add(key)
+            try:
+                (tables.on_damage or raise_errors)(finding)
+            except BrokerlessError as error:
+                self._errors.append(error)
+                raise
+
+        return report
+
+    def _create_views(self) -> None:
+        for table in TABLES:
+            self._create_view("main", table, self._tables.dataset(table), _FIRST.get(table))
+        known = {name.lower() for name in TABLES}
+        for topic in self.topics:
+            dataset = topic_dataset(self._tables, topic)
+            self._create_view(TOPICS, topic, dataset, "offset")
+            if topic.lower() not in known:  # DuckDB's names are the same in any case
+                known.add(topic.lower())
+                self._connection.execute(f"CREATE VIEW main.{name_of(topic)} AS FROM {TOPICS}.{name_of(topic)}")
+
+    def _create_view(self, schema: str, name: str, dataset: TableDataset, first: str | None) -> None:
+        """Views are on views, as what is registered has no schema."""
+        source = f"{schema}/{name}"
+        names = dataset.schema.names
+        if first is not None:
+            names = [first, *(each for each in names if each != first)]
+        self._connection.register(source, Watched(dataset, names, self._errors))
+        columns = ", ".join(name_of(each) for each in dataset.schema.names)
+        created = f"CREATE VIEW {schema}.{name_of(name)} AS SELECT {columns} FROM {name_of(source)}"
+        self._connection.execute(created)
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of all topics, in order; of two that differ in case only, the first."""
+        by_name: dict[str, str] = {}
+        for each in self._tables.partitions:
+            if each.topic is not None:
+                by_name.setdefault(each.topic.lower(), each.topic)
+        return sorted(by_name.values())
+
+    def statements(self, sql: str) -> list[str]:
+        """The statements of some SQL. Raises :class:`UsageError` for a mistake."""
+        import duckdb
+
+        try:
+            return [each.query for each in self._connection.extract_statements(sql)]
+        except duckdb.Error as error:
+            raise UsageError(explained(error, sql)) from error
+
+    def query(self, sql: str) -> pa.RecordBatchReader | None:
+        """Runs statements and streams the result of the last, to be read before the next call; None where it has none.
+
+        Raises :class:`UsageError` with DuckDB's message, here and while the result is read, and what reading the
+        log raises."""
+        import duckdb
+
+        self._errors.clear()
+        statements = self.statements(sql)
+        if not statements:
+            return None
+        try:
+            for each in statements:
+                self._connection.execute(each)
+            if not self._connection.description:
+                return None
+            connection: Any = self._connection
+            fetch = getattr(connection, "to_arrow_reader", None) or connection.fetch_record_batch  # before 1.4
+            reader: pa.RecordBatchReader = fetch(BATCH_ROWS)
+        except duckdb.Error as error:
+            raise self._error(error, sql) from error
+        return pa.RecordBatchReader.from_batches(reader.schema, self._streamed(reader, sql))
+
+    def _streamed(self, reader: pa.RecordBatchReader, sql: str) -> Iterator[pa.RecordBatch]:
+        import duckdb
+
+        try:
+            yield from reader
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            raise self._error(error, sql) from error
+
+    def _error(self, error: Exception, sql: str) -> BrokerlessError:
+        return self._errors[0] if self._errors else UsageError(explained(error, sql))
+
+    def columns(self) -> dict[str, list[str]]:
+        """The columns of each table and topic, by name."""
+        found = {table: list(self._tables.dataset(table).schema.names) for table in TABLES}
+        for topic in self.topics:
+            found.setdefault(topic, list(topic_dataset(self._tables, topic).schema.names))
+        return found
+
+    def close(self) -> None:
+        self._connection.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def query_once(tables: Tables, sql: str) -> pa.RecordBatchReader:
+    """The result of one query, whose session ends with it. Raises as :meth:`Session.query`, and :class:`UsageError`
+    for a statement without a result."""
+    session = Session(tables)
+    try:
+        result = session.query(sql)
+        if result is None:
+            raise UsageError("this statement has no result; end with a SELECT")
+    except BaseException:
+        session.close()
+        raise
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with session:
+            yield from result
+
+    return pa.RecordBatchReader.from_batches(result.schema, batches())
+
+
+class Watched(TableDataset):
+    """A dataset with its columns in another order, that remembers what is raised, of which DuckDB has only the text."""
+
+    def __init__(self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError]) -> None:
+        super().__init__(_Rows(dataset, names, errors))
+
+
+class _Rows:
+    def __init__(self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError]) -> None:
+        self._dataset, self._errors = dataset, errors
+        self.schema = pa.schema([dataset.schema.field(name) for name in names])
+
+    def read(self, columns: Any, filter: Any) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._dataset.rows.read(columns, filter):
+                yield batch.select(columns)
+        except BrokerlessError as error:
+            self._errors.append(error)
+            raise
+
+
+def import_duckdb() -> Any:
+    """DuckDB. Raises :class:`UsageError` where it is not installed."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise UsageError("SQL needs DuckDB: pip install 'brokerless[sql]'") from error
+    return duckdb
+
+
+def explained(error: Exception, sql: str) -> str:
+    """DuckDB's message, and what to do about mistakes that are common here."""
+    text = " ".join(str(error).strip().partition("\n\nLINE ")[0].split())
+    lower = text.lower()
+    if "syntax error" in lower and "offset" in sql.lower() and '"offset"' not in sql.lower():
+        return f'{text}; offset is a word of SQL: write "offset" in double quotes'
+    if "disabled by configuration" in lower or "has been locked" in lower:
+        return f"{text}; queries read the log only; -o FILE writes a result"
+    if "table with name" in lower and "does not exist" in lower:
+        tables = f"the tables are {', '.join(TABLES)}, and each topic by its name"
+        return f'{text}; {tables}; names such as "my-topic" need double quotes'
+    if "out of memory" in lower:
+        return f"{text}; --memory-limit SIZE sets what DuckDB may take"
+    return text
+
+
+def name_of(name: str) -> str:
+    """A name as SQL quotes it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A string as SQL quotes it."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,202 @@
+"""``brokerless sql``: queries have the rows of the library's tables, write the formats that others read, report
+damage, and touch nothing but the log."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.cli.conftest import Run
+
+import brokerless
+from brokerless.cli.sql_shell import answer, completions, history_file, is_complete
+from brokerless.dataset.tables import TABLES, Tables
+from brokerless.errors import UsageError
+from brokerless.sql.session import Session
+
+DEMO = "demo/data"
+COUNT = 'SELECT topic, count(*) AS records, max("offset") AS last FROM records GROUP BY topic ORDER BY topic'
+
+
+@pytest.fixture
+def session() -> Session:
+    log = brokerless.open(DEMO)
+    return Session(Tables(log.directory, tuple(log.partitions)))
+
+
+def wanted() -> list[dict[str, object]]:
+    table = brokerless.open(DEMO).records(["topic", "offset"]).read_all()
+    groups = table.group_by("topic").aggregate([([], "count_all"), ("offset", "max")]).sort_by("topic").to_pylist()
+    return [{"topic": row["topic"], "records": row["count_all"], "last": row["offset_max"]} for row in groups]
+
+
+def test_a_table_for_people(run: Run) -> None:
+    done = run("sql", COUNT, DEMO)
+    assert done.exit_code == 0
+    lines = done.out.decode().splitlines()
+    assert lines[0].split() == ["topic", "records", "last"]
+    assert [line.split() for line in lines[1:]] == [[str(value) for value in row.values()] for row in wanted()]
+
+
+def test_json_and_csv(run: Run) -> None:
+    assert [json.loads(line) for line in run("sql", COUNT, DEMO, "--json").out.decode().splitlines()] == wanted()
+    rows = list(csv.DictReader(io.StringIO(run("sql", COUNT, DEMO, "--csv").out.decode())))
+    assert rows == [{name: str(value) for name, value in row.items()} for row in wanted()]
+
+
+@pytest.mark.parametrize("name", ["r.parquet", "r.arrow", "r.csv", "r.jsonl", "r.data"])
+def test_files(run: Run, tmp_path: Path, name: str) -> None:
+    to = tmp_path / name
+    done = run("sql", COUNT, DEMO, "-o", str(to), *(["--format", "parquet"] if name == "r.data" else []))
+    assert (done.exit_code, done.out.decode()) == (0, f"6 rows written to {to}\n")
+    match name.partition(".")[2]:
+        case "parquet" | "data":
+            assert pq.read_table(to).to_pylist() == wanted()
+        case "arrow":
+            assert pa.ipc.open_file(to).read_all().to_pylist() == wanted()
+        case "csv":
+            assert to.read_text() == run("sql", COUNT, DEMO, "--csv").out.decode()
+        case _:
+            assert to.read_text() == run("sql", COUNT, DEMO, "--json").out.decode()
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_query_that_fails_leaves_the_file(run: Run, tmp_path: Path) -> None:
+    to = tmp_path / "r.csv"
+    to.write_text("before")
+    done = run("sql", "SELECT decode('\\xFF'::BLOB)", DEMO, "-o", str(to))
+    assert done.exit_code == 2
+    assert to.read_text() == "before"
+
+
+def test_values_of_all_kinds(run: Run) -> None:
+    query = """SELECT 'a"b' AS t, '\\xFF'::BLOB AS b, 'x'::BLOB AS u, NULL AS n, true AS f,
+        1.5 AS d, 'nan'::DOUBLE AS nan,
+        TIMESTAMPTZ '2026-01-02 03:04:05.678Z' AS at, DATE '2026-01-02' AS day, [1, NULL] AS l, {'a': 'x'::BLOB} AS s"""
+    (line,) = run("sql", query, DEMO, "--json").out.decode().splitlines()
+    assert json.loads(line) == {
+        "t": 'a"b', "b": {"base64": "/w=="}, "u": "x", "n": None, "f": True, "d": 1.5, "nan": "nan",
+        "at": 1767323045678, "day": "2026-01-02", "l": [1, None], "s": {"a": "x"},
+    }  # fmt: skip
+    (row,) = csv.DictReader(io.StringIO(run("sql", query, DEMO, "--csv").out.decode()))
+    assert row["at"] == "2026-01-02T03:04:05.678Z"
+    assert (row["t"], row["n"], row["l"], row["b"]) == ('a"b', "", "[1,null]", '{"base64":"/w=="}')
+
+
+def test_of_many_rows_the_first_are_shown(run: Run) -> None:
+    lines = run("sql", 'SELECT "offset" FROM orders', DEMO).out.decode().splitlines()
+    assert len(lines) == 102
+    assert lines[-1].startswith("... and more rows")
+    assert len(run("sql", 'SELECT "offset" FROM orders', DEMO, "--rows", "3").out.decode().splitlines()) == 5
+
+
+def test_views_of_topics_and_of_tables(session: Session) -> None:
+    with session:
+        log = brokerless.open(DEMO)
+        for topic in ("orders", "__consumer_offsets"):
+            result = session.query(f'SELECT count(*) AS n FROM "{topic}"')
+            assert result is not None
+            records = sum(each.num_rows for p in log.partitions if p.topic == topic for each in p.records(["offset"]))
+            assert result.read_all().to_pylist() == [{"n": records}]
+        for table in TABLES:
+            result = session.query(f"FROM {table}")
+            assert result is not None
+            dataset = log.dataset(table)
+            assert result.schema.names == dataset.schema.names
+            assert result.read_all().num_rows == dataset.count_rows()
+
+
+def test_a_topic_does_not_hide_a_table(tmp_path: Path) -> None:
+    shutil.copytree(Path(DEMO) / "users-0", tmp_path / "Offsets-0")
+    shutil.copytree(Path(DEMO) / "users-0", tmp_path / "my.to-pic-0")
+    log = brokerless.open(tmp_path)
+    with Session(Tables(log.directory, tuple(log.partitions))) as session:
+        for query, count in (("FROM offsets", 0), ("FROM topic.offsets", 218), ('FROM "my.to-pic"', 218)):
+            result = session.query(query)
+            assert result is not None
+            assert result.read_all().num_rows == count
+
+
+def test_python(run: Run) -> None:
+    assert brokerless.open(DEMO).sql(COUNT).read_all().to_pylist() == wanted()
+    with pytest.raises(UsageError, match=r'write "offset" in double quotes'):
+        brokerless.open(DEMO).sql("SELECT offset FROM records")
+
+
+def test_damage_is_reported_once_and_the_rest_is_read(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(Path(DEMO) / "orders-0", tmp_path / "orders-0")
+    file = tmp_path / "orders-0" / "00000000000000000656.log"
+    data = bytearray(file.read_bytes())
+    data[10_000] ^= 1
+    file.write_bytes(data)
+    done = run(
+        "sql", 'SELECT count(*) AS n FROM records AS a JOIN records AS b USING ("offset")', str(tmp_path), "--json"
+    )
+    cat = run("cat", str(tmp_path), "--json")
+    assert (done.exit_code, cat.exit_code) == (1, 1)
+    assert json.loads(done.out.decode()) == {"n": len(cat.out.decode().splitlines())}
+    assert done.err == cat.err
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELECT offset FROM users", 'write "offset" in double quotes'),
+        ("FROM nothing", "the tables are records, batches"),
+        ("COPY users TO '{}/out.csv'", "queries read the log only"),
+        ("FROM read_csv('{}/secret.csv')", "queries read the log only"),
+        ("FROM '{}/secret.csv'", "queries read the log only"),
+        ("ATTACH '{}/x.db'", "queries read the log only"),
+        ("INSTALL httpfs", "queries read the log only"),
+        ("SET enable_external_access = true", "queries read the log only"),
+        ("SELECT decode('\\xFF'::BLOB)", "UTF8"),
+    ],
+)
+def test_mistakes_and_what_is_not_allowed(run: Run, tmp_path: Path, query: str, message: str) -> None:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    done = run("sql", query.format(tmp_path), DEMO)
+    assert done.exit_code == 2
+    assert done.out.decode() == ""
+    assert message.lower() in done.err.lower()
+    assert len(done.err.splitlines()) == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["secret.csv"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--csv", "--json"], "exclude each other"),
+        (["--format", "csv"], "add -o FILE"),
+        (["-o", "result.txt"], "its ending is none of"),
+    ],
+)
+def test_options_that_do_not_fit(run: Run, arguments: list[str], message: str) -> None:
+    done = run("sql", "SELECT 1", DEMO, *arguments)
+    assert (done.exit_code, message in done.err) == (2, True)
+
+
+def test_times_are_in_utc(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    query = "SELECT hour(min(timestamp)) AS h, current_setting('TimeZone') AS z FROM orders"
+    first = brokerless.open(DEMO).dataset("topics").to_table(columns=["topic", "minTimestamp"]).to_pylist()
+    hour = next(row["minTimestamp"].hour for row in first if row["topic"] == "orders")
+    assert json.loads(run("sql", query, DEMO, "--json").out.decode()) == {"h": hour, "z": "UTC"}
+
+
+def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with session:
+        tables = list(answer(session, ".tables"))
+    assert any(line.startswith('records: key, value, topic, partition, "offset"') for line in tables)
+    assert any(line.startswith("orders: ") for line in tables)
+    assert next(answer(session, ".help")).startswith("Statements end with ;")
+    assert list(answer(session, ".x")) == ["there is no command .x; there are .tables, .help and .quit"]
+    assert [is_complete(text) for text in ("SELECT 1", "SELECT 1;", ".help", "")] == [False, True, True, True]
+    assert completions(["orders", '"offset"', "SELECT"], "o") == ['"offset"', "orders"]
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert history_file() == tmp_path / "brokerless" / "sql_history"

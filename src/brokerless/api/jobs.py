@@ -21,7 +21,8 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_r
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from brokerless.dataset.tables import Tables
+    from brokerless.dataset.table_dataset import TableDataset
+    from brokerless.dataset.tables import TableName, Tables
     from brokerless.fields.files import Explanation
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
@@ -70,6 +71,12 @@ def tables(source: Source, partitions: Sequence[PartitionReader], options: Table
         source.directory, tuple(partitions), source.storage_options, options.isolation, options.control,
         options.max_batch_bytes, options.on_damage,
     )  # fmt: skip
+
+
+def dataset(
+    source: Source, partitions: Sequence[PartitionReader], table: TableName, options: TableOptions
+) -> TableDataset:
+    return tables(source, partitions, options).dataset(table)
 
 
 def sql(
@@ -122,13 +129,6 @@ def schema(
     from brokerless.typed.usage import report_schemas
 
     return report_schemas(partitions, decode, storage_options=storage_options, max_batch_bytes=max_batch_bytes)
-
-
-def read_setting(directory: str, topic: str, name: str, storage_options: StorageOptions | None) -> str | None:
-    """A topic's setting by the cluster's metadata beside its partition; see :func:`read_topic_setting`."""
-    from brokerless.internals.topic_settings import read_topic_setting
-
-    return read_topic_setting(directory, topic, name, storage_options)
 
 
 def verify(source: Source, max_batch_bytes: int | None, spark: Spark) -> Generator[Finding]:

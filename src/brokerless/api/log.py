@@ -145,19 +145,19 @@ class Log:
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> TableDataset:
-        """A table as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars, pandas and Arrow: ``records``, ``batches``,
-        ``segments``, ``transactions``, ``groups``, ``offsets``, ``topics`` or ``findings``. Its scanner reads only what
-        columns and filter need; each scan reads again. Others as in :meth:`records`. See ``docs/sql.md``."""
-        options = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
-        return jobs.tables(self._source, self.partitions, options).dataset(table)
+        """A table (:data:`TableName`) as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars, pandas and Arrow. Its scanner
+        reads only what columns and filter need; each scan reads again. Others as in :meth:`records`."""
+        return jobs.dataset(
+            self._source, self.partitions, table, jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
+        )
 
     def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
         """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
         return jobs.schema(self.partitions, decode, self.storage_options, max_batch_bytes)
 
     def sql(self, query: str, *, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
-        """The result of a query by DuckDB's SQL on the tables of :meth:`dataset` and a view for each topic, streamed;
-        as ``brokerless sql``. Raises :class:`UsageError` for a mistake, or without the extra ``brokerless[sql]``."""
+        """Streams the result of SQL on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``.
+        Raises :class:`UsageError` for a mistake in it, or without the extra ``brokerless[sql]``."""
         return jobs.sql(self._source, self.partitions, query, on_damage)
 
     @cached_property

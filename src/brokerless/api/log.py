@@ -145,11 +145,10 @@ class Log:
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> TableDataset:
-        """A table (:data:`TableName`) as a ``pyarrow.dataset.Dataset``, for DuckDB, Polars, pandas and Arrow. Its scanner
-        reads only what columns and filter need; each scan reads again. Others as in :meth:`records`."""
-        return jobs.dataset(
-            self._source, self.partitions, table, jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
-        )
+        """A table as a ``pyarrow.dataset.Dataset``, whose scanner reads only what columns and filter need, each time
+        again: for DuckDB, Polars, pandas and Arrow. Others as in :meth:`records`."""
+        how = jobs.TableOptions(isolation, control, max_batch_bytes, on_damage)
+        return jobs.dataset(self._source, self.partitions, table, how)
 
     def schema(self, decode: Decoding | None = None, *, max_batch_bytes: int | None = None) -> SchemaReport:
         """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""

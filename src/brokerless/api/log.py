@@ -155,8 +155,7 @@ class Log:
         return jobs.schema(self.partitions, decode, self.storage_options, max_batch_bytes)
 
     def sql(self, query: str, *, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
-        """Streams the result of SQL on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``.
-        Raises :class:`UsageError` for a mistake in it, or without the extra ``brokerless[sql]``."""
+        """Streams what SQL has on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``."""
         return jobs.sql(self._source, self.partitions, query, on_damage)
 
     @cached_property

@@ -141,13 +141,13 @@ class Session(AbstractContextManager["Session"]):
         if not statements:
             return None
         try:
-            for each in statements:
+            for each in statements[:-1]:
                 self._connection.execute(each)
-            if not self._connection.description:
+            result: Any = self._connection.sql(statements[-1])
+            if result is None:
                 return None
-            connection: Any = self._connection
-            fetch = getattr(connection, "to_arrow_reader", None) or connection.fetch_record_batch  # before 1.4
-            reader: pa.RecordBatchReader = fetch(BATCH_ROWS)
+            stream = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader  # before DuckDB 1.4
+            reader: pa.RecordBatchReader = stream(BATCH_ROWS)
         except duckdb.Error as error:
             raise self._error(error, sql) from error
         return pa.RecordBatchReader.from_batches(reader.schema, self._streamed(reader, sql))

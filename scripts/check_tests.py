@@ -47,7 +47,6 @@ TESTED_IN = {
     "interchange/parquet_files": "jobs/export/test_job.py",
     "internals": "internals/test_tables.py",
     "internals/known_topics": "jobs/load/test_loader.py",
-    "internals/topic_settings": "log/test_offset_gaps.py",
     "jobs/erase/digests": "cli/commands/test_erase.py",
     "jobs/erase/eraser": "jobs/erase/test_job.py",
     "jobs/erase/replicas": "cli/commands/test_erase.py",

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 
 from brokerless.errors import BrokerlessError
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.log import names
+from brokerless.log.checkpoint.meta_properties import load_meta_properties
 from brokerless.log.storage.paths import StorageOptions, exists, join, parent_directory
 from brokerless.tables.partition_reader import open_partitions
 
 _TOPIC, _BROKER = 2, 4
 """``ConfigResource.Type``."""
+_OF_BROKER = {
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.ms": "log.roll.ms",
+}
+"""What brokers call their default for a setting of topics, where that is not ``log.`` and the name
+(``ServerTopicConfigSynonyms``, 4.4.0)."""
 
 
 def read_topic_setting(
     partition_directory: str, topic: str, name: str, storage_options: StorageOptions | None = None
 ) -> str | None:
-    """A topic's own setting, or the dynamic default of brokers for it (``log.`` and the name); None where the log
-    directory of the partition has no ``__cluster_metadata``, or that does not say."""
+    """A topic's own setting, or else the default of this broker (by the ``node.id`` in ``meta.properties``), or of all
+    brokers, as far as it was set in the running cluster: what is in a ``server.properties`` is not known. None where
+    the log directory of the partition has no ``__cluster_metadata``, or that does not say."""
     above = parent_directory(partition_directory)
     if above is None:
         return None
@@ -33,8 +48,17 @@ def read_topic_setting(
         return None
     if topic not in cluster.topics.values():
         return None
-    default = cluster.configs.get((_BROKER, ""), {}).get(f"log.{name}")
-    return cluster.configs.get((_TOPIC, topic), {}).get(name, default)
+    synonym = _OF_BROKER.get(name, f"log.{name}")
+    own = cluster.configs.get((_TOPIC, topic), {}).get(name)
+    for broker in (_node_id(above, storage_options), "") if own is None else ():
+        own = cluster.configs.get((_BROKER, broker), {}).get(synonym) if own is None else own
+    return own
+
+
+def _node_id(log_directory: str, storage_options: StorageOptions | None) -> str:
+    with suppress(BrokerlessError):
+        return str(load_meta_properties(join(log_directory, names.META_PROPERTIES), storage_options).node_id)
+    return ""
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,7 @@
-"""The settings of a compaction: the topic's, as the cluster's metadata has them, unless the caller has others."""
+"""The settings of a compaction: the topic's, as the cluster's metadata has them, unless the caller has others.
+
+``max.compaction.lag.ms`` is not among them: it says when a broker has to clean, not what it leaves.
+"""
 
 from __future__ import annotations
 

@@ -55,7 +55,6 @@ TESTED_IN = {
     "cli/erasure_options": "cli/commands/test_erase.py",
     "jobs/prove/claims": "jobs/prove/test_job.py",
     "jobs/prove/partition": "jobs/prove/test_job.py",
-    "jobs/prove/search": "jobs/prove/test_job.py",
     "views/proof_page": "jobs/prove/test_job.py",
     "jobs/cluster/disks": "jobs/cluster/test_job.py",
     "jobs/cluster/metadata_replicas": "jobs/cluster/test_job.py",

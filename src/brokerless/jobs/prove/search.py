@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,11 +17,18 @@ from brokerless.log.segment import Report
 from brokerless.log.storage.paths import File
 
 MOST = 64
-"""Patterns that are searched for one by one; keys are compared with all others as well."""
+"""Patterns of less than 8 bytes, which are searched for one by one, and those that are found by the same 8 bytes."""
 LEAST = 4
 """Bytes of a pattern, below which it would be found by chance."""
+MOST_FOUND = 1000
+"""Places that are told of some megabytes."""
+MOST_BYTES = 1 << 30
+"""Of all patterns together."""
+_WINDOW = 8
 _BLOCK = 8 << 20
 _LISTED = 10
+
+Bytes = NDArray[np.uint8]
 
 
 class PatternSearch:
@@ -27,10 +36,18 @@ class PatternSearch:
     warning, as that record is not among the erased ones; anywhere else it is an error."""
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
-        """Patterns of less than :data:`LEAST` bytes, and those after the first :data:`MOST`, are left out: ``left_out``
-        is how many."""
+        """Patterns of less than :data:`LEAST` bytes, those of less than 8 after the first :data:`MOST`, and those after
+        the first GiB are left out: ``left_out`` is how many."""
         every = list(dict.fromkeys(patterns))
-        self.patterns = [each for each in every if len(each) >= LEAST][:MOST]
+        self.short = [each for each in every if LEAST <= len(each) < _WINDOW][:MOST]
+        self.long = [each for each in every if len(each) >= _WINDOW]
+        total = np.cumsum(np.fromiter(map(len, self.long), np.int64, len(self.long)))
+        self.long = self.long[: int(np.searchsorted(total, MOST_BYTES, side="right"))]
+        if self.long:
+            left_out = self._finder.left_out
+            self.long = [each for each, out in zip(self.long, left_out.tolist(), strict=True) if not out]
+            del self._finder
+        self.patterns = [*self.short, *self.long]
         self.left_out = len(every) - len(self.patterns)
         self.counts = Counter[str]()
 
@@ -38,30 +55,46 @@ class PatternSearch:
         """Looks in all bytes of a file that holds no records, such as an index. Raises UnreadableError."""
         longest = max(map(len, self.patterns), default=1)
         for position in range(0, file.size, _BLOCK):
-            block = file.read(position, min(_BLOCK + longest - 1, file.size - position)).tobytes()
-            for number, pattern in enumerate(self.patterns):
-                at = block.find(pattern)
-                if at >= 0:
-                    text = f"the bytes of erased value {number} are here"
-                    self._report("error", file.path, text, report, position + at)
+            block = file.read(position, min(_BLOCK + longest - 1, file.size - position))
+            for number, at in self._find(block):
+                text = f"the bytes of erased value {number} are here"
+                self._report("error", file.path, text, report, position + at)
 
     def look_in_records(self, columns: RecordColumns, path: str, report: Report) -> None:
         """Looks in keys, values and headers, decompressed."""
         rows = columns.rows
         headers = int(columns.header_ends[rows])
-        places: tuple[tuple[Literal["key", "value", "header"], bytes], ...] = (
-            ("key", columns.key_data[columns.key_ends[0] : columns.key_ends[rows]].tobytes()),
-            ("value", columns.value_data[columns.value_ends[0] : columns.value_ends[rows]].tobytes()),
-            ("header", columns.header_value_data[: columns.header_value_ends[headers]].tobytes()),
+        places: tuple[tuple[Literal["key", "value", "header"], Bytes], ...] = (
+            ("key", columns.key_data[columns.key_ends[0] : columns.key_ends[rows]]),
+            ("value", columns.value_data[columns.value_ends[0] : columns.value_ends[rows]]),
+            ("header", columns.header_value_data[: columns.header_value_ends[headers]]),
         )
         for what, data in places:
-            for number, pattern in enumerate(self.patterns):
-                if data.find(pattern) >= 0:
-                    ends = {"key": columns.key_ends, "value": columns.value_ends}.get(what)
-                    offset = None if ends is None else _offset_at(columns, ends, data.find(pattern))
-                    which = "another record" if offset is None else f"another record, offset {offset}"
-                    text = f"the bytes of erased value {number} are in the {what} of {which}"
-                    self._report("warning", path, text, report, None, offset)
+            for number, at in self._find(data):
+                ends = {"key": columns.key_ends, "value": columns.value_ends}.get(what)
+                offset = None if ends is None else _offset_at(columns, ends, at)
+                which = "another record" if offset is None else f"another record, offset {offset}"
+                text = f"the bytes of erased value {number} are in the {what} of {which}"
+                self._report("warning", path, text, report, None, offset)
+
+    def _find(self, data: Bytes) -> Iterator[tuple[int, int]]:
+        """Numbers of patterns and where they begin: of each short one the first place, of long ones all."""
+        if self.short:
+            whole = data.tobytes()
+            for number, pattern in enumerate(self.short):
+                at = whole.find(pattern)
+                if at >= 0:
+                    yield number, at
+        if self.long:
+            for number, at in self._finder.find(np.ascontiguousarray(data)):
+                yield len(self.short) + number, at
+
+    @cached_property
+    def _finder(self) -> _Finder:
+        return _Finder(self.long)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_finder"}
 
     def _report(
         self,
@@ -75,6 +108,34 @@ class PatternSearch:
         self.counts[severity] += 1
         if self.counts[severity] <= _LISTED:
             report(Finding(severity, "bytes-found", path, position, offset, text))
+
+
+class _Finder:
+    """A table of patterns of 8 bytes or more. ``left_out``: uint8, those that are not in it."""
+
+    def __init__(self, patterns: list[bytes]) -> None:
+        from brokerless.jobs.prove.search_kernels import put_patterns
+
+        self._data = np.frombuffer(b"".join(patterns), np.uint8)
+        self._ends = np.zeros(len(patterns) + 1, np.int64)
+        np.cumsum([len(each) for each in patterns], out=self._ends[1:])
+        self._table = np.zeros(max(64, 1 << (2 * len(patterns)).bit_length()), np.int32)
+        self._bits = np.zeros(max(256, 1 << (len(patterns) // 4).bit_length()), np.uint64)
+        self._seed = np.uint64(secrets.randbits(64))
+        self.left_out = np.zeros(len(patterns), np.uint8)
+        self._windows = np.zeros(len(patterns), np.int64)
+        put_patterns(self._seed, MOST, self._data, self._ends, self._windows, self._table, self._bits, self.left_out)
+
+    def find(self, data: Bytes) -> Iterator[tuple[int, int]]:
+        """The patterns in some bytes, in the order of the eight bytes by which they are found; of several at
+        the same ones, one; at most :data:`MOST_FOUND`."""
+        from brokerless.jobs.prove.search_kernels import find_pattern
+
+        patterns = self._data, self._ends, self._windows, self._table, self._bits
+        found, at, count = np.zeros(2, np.int64), -1, 0
+        while count < MOST_FOUND and (at := find_pattern(at + 1, self._seed, *patterns, data, found)) >= 0:
+            yield int(found[0]), int(found[1])
+            count += 1
 
 
 def _offset_at(columns: RecordColumns, ends: NDArray[np.int32], at: int) -> int:

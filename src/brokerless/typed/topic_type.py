@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import pyarrow as pa
 
@@ -79,7 +79,7 @@ def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
         raise UsageError(f"option decodeScan: {scan!r} is none of always, auto, never")
     schemas, key_format, value_format = rest
     default = "auto" if decode.lower() in ("", "true") else decode
-    return Decoding(schemas, key_format or "auto", value_format or default, cast(Scan, scan))
+    return Decoding(schemas, key_format or "auto", value_format or default, scan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,11 @@ def run_all(root: Path) -> None:
             code, text = run([*load, "--topic-id", TOPIC[:-2] + topic.upper() + TOPIC[-1]], root / each)
             assert not code, text
     seen: Counter[str] = Counter()
+    before = contents(root / "source")
     for name in sys.argv[2:] or EVERY:
         try_all(name, commands(root)[name], root, seen)
+        if contents(root / "source") != before:
+            print(f"{name} changed what it reads")
     print(json.dumps(seen))
 
 

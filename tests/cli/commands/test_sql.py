@@ -6,6 +6,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -200,3 +202,14 @@ def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatc
     assert completions(["orders", '"offset"', "SELECT"], "o") == ['"offset"', "orders"]
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert history_file() == tmp_path / "brokerless" / "sql_history"
+
+
+def test_the_answers_in_the_docs(run: Run) -> None:
+    """Those of docs/sql.md; in this process, as DuckDB's threads do not survive the forks of ``test_docs``."""
+    blocks = re.findall(r"^```sh-session\n\$ (.*)\n((?:.*\n)*?)```$", Path("docs/sql.md").read_text(), re.MULTILINE)
+    assert len(blocks) == 26
+    for command, shown in blocks:
+        done = run(*shlex.split(command)[1:])
+        assert (done.exit_code, done.err) == (0, ""), command
+        lines, wanted = done.out.decode(), shown.removesuffix("...\n")
+        assert lines.startswith(wanted) if shown != wanted else lines == shown, command

@@ -1,7 +1,7 @@
 """``erase`` killed (SIGKILL) at random moments, and run again: ``python -m tests.jobs.erase.killed 100 [SEED]``.
 
 Prints what went wrong, a line for each, and how far the runs had come when they were killed. Run in a process of its
-own, as its attempts are forks of it: in each sixth one, the tasks are in processes that survive their parent.
+own, as its attempts are forks of it: in each sixth one, the tasks are in processes of their own, killed as well.
 """
 
 from __future__ import annotations
@@ -74,10 +74,11 @@ def attempt(root: Path, to: Path, moment: Moment | None, *, several: bool = Fals
     """Runs it in a fork, and kills that at a moment; whether it was killed before its end."""
     pid = os.fork()
     if not pid:
+        os.setsid()
         os._exit(erase(root, to, several=several))
     if moment is not None:
         moment.wait(to)
-        os.kill(pid, signal.SIGKILL)
+        (os.killpg if os.getpgid(pid) == pid else os.kill)(pid, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
 
 
@@ -143,8 +144,6 @@ def run(kills: int, seed: int, root: Path) -> Counter[str]:
         moment = Moment(chance.uniform(0, 0.02 if is_at_end else seconds + several), is_at_end)
         killed = attempt(root, to, moment, several=several)
         seen[f"{stage_of(to, whole)}, {'killed' if killed else 'ended'}"] += 1
-        if several and killed:
-            time.sleep(1)  # processes see that their parent is gone
         for each in wrong_after(root, to, whole, source):
             print(f"kill {number}, {moment}: {each}", flush=True)
         shutil.rmtree(to)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
@@ -121,7 +121,7 @@ class _Finder:
         np.cumsum([len(each) for each in patterns], out=self._ends[1:])
         self._table = np.zeros(max(64, 1 << (2 * len(patterns)).bit_length()), np.int32)
         self._bits = np.zeros(max(256, 1 << (len(patterns) // 4).bit_length()), np.uint64)
-        self._seed = np.uint64(secrets.randbits(64))
+        self._seed = np.uint64(int.from_bytes(hashlib.sha256(self._data.data).digest()[:8], "little"))
         self.left_out = np.zeros(len(patterns), np.uint8)
         self._windows = np.zeros(len(patterns), np.int64)
         put_patterns(self._seed, MOST, self._data, self._ends, self._windows, self._table, self._bits, self.left_out)

@@ -158,6 +158,8 @@ def _check_directories(
     manifest: SignedManifest, proof: Proof, check: Check, output: str | os.PathLike[str] | None, report: Report
 ) -> None:
     directories = parse_directories(manifest)
+    if check.search is not None:
+        check.search.counts.clear()
     if not directories:
         text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
         report(Finding("error", "not-finished", manifest.path, None, None, text))

@@ -84,6 +84,8 @@ class ProveTaskResult:
 def run_task(task: ProveTask, done: Done) -> ProveTaskResult:
     """Checks a partition, wherever it runs."""
     findings: list[Finding] = []
+    if task.check.search is not None:
+        task.check.search.counts.clear()  # as in a process of its own
     seen = check_partition(task.claim, task.path, task.check, findings.append, done)
     return ProveTaskResult(tuple(findings), list(dict.fromkeys(seen.values)), seen.blanked)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from tests.kafka.jars import HELPERS, NEWEST, dump_tool
 
@@ -62,7 +62,7 @@ def asking(query: str, records: int) -> Callable[[], contextlib.AbstractContextM
 
 def asking_spark(query: str, records: int) -> Callable[[], contextlib.AbstractContextManager[Callable[[], Pass]]]:
     @contextlib.contextmanager
-    def ready() -> Iterator[Callable[[], Pass]]:
+    def ready() -> Generator[Callable[[], Pass]]:
         with (
             serving(records) as broker,
             warm_process(python(f"{__name__}:{query}", broker.bootstrap, "events-lz4")) as run,

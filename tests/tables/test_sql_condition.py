@@ -9,11 +9,11 @@ import pytest
 from brokerless.errors import UsageError
 from brokerless.tables.sql_condition import COLUMNS, SqlCondition
 
-HEADER = {"key": "h", "value": b"1"}
+HEADED = {"timestamp": 86_400_000, "headers": [{"key": "h", "value": b"1"}]}
 ROWS = [
     {"topic": "t", "partition": 0, "offset": 0, "key": b"a", "value": b'{"n": 1, "c": "SE"}', "headers": []},
     {"topic": "t", "partition": 0, "offset": 1, "key": None, "value": b'{"n": 2}', "headers": []},
-    {"topic": "t", "partition": 0, "offset": 2, "key": b"\xff", "value": b"no JSON", "headers": [HEADER]},
+    {"topic": "t", "partition": 0, "offset": 2, "key": b"\xff", "value": b"no JSON", **HEADED},
     {"topic": "t", "partition": 0, "offset": 3, "key": b"a", "value": None, "headers": []},
     {"topic": "t", "partition": 0, "offset": 4, "key": b"5", "value": b"\xfe\xff", "headers": []},
 ]  # fmt: skip
@@ -31,6 +31,8 @@ BATCH = pa.RecordBatch.from_pylist(ROWS, schema=COLUMNS)
         ("key_json = '5'", [4]),
         ("len(headers) > 0", [2]),
         ('"offset" % 2 = 0 -- a comment', [0, 2, 4]),
+        ("json_of(value)->>'c' = 'SE' OR text_of(key) = '5'", [0, 4]),
+        ("timestamp = '1970-01-02 00:00:00'", [2]),
         ("null", []),
     ],
 )

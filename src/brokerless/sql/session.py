@@ -21,6 +21,7 @@ from brokerless.dataset.tables import TABLES, Tables
 from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
 from brokerless.jobs.run.job import processors
 from brokerless.sql.topics import topic_dataset
+from brokerless.tables.sql_condition import MACROS
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -41,10 +42,6 @@ _SETTINGS = (
     "SET lock_configuration = true",
 )
 """What keeps SQL from this machine: no files, no network, no extensions, no variables of this program."""
-_MACROS = (
-    "CREATE MACRO text_of(bytes) AS CASE WHEN bytes IS NULL THEN NULL ELSE TRY(decode(bytes)) END",
-    "CREATE MACRO json_of(bytes) AS TRY(text_of(bytes)::JSON)",
-)
 _FIRST = {"records": "offset"}
 """The column that is asked for where none is needed, as in ``count(*)``: DuckDB takes the first one."""
 
@@ -69,7 +66,7 @@ class Session(AbstractContextManager["Session"]):
         execute(f"SET threads = {processors()}")
         for name in (TOPICS, _SOURCES):
             execute(f"CREATE SCHEMA {name}")
-        for each in _MACROS:
+        for each in MACROS:
             execute(each)
         self._create_views()
         for each in _SETTINGS:

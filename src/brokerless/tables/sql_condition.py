@@ -32,7 +32,14 @@ COLUMNS = pa.schema(
     ]
 )
 """What a condition is on; besides, ``key_text``, ``value_text``, ``key_json`` and ``value_json``."""
-_BYTES = ("key", "value")
+MACROS = (
+    "CREATE MACRO text_of(bytes) AS CASE WHEN bytes IS NULL THEN NULL ELSE TRY(decode(bytes)) END",
+    "CREATE MACRO json_of(bytes) AS TRY(text_of(bytes)::JSON)",
+)
+"""Functions of a condition, and of ``brokerless sql``: null for bytes that are not UTF-8, or not JSON."""
+_NAMED = (
+    "text_of(key) AS key_text, text_of(value) AS value_text, json_of(key) AS key_json, json_of(value) AS value_json"
+)
 
 
 class SqlCondition:
@@ -60,11 +67,7 @@ class SqlCondition:
 
     @cached_property
     def _query(self) -> str:
-        texts = ", ".join(
-            f"CASE WHEN {name} IS NULL THEN NULL ELSE TRY(decode({name})) END AS {name}_text" for name in _BYTES
-        )
-        texts = f"SELECT *, {texts} FROM batch"
-        records = f"SELECT *, TRY(key_text::JSON) AS key_json, TRY(value_text::JSON) AS value_json FROM ({texts})"
+        records = f"SELECT *, {_NAMED} FROM batch"
         return f"SELECT coalesce(({self._condition}\n), false)::BOOLEAN AS selected FROM ({records}) AS records"
 
     @cached_property
@@ -73,6 +76,9 @@ class SqlCondition:
 
         connection = duckdb.connect(":memory:")
         connection.execute("SET threads = 1")
+        connection.execute("SET TimeZone = 'UTC'")
         connection.execute("SET preserve_insertion_order = true")
         connection.execute("SET autoinstall_known_extensions = false")
+        for each in MACROS:
+            connection.execute(each)
         return connection

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding
+from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.read.batch_headers import Batches
+from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
@@ -142,7 +143,7 @@ def read_file(
         if reading.match is not None and (few := decoder.flush()) is not None:  # or the first would wait for the last
             yield from selected_rows(few)
             del few
-        if reading.span is None and reaches_end(valid_batches, requested):
+        if reading.span is None and reaches_end(valid_batches, requested) and is_followed(file, chunk):
             break
     rest = decoder.flush()
     if rest is not None:
@@ -173,6 +174,18 @@ def reaches_end(batches: Batches, requested: Range) -> bool:
     if requested.end_offset is None or not len(batches):
         return False
     return int(batches.last_offset[-1]) + 1 >= requested.end_offset and not bool(batches.is_legacy.any())
+
+
+def is_followed(file: File, chunk: Chunk) -> bool:
+    """Whether another batch begins where a chunk ends, by its header; where none does, what is there instead is still
+    to be reported."""
+    position, last = int(chunk.positions[-1] + chunk.batches.sizes[-1]), int(chunk.batches.last_offset[-1])
+    head = file.read(position, layouts.BATCH_V2_SIZE)
+    if len(head) < layouts.BATCH_V2_SIZE:
+        return False
+    following = read_headers(head, np.zeros(1, np.int64))
+    is_there = position + int(following.sizes[0]) <= file.size and int(following.sizes[0]) >= layouts.BATCH_V2_SIZE
+    return is_there and int(following.magic[0]) == layouts.MAGIC_V2 and int(following.entry_offset[0]) > last
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:

@@ -205,7 +205,7 @@ def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_answers_in_the_docs(run: Run) -> None:
-    """Those of docs/sql.md; in this process, as DuckDB's threads do not survive the forks of ``test_docs``."""
+    """Those of docs/sql.md; in this process, as to import DuckDB for each of them would take half a minute."""
     blocks = re.findall(r"^```sh-session\n\$ (.*)\n((?:.*\n)*?)```$", Path("docs/sql.md").read_text(), re.MULTILINE)
     assert len(blocks) == 26
     for command, shown in blocks:

@@ -62,6 +62,7 @@ class TableOptions:
     control: bool = False
     max_batch_bytes: int | None = None
     on_damage: OnDamage | None = None
+    schemas: str | None = None
 
 
 def tables(source: Source, partitions: Sequence[PartitionReader], options: TableOptions) -> Tables:
@@ -69,7 +70,7 @@ def tables(source: Source, partitions: Sequence[PartitionReader], options: Table
 
     return Tables(
         source.directory, tuple(partitions), source.storage_options, options.isolation, options.control,
-        options.max_batch_bytes, options.on_damage,
+        options.max_batch_bytes, options.on_damage, options.schemas,
     )  # fmt: skip
 
 
@@ -79,12 +80,10 @@ def dataset(
     return tables(source, partitions, options).dataset(table)
 
 
-def sql(
-    source: Source, partitions: Sequence[PartitionReader], query: str, on_damage: OnDamage | None
-) -> pa.RecordBatchReader:
+def sql(source: Source, of: Sequence[PartitionReader], query: str, options: TableOptions) -> pa.RecordBatchReader:
     from brokerless.sql.session import query_once
 
-    return query_once(tables(source, partitions, TableOptions(on_damage=on_damage)), query)
+    return query_once(tables(source, of, options), query)
 
 
 def bound(max_batch_bytes: int | None) -> int:

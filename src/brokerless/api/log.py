@@ -154,9 +154,9 @@ class Log:
         """Lists schemas and which topics use them, as ``brokerless schema``; all records are read."""
         return jobs.schema(self.partitions, decode, self.storage_options, max_batch_bytes)
 
-    def sql(self, query: str, *, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
+    def sql(self, query: str, *, schemas: str | None = None, on_damage: OnDamage | None = None) -> pa.RecordBatchReader:
         """Streams what SQL has on the tables of :meth:`dataset` and a view for each topic, as ``brokerless sql``."""
-        return jobs.sql(self._source, self.partitions, query, on_damage)
+        return jobs.sql(self._source, self.partitions, query, jobs.TableOptions(on_damage=on_damage, schemas=schemas))
 
     @cached_property
     def plot(self) -> Plots:

@@ -82,6 +82,8 @@ class Tables:
     control: bool = False
     max_batch_bytes: int | None = None
     on_damage: OnDamage | None = None
+    schemas: str | None = None
+    """Where the schemas of topics' views are (SQL); None for the topic ``_schemas`` beside the logs, if any."""
 
     def dataset(self, table: str, topic: str | None = None) -> TableDataset:
         """One table, or one topic's part of it. Raises :class:`UsageError` for a table that there is not."""
@@ -102,13 +104,17 @@ class TableRows:
     def schema(self) -> pa.Schema:
         return SCHEMAS[self.table]
 
-    def read(self, columns: Sequence[str], filter: Expression | None) -> Iterator[pa.RecordBatch]:
-        tables, schema = self.tables, self.schema
+    def read(
+        self, columns: Sequence[str], filter: Expression | None, of_filter: pa.Schema | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """``of_filter``: the schema that the filter is of, where that is not the table's."""
+        tables, schema = self.tables, of_filter or self.schema
         partitions = [each for each in tables.partitions if self.topic is None or each.topic == self.topic]
         report = once(tables.on_damage or raise_errors)
         match self.table:
             case "records":
-                yield from _records(tables, _selected(partitions, filter, schema), columns, filter, report)
+                chosen = _selected(partitions, filter, schema)
+                yield from _records(tables, chosen, columns, filter, schema, report)
             case "batches":
                 chosen = _selected(partitions, filter, schema)
                 yield from _batches(tables, chosen, columns, report)
@@ -167,18 +173,19 @@ def _records(
     partitions: Sequence[PartitionReader],
     columns: Sequence[str],
     filter: Expression | None,
+    schema: pa.Schema,
     report: OnDamage,
 ) -> Iterator[pa.RecordBatch]:
     start, end = MIN_INT64, MAX_INT64
-    named = [] if filter is None else columns_of([filter], RECORDS)
+    named = [] if filter is None else columns_of([filter], schema)
     if "timestamp" in named:
-        times = possible_ranges(filter, RECORDS, "timestamp")
+        times = possible_ranges(filter, schema, "timestamp")
         if not times:
             return
         start, end = times[0][0], times[-1][1]
     parts = [_Part(each, [(MIN_INT64, MAX_INT64)], each.paths.size) for each in partitions]
     if "offset" in named:
-        parts = list(_narrowed(partitions, filter, named))
+        parts = list(_narrowed(partitions, filter, schema, named))
 
     def read(part: _Part) -> Iterator[pa.RecordBatch]:
         for first, last in part.ranges:
@@ -200,14 +207,16 @@ def _end(last: int) -> int | None:
     return None if last == MAX_INT64 else last + 1
 
 
-def _narrowed(partitions: Sequence[PartitionReader], filter: Expression, named: Sequence[str]) -> Iterator[_Part]:
+def _narrowed(
+    partitions: Sequence[PartitionReader], filter: Expression, schema: pa.Schema, named: Sequence[str]
+) -> Iterator[_Part]:
     """The ranges of offsets to read of each partition that may have some."""
     places = [name for name in named if name in _PLACE]
     by_place = bool(places) and len(partitions) <= _FEW_PARTITIONS
-    common = [] if by_place else possible_ranges(filter, RECORDS, "offset")
+    common = [] if by_place else possible_ranges(filter, schema, "offset")
     for each in partitions:
-        also = known_values({name: getattr(each, name) for name in places}, RECORDS) if by_place else None
-        ranges = possible_ranges(filter, RECORDS, "offset", also) if by_place else common
+        also = known_values({name: getattr(each, name) for name in places}, schema) if by_place else None
+        ranges = possible_ranges(filter, schema, "offset", also) if by_place else common
         sizes = dict[int, int]()
         for first, last in ranges:
             found = Range(_start(first), _end(last)).segments(each.paths.segments)

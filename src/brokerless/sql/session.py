@@ -1,8 +1,9 @@
 """A DuckDB connection on the tables of a log, that reads nothing else and writes nothing but spilled data.
 
-The tables are those of :data:`brokerless.dataset.tables.TABLES`, and one view for each topic by its name. A topic that
-has a table's name is only in the schema ``topic``, which has all of them. Times are in UTC. Two macros:
-``text_of(bytes)`` is null for what is not UTF-8, and ``json_of(bytes)`` for what is not JSON.
+The tables are those of :data:`brokerless.dataset.tables.TABLES`, and one view for each topic by its name, with keys and
+values typed where the registry's topic ``_schemas`` has the topic's subjects. A topic that has a table's name is only
+in the schema ``topic``, which has all of them. Times are in UTC. Two macros: ``text_of(bytes)`` is null for what is not
+UTF-8, and ``json_of(bytes)`` for what is not JSON.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TABLES, Tables
 from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
 from brokerless.jobs.run.job import processors
-from brokerless.sql.topics import topic_dataset
+from brokerless.sql.topics import topic_dataset, typed_topics
 from brokerless.tables.sql_condition import MACROS
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Session(AbstractContextManager["Session"]):
             execute(f"CREATE SCHEMA {name}")
         for each in MACROS:
             execute(each)
+        self._types = typed_topics(self._tables)
         self._create_views()
         for each in _SETTINGS:
             execute(each)
@@ -91,7 +93,7 @@ class Session(AbstractContextManager["Session"]):
             self._create_view("main", table, self._tables.dataset(table), _FIRST.get(table))
         known = {name.lower() for name in TABLES}
         for topic in self.topics:
-            dataset = topic_dataset(self._tables, topic)
+            dataset = topic_dataset(self._tables, topic, self._types)
             self._create_view(TOPICS, topic, dataset, "offset")
             if topic.lower() not in known:  # DuckDB's names are the same in any case
                 known.add(topic.lower())
@@ -164,7 +166,7 @@ class Session(AbstractContextManager["Session"]):
         """The columns of each table and topic, by name."""
         found = {table: list(self._tables.dataset(table).schema.names) for table in TABLES}
         for topic in self.topics:
-            found.setdefault(topic, list(topic_dataset(self._tables, topic).schema.names))
+            found.setdefault(topic, list(topic_dataset(self._tables, topic, self._types).schema.names))
         return found
 
     def close(self) -> None:

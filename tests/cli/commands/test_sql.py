@@ -10,11 +10,16 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.cli.conftest import Run
+from tests.typed.logs import write_log
+from tests.typed.registries import client, registry_records
 
 import brokerless
 from brokerless.cli.sql_shell import answer, completions, history_file, is_complete
@@ -213,3 +218,57 @@ def test_the_answers_in_the_docs(run: Run) -> None:
         assert (done.exit_code, done.err) == (0, ""), command
         lines, wanted = done.out.decode(), shown.removesuffix("...\n")
         assert lines.startswith(wanted) if shown != wanted else lines == shown, command
+
+
+ORDER_V1: dict[str, Any] = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+ORDER_V2 = {**ORDER_V1, "fields": [*ORDER_V1["fields"], {"name": "country", "type": "string", "default": "-"}]}
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A topic of two versions of a schema, one record whose id is unknown, and one topic without schemas."""
+    registry = client()
+    context = SerializationContext("orders", MessageField.VALUE)
+    first, second = (AvroSerializer(registry, json.dumps(each)) for each in (ORDER_V1, ORDER_V2))
+    old = [(b"k", first({"id": number}, context)) for number in range(50)]
+    new = [(b"k", second({"id": number, "country": "SE"}, context)) for number in range(50, 100)]
+    topics = {
+        "_schemas": registry_records(registry),
+        "orders": [*old, *new, (b"k", b"\0\0\0\0\x63?")],
+        "notes": [(None, b"plain")],
+    }
+    return write_log(tmp_path_factory.mktemp("typed"), topics)
+
+
+def test_views_are_typed_where_the_registry_has_the_topics_schemas(run: Run, typed: Path) -> None:
+    query = "SELECT value.country AS country, count(*) AS n, sum(value.id) AS ids FROM orders WHERE value IS NOT NULL "
+    result = run("sql", f"{query} GROUP BY ALL ORDER BY n, country", typed, "--json")
+    assert result.json == [{"country": "-", "n": 50, "ids": 1225}, {"country": "SE", "n": 50, "ids": 3725}]
+    assert run("sql", "SELECT text_of(value) AS t FROM notes", typed, "--json").json == [{"t": "plain"}]
+
+
+def test_what_cannot_be_decoded_has_its_bytes_and_a_reason(run: Run, typed: Path) -> None:
+    query = 'SELECT "offset", valueRaw IS NULL AS lost, valueError FROM orders WHERE value IS NULL'
+    result = run("sql", query, typed, "--json")
+    (row,) = result.json
+    assert (row["offset"], row["lost"]) == (100, False)
+    assert "unknown schema id 99" in row["valueError"]
+    assert "not decoded" in result.err
+
+
+def test_ranges_and_typed_conditions_agree_with_the_untyped_table(typed: Path) -> None:
+    log = brokerless.open(typed)
+    query = 'SELECT "offset" FROM orders WHERE "offset" BETWEEN 40 AND 60 AND value.id % 2 = 0 ORDER BY ALL'
+    assert log.sql(query).read_all()["offset"].to_pylist() == list(range(40, 61, 2))
+    assert log.sql("SELECT count(*) AS n FROM orders").read_all()["n"].to_pylist() == [101]
+    whole = log.sql("SELECT value FROM records WHERE topic = 'orders' AND \"offset\" = 3").read_all()
+    assert pa.types.is_binary(whole.schema.field("value").type)
+
+
+def test_schemas_may_be_elsewhere(run: Run, typed: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    shutil.copytree(typed / "orders-0", bare / "orders-0")
+    query = "SELECT sum(value.id) AS ids FROM orders"
+    assert run("sql", query, bare).exit_code == 2
+    assert run("sql", query, bare, "--schemas", typed, "--json").json == [{"ids": 4950}]
+    assert brokerless.open(bare).sql(query, schemas=str(typed)).read_all()["ids"].to_pylist() == [4950]

@@ -26,7 +26,8 @@ asks for are read.
 Without QUERY, statements are read from stdin; at a terminal there is a shell (.help, .tables, .quit) with history and
 completion. The result is a table; of more than 100 rows, the first. Times are in UTC. "offset" is a word of SQL and
 needs double quotes, and so do names such as "my-topic". text_of(value) and json_of(value) are null for bytes that are
-not UTF-8, or not JSON. A query reads the log and nothing else, and changes nothing.
+not UTF-8, or not JSON. Keys and values of a topic's view are typed where the registry's topic _schemas, or --schemas,
+has the subjects orders-key and orders-value. A query reads the log and nothing else, and changes nothing.
 
 This needs the extra sql: pip install 'brokerless[sql]'.
 
@@ -58,6 +59,11 @@ def add_options(parser: ArgumentParser) -> None:
     add("--format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
     add("-n", "--rows", type=count, default=ROWS, metavar="N", help=f"at most so many rows of a table ({ROWS})")
     add("--memory-limit", type=size, metavar="SIZE", help="what DuckDB may take before it spills to disk (2GiB)")
+    help_of_schemas = (
+        "where schemas are: a log directory with the topic _schemas, JSON Lines of that topic, or a directory of "
+        ".avsc, .proto and .json files (by default the topic _schemas beside the logs)"
+    )
+    add("--schemas", metavar="PATH", help=help_of_schemas)
     add_isolation(parser)
     add("--control", action="store_true", help="also control records")
     add_max_batch_bytes(parser)
@@ -76,7 +82,9 @@ def run(options: Namespace) -> int:
         chosen = output.chosen(log, options)
         if output.exit_code == UNUSABLE:
             continue
-        how = jobs.TableOptions(options.isolation, options.control, options.max_batch_bytes, output.damage)
+        how = jobs.TableOptions(
+            options.isolation, options.control, options.max_batch_bytes, output.damage, options.schemas
+        )
         with Session(
             jobs.tables(jobs.Source(log.directory, log.storage_options), chosen, how), options.memory_limit
         ) as session:

@@ -184,8 +184,9 @@ def is_followed(file: File, chunk: Chunk) -> bool:
     if len(head) < layouts.BATCH_V2_SIZE:
         return False
     following = read_headers(head, np.zeros(1, np.int64))
-    is_there = position + int(following.sizes[0]) <= file.size and int(following.sizes[0]) >= layouts.BATCH_V2_SIZE
-    return is_there and int(following.magic[0]) == layouts.MAGIC_V2 and int(following.entry_offset[0]) > last
+    size = int(following.sizes[0])
+    is_whole = size >= layouts.BATCH_V2_SIZE and position + size <= min(file.size, file.size_now())
+    return is_whole and int(following.magic[0]) == layouts.MAGIC_V2 and int(following.entry_offset[0]) > last
 
 
 def damage_finding(path: str, damage: Damage) -> Finding:

@@ -8,8 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.erase.signed_manifest import LIMIT, load_manifest
+from brokerless.jobs.prove.claims import parse_claims
 from brokerless.jobs.prove.job import Proof
 from brokerless.log.storage.atomic import write_file
+from brokerless.log.storage.own_files import read_own
+from brokerless.log.storage.paths import is_local_within, local, parent_directory
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.text import readable
 
@@ -21,7 +26,33 @@ table { border-collapse: collapse; margin: 1rem 0; } th, td { border-bottom: 1px
 .holds { color: #14532d; } .fails { color: #991b1b; } code { overflow-wrap: anywhere; }
 """
 
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+)
+"""How each page begins, by which an earlier one is known."""
 _PARTITIONS = ("partition", "erased records", "touched batches", "SHA-256 of all other batches", "files")
+
+
+def check_page_path(path: str, manifest: str, directories: Iterable[str | None] = ()) -> None:
+    """Raises :class:`UsageError` where a page would take the place of anything but an earlier page, or be among the
+    logs that the ``manifest`` (its path) is about, or in ``directories``; UnreadableError for what is no manifest."""
+    loaded, own = load_manifest(manifest), Path(local(path))
+    recorded = [each for claim in parse_claims(loaded) for each in (claim.source, claim.target)]
+    above = (parent_directory(claim.target) for claim in parse_claims(loaded))
+    listed = [*loaded.value["sources"], loaded.value.get("to")]
+    for each in (*recorded, *above, *directories, *(one for one in listed if isinstance(one, str))):
+        if each is not None and is_local_within(str(own), each):
+            raise UsageError(f"{path}: the page cannot be among the logs in {each}; give a file somewhere else")
+    if not os.path.lexists(own):
+        return
+    try:
+        is_page = read_own(str(own), LIMIT).startswith(_HEAD.encode())
+    except UnreadableError:
+        is_page = False
+    if not is_page:
+        raise UsageError(f"{path}: this is no page of brokerless prove and is not overwritten; give another file")
 
 
 def write_proof_page(proof: Proof, path: str | os.PathLike[str]) -> None:
@@ -63,11 +94,9 @@ def proof_page(proof: Proof) -> str:
         "<h2>Where copies may still be</h2>",
         _table(("path", "what", "selected records"), copies, (2,)) if copies else "<p>None was found.</p>",
     ]
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
     title = f"<title>{verdict}</title><style>{_STYLE}</style>"
     page = "\n".join(body)
-    return f'<!doctype html>\n<html lang="en"><head>{head}{title}</head>\n<body><main>\n{page}\n</main></body></html>\n'
+    return f"{_HEAD}{title}</head>\n<body><main>\n{page}\n</main></body></html>\n"
 
 
 def _untouched(sha256: str | None) -> str:

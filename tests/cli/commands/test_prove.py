@@ -50,3 +50,18 @@ def test_what_is_no_manifest_and_wrong_options_exit_with_2(run: Run, manifest: P
     ):
         result = run("prove", *arguments)
         assert (result.exit_code, result.out, len(result.err.splitlines())) == (2, b"", 1), arguments
+
+
+def test_a_page_takes_the_place_of_nothing_but_a_page(run: Run, manifest: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.html").write_text("<!doctype html><p>Somebody else's</p>")
+    (tmp_path / "link.html").symlink_to(tmp_path / "nothing")
+    segment = next((tmp_path / "to" / "txn-0").glob("*.log"))
+    wrong = [manifest, tmp_path / "other.html", tmp_path / "link.html", segment, tmp_path / "to" / "new.html"]
+    before = [each.read_bytes() for each in wrong if each.is_file()]
+    for path in (*wrong, DATA / "txn-0" / "new.html", tmp_path / "to" / "txn-0" / "new.html"):
+        result = run("prove", manifest, "--html", path)
+        assert (result.exit_code, result.out, len(result.err.splitlines())) == (2, b"", 1), path
+    assert [each.read_bytes() for each in wrong if each.is_file()] == before
+    assert not (tmp_path / "nothing").exists()
+    for _ in range(2):
+        assert run("prove", manifest, "--html", tmp_path / "page.html").exit_code == 0

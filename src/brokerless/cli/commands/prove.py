@@ -53,6 +53,10 @@ def run(options: Namespace) -> int:
     from brokerless.cli.erasure_options import selection_of
     from brokerless.jobs.prove.job import prove
 
+    if options.html is not None:
+        from brokerless.views.proof_page import check_page_path
+
+        check_page_path(options.html, options.manifest, [options.output, options.source])
     output = Output()
     with progress("checking") as done:
         proof = prove(

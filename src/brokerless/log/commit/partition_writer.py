@@ -33,7 +33,7 @@ from brokerless.log.producer.state import ProducerState
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_remote, local, read_bytes
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_local_within, is_remote, local, read_bytes
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.log.write.copied_boundaries import SegmentBoundaries
 from brokerless.log.write.log_writer import Appended, LogWriter
@@ -74,8 +74,7 @@ def _is_within(path: str, directory: str) -> bool:
     """Whether a path is a directory or in it, links followed."""
     if is_remote(path):
         return f"{path}/".startswith(f"{directory.rstrip('/')}/")
-    inner, outer = Path(path).resolve(), Path(local(directory)).resolve()
-    return inner == outer or outer in inner.parents
+    return is_local_within(path, directory)
 
 
 class PartitionOutput:

@@ -365,7 +365,7 @@ def compact(
     )  # fmt: skip
     directory = source.directory
     read, write = source.storage_options, storage_options
-    tasks = plan(directory.partitions, [directory.path], to, options, read, write, named=topics)
+    tasks = plan(directory.partitions, [directory.path], to, options, read, write, topics, on_damage)
     return list(compact(tasks, on_damage or raise_damage, spark=spark, processes=1))
 
 

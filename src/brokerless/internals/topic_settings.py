@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 
@@ -29,30 +30,54 @@ _OF_BROKER = {
 
 
 def read_topic_setting(
-    partition_directory: str, topic: str, name: str, storage_options: StorageOptions | None = None
+    partition_directory: str,
+    topic: str,
+    name: str,
+    storage_options: StorageOptions | None = None,
+    others: Sequence[str] = (),
 ) -> str | None:
     """A topic's own setting, or else the default of this broker (by the ``node.id`` in ``meta.properties``), or of all
     brokers, as far as it was set in the running cluster: what is in a ``server.properties`` is not known. None where
-    the log directory of the partition has no ``__cluster_metadata``, or that does not say."""
+    neither the log directory of the partition nor ``others``, the broker's other ones, have a ``__cluster_metadata``
+    with the topic, or that does not say."""
+    cluster = _cluster_with(topic, partition_directory, storage_options, others)
     above = parent_directory(partition_directory)
-    if above is None:
-        return None
-    path = join(above, names.partition_directory(names.CLUSTER_METADATA, 0))
-    try:
-        if not exists(path, storage_options):
-            return None
-        (partition,) = open_partitions(path, storage_options=storage_options)
-        files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segment_paths)
-        cluster = _clusters(path, files) if storage_options is None else read_cluster(partition, lambda _: None)
-    except (BrokerlessError, ValueError):
-        return None
-    if topic not in cluster.topics.values():
+    if cluster is None or above is None:
         return None
     synonym = _OF_BROKER.get(name, f"log.{name}")
     own = cluster.configs.get((_TOPIC, topic), {}).get(name)
     for broker in (_node_id(above, storage_options), "") if own is None else ():
         own = cluster.configs.get((_BROKER, broker), {}).get(synonym) if own is None else own
     return own
+
+
+def is_in_metadata(
+    partition_directory: str, topic: str, storage_options: StorageOptions | None = None, others: Sequence[str] = ()
+) -> bool:
+    """Whether the cluster's metadata, where :func:`read_topic_setting` looks, has a topic of this name."""
+    return _cluster_with(topic, partition_directory, storage_options, others) is not None
+
+
+def _cluster_with(
+    topic: str, partition_directory: str, storage_options: StorageOptions | None, others: Sequence[str]
+) -> Cluster | None:
+    above = parent_directory(partition_directory)
+    for each in dict.fromkeys((*(() if above is None else (above,)), *others)):
+        cluster = _cluster_in(each, storage_options)
+        if cluster is not None and topic in cluster.topics.values():
+            return cluster
+    return None
+
+
+def _cluster_in(log_directory: str, storage_options: StorageOptions | None) -> Cluster | None:
+    """The metadata in a log directory, as far as it can be read."""
+    path = join(log_directory, names.partition_directory(names.CLUSTER_METADATA, 0))
+    with suppress(BrokerlessError, ValueError):
+        if exists(path, storage_options):
+            (partition,) = open_partitions(path, storage_options=storage_options)
+            files = tuple((each.log.path, each.log.size, each.log.modified) for each in partition.segment_paths)
+            return _clusters(path, files) if storage_options is None else read_cluster(partition, lambda _: None)
+    return None
 
 
 def _node_id(log_directory: str, storage_options: StorageOptions | None) -> str:

@@ -29,6 +29,22 @@ def test_compacted_topics_are_found_by_the_cluster_s_metadata_and_others_are_cop
     assert [line for line in audited.json if line.get("severity") in ("warning", "error")] == []
 
 
+def test_settings_are_those_of_any_log_directory_that_is_given(run: Run, tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    shutil.copytree(DEMO, one, ignore=shutil.ignore_patterns("users-0", "orders-1"))
+    for name in ("users-0", "orders-1"):
+        shutil.copytree(DEMO / name, other / name)
+    lines = run("compact", one, other, "--to", tmp_path / "to", "--json").json
+    copied = {line["topic"]: line["isCopied"] for line in lines}
+    assert (copied["users"], copied["orders"]) == (False, True)
+    alone = run("compact", other, "--what-if", "--json")
+    assert (alone.json, alone.exit_code) == ([], 0)
+    assert alone.err.count("settings are not known") == 2
+    assert "users-0" in alone.err
+    (users,) = run("compact", other, "-t", "users", "--what-if", "--json").json
+    assert users["recordsOut"] < users["recordsIn"]
+
+
 def test_what_if_writes_nothing_and_shows_keys_and_tombstones(run: Run, tmp_path: Path) -> None:
     source = Path(shutil.copytree(DEMO / "users-0", tmp_path / "users-0"))
     dry = run("compact", source, "--what-if", "--from-start", "--now", "2026-10-30")

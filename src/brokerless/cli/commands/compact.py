@@ -83,7 +83,7 @@ def run(options: Namespace) -> int:
         output.say("nothing was written")
         return output.end()
     named = named_topics(partitions, options)
-    tasks = plan(partitions, options.paths, options.to, _options(options), named=named)
+    tasks = plan(partitions, options.paths, options.to, _options(options), named=named, report=output.damage)
     results: list[CompactResult] = []
     with progress("reading", sum(task.size for task in tasks)) as done:
         for result in compact(tasks, output.damage, done, spark=options.spark, say=output.say):

@@ -134,10 +134,12 @@ def plan(
     storage_options: StorageOptions | None = None,
     target_storage_options: StorageOptions | None = None,
     named: Collection[str] = (),
+    report: Report | None = None,
 ) -> list[CompactTask]:
     """A task for each partition; they are in ``sources``, the paths that were given. ``directory``: None to write
     nothing, and then partitions that would be copied have no task. ``named``: topics that are compacted whatever their
-    ``cleanup.policy``, beside those whose directories are ``sources``.
+    ``cleanup.policy``, beside those whose directories are ``sources``. ``report`` is called for topics of which no
+    metadata in ``sources`` has the settings, so that they are copied.
 
     Raises :class:`UsageError` if one of them cannot be written: it is there already, it comes twice, its name is not
     known, ``directory`` is in what is read, or ``named`` has KRaft's own log.
@@ -161,8 +163,13 @@ def plan(
     tasks: list[CompactTask] = []
     for each, topic_id in zip(partitions, topic_ids, strict=True):
         checkpoint = _checkpoint(each, storage_options)
-        is_copied = each.topic not in named and not is_compacted(each, checkpoint, storage_options)
-        settings = options.settings_of(each, storage_options)
+        policy = each.topic in named or is_compacted(each, checkpoint, storage_options, sources)
+        if policy is None:
+            text = "the topic's settings are not known, so that it is copied unchanged; to compact it, name it, or "
+            text += "give the broker's log directory with __cluster_metadata as well"
+            (report or ignore_finding)(Finding("warning", "settings-unknown", each.path, None, None, text))
+        is_copied = not policy
+        settings = options.settings_of(each, storage_options, sources)
         tasks.append(
             CompactTask(
                 each, each.topic or "", each.partition or 0, to, topic_id, settings, checkpoint, is_copied,

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from brokerless import clock
 from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.internals.topic_settings import read_topic_setting
+from brokerless.internals.topic_settings import is_in_metadata, read_topic_setting
 from brokerless.log import names
 from brokerless.log.config import DEFAULTS
 from brokerless.log.directory import PartitionPath
@@ -69,8 +70,12 @@ class CompactOptions:
     top_keys: int = 0
     key_bytes: int = KEY_BYTES
 
-    def settings_of(self, source: PartitionPath, storage_options: StorageOptions | None = None) -> CompactSettings:
-        """Those of one partition. Raises :class:`UsageError` for what Kafka would not take."""
+    def settings_of(
+        self, source: PartitionPath, storage_options: StorageOptions | None = None, others: Sequence[str] = ()
+    ) -> CompactSettings:
+        """Those of one partition; ``others``: log directories that may have the cluster's metadata as well.
+
+        Raises :class:`UsageError` for what Kafka would not take."""
         settings = CompactSettings(
             clock.now() if self.now_ms is None else self.now_ms,
             keep_active=self.keep_active,
@@ -84,7 +89,7 @@ class CompactOptions:
         own: dict[str, int] = {}
         for name in _FROM_TOPIC:
             given = getattr(self, name, None)
-            value = _setting(source, name.replace("_", "."), storage_options) if given is None else given
+            value = _setting(source, name.replace("_", "."), storage_options, others) if given is None else given
             if value is not None:
                 own[name] = value
         return replace(settings, **own)
@@ -94,20 +99,30 @@ _OF_KAFKA = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _FROM_TOPIC = ("delete_retention_ms", "min_compaction_lag_ms", "segment_bytes", "segment_index_bytes")
 
 
-def _setting(source: PartitionPath, name: str, storage_options: StorageOptions | None) -> int | None:
-    text = read_topic_setting(source.path, source.topic or "", name, storage_options)
+def _setting(
+    source: PartitionPath, name: str, storage_options: StorageOptions | None, others: Sequence[str]
+) -> int | None:
+    text = read_topic_setting(source.path, source.topic or "", name, storage_options, others)
     try:
         return None if text is None else int(text)
     except ValueError:
         return None
 
 
-def is_compacted(source: PartitionPath, checkpoint: int | None, storage_options: StorageOptions | None = None) -> bool:
-    """Whether the topic's ``cleanup.policy`` has ``compact``: by the cluster's metadata. Where that is missing, by a
-    line in ``cleaner-offset-checkpoint``, or as it is one of the topics that Kafka itself compacts."""
+def is_compacted(
+    source: PartitionPath,
+    checkpoint: int | None,
+    storage_options: StorageOptions | None = None,
+    others: Sequence[str] = (),
+) -> bool | None:
+    """Whether the topic's ``cleanup.policy`` has ``compact``: by the cluster's metadata, in the same log directory or
+    one of ``others``. Where that is missing, by a line in ``cleaner-offset-checkpoint``, or as it is one of the topics
+    that Kafka itself compacts; None where nothing says."""
     if source.topic == names.CLUSTER_METADATA:
         return False
-    policy = read_topic_setting(source.path, source.topic or "", "cleanup.policy", storage_options)
+    policy = read_topic_setting(source.path, source.topic or "", "cleanup.policy", storage_options, others)
     if policy is not None:
         return "compact" in [each.strip() for each in policy.split(",")]
-    return checkpoint is not None or source.topic in _OF_KAFKA
+    if checkpoint is not None or source.topic in _OF_KAFKA:
+        return True
+    return False if is_in_metadata(source.path, source.topic or "", storage_options, others) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from brokerless.jobs.compact.settings import KEY_BYTES, CompactOptions
 from brokerless.log.commit.partition_writer import PartitionOutput
 from brokerless.log.config import LogConfig
 
+DEMO = Path(__file__).parents[3] / "demo" / "data"
 TARGETS = ("much", "little")
 
 SEEDS = (*range(12), 74, 75, 95)
@@ -76,3 +78,12 @@ def test_many_keys_in_little_memory_are_cleaned_as_in_much(tmp_path: Path) -> No
 def test_logs_that_kafka_wrote_are_cleaned_as_kafka_cleans_them(version: str, tmp_path: Path) -> None:
     """Some of the golden ones; the judge's command takes all of them."""
     compare_golden(golden_logs()[:: len(golden_logs()) // 16], tmp_path, version)
+
+
+def test_a_topic_whose_settings_are_not_known_is_copied_and_reported(tmp_path: Path) -> None:
+    shutil.copytree(DEMO / "orders-0", tmp_path / "from" / "orders-0")
+    found: list[brokerless.Finding] = []
+    (copied,) = brokerless.open(tmp_path / "from").compact(tmp_path / "to", on_damage=found.append)
+    assert copied.task.is_copied
+    assert [each.kind for each in found] == ["settings-unknown"]
+    assert len(brokerless.open(tmp_path / "from").compact(tmp_path / "again")) == 1

@@ -34,6 +34,7 @@ from brokerless.log.commit.types import StagedPartition
 from brokerless.log.config import UNBOUNDED
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.segment import Report
+from brokerless.log.segment import ignore as ignore_finding
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions
 

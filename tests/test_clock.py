@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,12 @@ def test_numbers_and_none_do_not_change() -> None:
 def test_a_datetime_without_a_time_zone_is_refused() -> None:
     with pytest.raises(UsageError, match="time zone"):
         milliseconds(datetime(2024, 1, 1))
+
+
+@pytest.mark.parametrize("at", ["2026-12-01", 1.5, b"1"])
+def test_what_is_no_time_is_refused(at: Any) -> None:
+    with pytest.raises(UsageError, match="not a time"):
+        milliseconds(at)
 
 
 def test_now_is_in_whole_milliseconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from datetime import datetime
 
@@ -19,9 +20,16 @@ def now() -> int:
 
 
 def milliseconds(at: Time | None) -> int | None:
-    """Milliseconds since the epoch of a time. Raises :class:`UsageError` for a datetime without a time zone."""
+    """Milliseconds since the epoch of a time. Raises :class:`UsageError` for a datetime without a time zone, and for
+    anything but a datetime and a whole number."""
+    if at is None:
+        return None
     if not isinstance(at, datetime):
-        return at
+        try:
+            return operator.index(at)
+        except TypeError as error:
+            text = "is not a time; give milliseconds since the epoch, or a datetime with a time zone"
+            raise UsageError(f"{at!r} {text}") from error
     if at.tzinfo is None:
         raise UsageError(f"{at.isoformat()}: a time needs a time zone")
     return math.floor(at.timestamp() * 1000 + 1e-6)

@@ -54,6 +54,13 @@ def test_what_duckdb_does_not_take_is_refused(condition: str) -> None:
         SqlCondition(condition)
 
 
+def test_an_offset_without_quotes_is_explained_and_our_own_query_is_not_shown() -> None:
+    with pytest.raises(UsageError, match="needs double quotes") as error:
+        SqlCondition("offset = 1")
+    assert "SELECT" not in str(error.value)
+    assert "double quotes" not in str(pytest.raises(UsageError, SqlCondition, "x y").value)
+
+
 def test_a_condition_that_fails_on_a_record_is_reported() -> None:
     condition = SqlCondition("key_text::INT > 1")
     with pytest.raises(UsageError, match=r"--where.*Conversion"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ COLUMNS = pa.schema(
     ]
 )
 """What a condition is on; besides, ``key_text``, ``value_text``, ``key_json`` and ``value_json``."""
+_OFFSET = re.compile(r"(?<![\w\"])offset(?![\w\"])", re.IGNORECASE)
 MACROS = (
     "CREATE MACRO text_of(bytes) AS CASE WHEN bytes IS NULL THEN NULL ELSE TRY(decode(bytes)) END",
     "CREATE MACRO json_of(bytes) AS TRY(text_of(bytes)::JSON)",
@@ -62,7 +64,11 @@ class SqlCondition:
             self._connection.register("batch", pa.Table.from_batches([batch]))
             found = self._connection.execute(self._query).fetchnumpy()["selected"]
         except duckdb.Error as error:
-            raise UsageError(f"--where: {str(error).strip()}") from error
+            # What follows is our query around the condition.
+            message = str(error).partition("\n\nLINE ")[0].strip()
+            if "syntax error" in message and _OFFSET.search(self._condition):
+                message += '; "offset" is a word of SQL, and needs double quotes'
+            raise UsageError(f"--where: {message}") from error
         return np.asarray(found, np.bool_)
 
     @cached_property

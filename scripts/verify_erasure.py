@@ -2,9 +2,9 @@
 
     python scripts/verify_erasure.py MANIFEST [--key PUBLIC.pem] [--output DIR] [--source DIR] [--keys FILE [--base64]]
 
-It checks signature, hashes of files, that all other batches and records are the same, and that no erased one is left;
-with --source, the logs of before, and that no erased value or field is in any file or inflated record; with --keys,
-that no record has one. Prints violations, and as notes what other records share with erased ones; exits with 0, 1, 2.
+It checks signature, hashes of all files, that other batches and records are the same, and erased ones are gone; with
+--source, the logs of before, and that no erased value is in a file or inflated record (a note: in another record); with
+--keys, that no record has one. Prints violations; exits with 0, 1, 2.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import struct
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from aiokafka.record.memory_records import MemoryRecords
 from cryptography.exceptions import InvalidSignature
@@ -27,7 +26,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 Record = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
-NAMES = "checkpoint", "meta.properties", ".kafka_cleanshutdown", ".brokerless-queries"
 
 
 def entries(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -76,22 +74,20 @@ def parts(value: Any, fields: list[str]) -> Iterator[bytes]:
         yield value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 
-@dataclass
-class Partition:
+class Partition(NamedTuple):
     """Checks one partition's directory, ``before`` or ``after``; or, after, the files of a log directory."""
 
     claim: dict[str, Any]
     path: Path
     when: str
-    action: dict[str, Any]
     keys: set[bytes]
     patterns: set[bytes]
     errors: list[str]
-    values: set[bytes]
 
     def check(self) -> None:
         files = {each["name"]: each for each in self.claim[self.when]}
-        there = {path.name for path in self.path.iterdir() if "topic" in self.claim or path.name.endswith(NAMES)}
+        there = {path.name for path in self.path.iterdir() if not path.match(".*lock") or path.stat().st_size}
+        there -= self.claim["known"]
         for name in sorted(there ^ files.keys()):
             self.errors.append(f"{self.path / name}: {'missing' if name in files else 'not in the manifest'}")
         untouched, kept = hashlib.sha256(), dict[int, list[Record]]()
@@ -115,8 +111,7 @@ class Partition:
                 self.errors.append(f"{self.path}: other records at offset {each['baseOffset']}")
 
     def check_log(self, data: bytes, untouched: Any, kept: dict[int, list[Record]]) -> None:
-        touched = self.claim["touched"]
-        bases = [each["baseOffset"] for each in touched]
+        touched, bases = self.claim["touched"], [each["baseOffset"] for each in self.claim["touched"]]
         for offset, entry in entries(data):
             if offset + (struct.unpack_from(">i", entry, 23)[0] if entry[16] >= 2 else 0) < self.claim["startOffset"]:
                 continue
@@ -130,18 +125,16 @@ class Partition:
                 self.look(entry)
 
     def without_erased(self, records: list[Record], offsets: set[int]) -> Iterator[Record]:
-        is_blanked = self.action["kind"] == "blank"
+        is_blanked = self.claim["action"]["kind"] == "blank"
         for offset, timestamp, key, value, headers in records:
             if offset not in offsets:
                 yield offset, timestamp, key, value, headers
                 continue
-            fields, found = self.action.get("fields"), [] if value is None else [value]
+            fields, found = self.claim["action"].get("fields"), [] if value is None else [value]
             found = list(parts(json.loads(value), fields)) if fields and value is not None else found
             if self.when == "before":
-                self.values.update(each for each in found if len(each) >= 4)
-            elif fields and found:
-                self.errors.append(f"{self.path}: a field that was blanked at offset {offset} is there")
-            elif not is_blanked or (found and not fields):
+                self.patterns.update(each for each in found if len(each) >= 4)
+            elif found or not is_blanked:
                 self.errors.append(f"{self.path}: what was erased at offset {offset} is there")
             if is_blanked:
                 yield offset, timestamp, key, None, headers
@@ -149,7 +142,7 @@ class Partition:
     def look(self, entry: bytes) -> None:
         is_passed_over = (entry[16] >= 2 and entry[22] & 0x20) or self.claim["isCopied"]
         for offset, _, key, value, headers in () if is_passed_over else records_of(entry):
-            if key in self.keys and self.action["kind"] == "remove":
+            if key in self.keys and self.claim["action"]["kind"] == "remove":
                 self.errors.append(f"{self.path}: an erased key at offset {offset}")
             found = [each for each in (key, value, *(value for _, value in headers)) if each is not None]
             if any(pattern in each for each in found for pattern in self.patterns):
@@ -178,15 +171,22 @@ def main(arguments: list[str] | None = None) -> int:
             key.verify(signature.read_bytes(), data)  # type: ignore[union-attr, call-arg]
         except (InvalidSignature, ValueError, TypeError, OSError) as error:
             errors.append(f"{signature}: the signature is wrong ({type(error).__name__})")
-    keys = {line for line in options.keys.read_bytes().splitlines() if line} if options.keys else set[bytes]()
-    keys, patterns = set(map(base64.b64decode, keys)) if options.base64 else keys, set[bytes]()
+    lines = options.keys.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines() if options.keys else []
+    keys, patterns = {base64.b64decode(each) if options.base64 else each for each in lines if each}, set[bytes]()
+    errors += [f"{each['source']}: was not written: {each['reason']}" for each in manifest.get("notWritten", ())]
+    roots = {str(Path(each["target"]).parent) for each in manifest["directories"]} & {manifest["to"]}
+    others = [*manifest["directories"], *({"target": each, "after": []} for each in roots)]
     for when, directory in (("before", options.source), ("after", options.output)):
-        found = set[bytes]()
-        claims = [*manifest["partitions"], *(manifest["directories"] if when == "after" else ())]
-        for claim in claims if when == "after" or directory else ():
-            path = place(claim["source" if when == "before" else "target"], directory)
-            Partition(claim, path, when, manifest["action"], keys, patterns, errors, found).check()
-        patterns |= found
+        known = dict[Path, set[str]]()
+        claims = [*manifest["partitions"], *(others if when == "after" else ())] if when == "after" or directory else []
+        paths = [place(each["source" if when == "before" else "target"], directory) for each in claims]
+        if when == "after" and len(set(paths)) < len(paths):
+            raise ValueError("two partitions of the manifest are one here")
+        for path in (*paths, options.manifest.resolve(), signature.resolve()):
+            known.setdefault(path.parent.resolve(), set()).add(path.name)
+        for claim, path in zip(claims, paths, strict=True):
+            more = {"action": manifest["action"], "known": known.get(path.resolve(), set())}
+            Partition(claim | more, path, when, keys, patterns, errors).check()
     print("\n".join(errors or [f"{len(manifest['partitions'])} partitions: the proof holds"]))
     return 1 if errors else 0
 
@@ -194,6 +194,6 @@ def main(arguments: list[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         print(f"cannot be checked: {type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)

@@ -151,7 +151,27 @@ def _claim_less(to: Path) -> None:
     (to / "proof.json").write_text(json.dumps(manifest))
 
 
+def _copy_a_partition(to: Path) -> None:
+    shutil.copytree(to / "from-clean" / "txn-0", to / "to" / "txn-5")
+
+
+def _leave_a_deleted_partition(to: Path) -> None:
+    shutil.copytree(to / "from-clean" / "txn-0", to / "to" / f"txn-0.{'0' * 32}-delete")
+
+
+def _leave_a_file(to: Path) -> None:
+    shutil.copy(min((to / "from-clean" / "txn-0").glob("*.log")), to / "to" / "copy.log")
+
+
+def _hide_a_file_as_a_lock(to: Path) -> None:
+    shutil.copy(min((to / "from-clean" / "txn-0").glob("*.log")), to / "to" / ".brokerless-lock")
+
+
 CHANGES = [
+    _copy_a_partition,
+    _leave_a_deleted_partition,
+    _leave_a_file,
+    _hide_a_file_as_a_lock,
     _add_a_file,
     _take_a_file,
     _add_a_checkpoint,
@@ -175,6 +195,20 @@ def test_what_else_is_changed_is_found_by_both(
     assert not brokerless.prove(path, key=keys[1], output=tmp_path / "copy" / "to").holds
     assert verify_erasure.main([str(path), "--key", str(keys[1]), *output]) == 1
     assert manifest["partitions"]
+
+
+def test_each_of_several_log_directories_and_what_is_beside_them(tmp_path: Path) -> None:
+    for name in ("b1", "b2"):
+        shutil.copytree(DEMO / "users-0", tmp_path / name / "users-0")
+    arguments = [str(tmp_path / "b1"), str(tmp_path / "b2"), "--to", str(tmp_path / "to"), "--where", "true"]
+    path = tmp_path / "to" / "proof.json"
+    (tmp_path / "to").mkdir()
+    assert main(["erase", *arguments, "--manifest", str(path)]) == 0
+    assert brokerless.prove(path).holds
+    assert verify_erasure.main([str(path)]) == 0
+    (tmp_path / "to" / "copy.log").write_bytes(b"u-0048")
+    assert {each.kind for each in brokerless.prove(path).findings if each.severity == "error"} == {"file-unknown"}
+    assert verify_erasure.main([str(path)]) == 1
 
 
 def test_segments_that_were_only_copied_have_the_hash_that_they_had(tmp_path: Path) -> None:

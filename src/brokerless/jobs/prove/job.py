@@ -23,7 +23,7 @@ from brokerless.jobs.erase.signed_manifest import (
     load_public_key,
     public_bytes,
 )
-from brokerless.jobs.prove.claims import PartitionClaim, parse_claims, parse_directories
+from brokerless.jobs.prove.claims import DirectoryClaim, PartitionClaim, parse_claims, parse_directories
 from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, check_directory, run_task
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import Place, in_order, run, started
@@ -163,10 +163,17 @@ def _check_directories(
     if not directories:
         text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
         report(Finding("error", "not-finished", manifest.path, None, None, text))
+    own, to, roots = (manifest.path, f"{manifest.path}.sig"), manifest.value.get("to"), set[str]()
     for each in directories:
         target = each.target if output is None else _directory_place(each.target, output, check.storage_options)
         known = {claim.name for claim in proof.claims if parent_directory(claim.target) == each.target}
-        check_directory(each, target, known, check, report)
+        check_directory(each, target, known, own, check, report)
+        root = parent_directory(each.target) if output is None else os.fspath(output)
+        if root is not None and parent_directory(each.target) == to and target != root:
+            roots.add(root)
+    for root in roots:  # of several log directories, each is in one of its own
+        known = {directory_name(each.target) for each in directories}
+        check_directory(DirectoryClaim(root, ()), root, known, own, check, report)
 
 
 def _check_signature(manifest: SignedManifest, key: str | None, proof: Proof, report: Report) -> None:

@@ -26,8 +26,16 @@ from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.types import Done
 from brokerless.log import names
 from brokerless.log.segment import Chunk, Report, scan
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, join, list_directory, open_file
+from brokerless.log.storage.paths import (
+    DirectoryEntry,
+    StorageOptions,
+    is_local_within,
+    join,
+    list_directory,
+    open_file,
+)
 
+_LOCKS = (names.LOCK, names.COMMIT_LOCK)
 _EMPTY = digest_records(empty_columns())
 
 
@@ -130,9 +138,11 @@ def _finding(kind: str, path: str, text: str, offset: int | None = None, **more:
     return Finding("error", kind, path, None, offset, text, **more)
 
 
-def check_directory(claim: DirectoryClaim, path: str, known: Collection[str], check: Check, report: Report) -> None:
-    """The same of the files beside partitions. A partition that is not ``known`` (names of directories) is a warning:
-    the manifest says nothing of it."""
+def check_directory(
+    claim: DirectoryClaim, path: str, known: Collection[str], own: Collection[str], check: Check, report: Report
+) -> None:
+    """The same of the files beside partitions. What else is there is reported as well, but for ``known`` (names of
+    directories), ``own`` (paths: the manifest itself), and locks, which are empty."""
     try:
         entries = list_directory(path, check.storage_options)
         _compare_files(path, claim.after, [each for each in entries if each.name in DIRECTORY_FILES], check, report)
@@ -140,10 +150,13 @@ def check_directory(claim: DirectoryClaim, path: str, known: Collection[str], ch
         report(_finding("unreadable", path, str(error)))
         return
     for each in entries:
-        is_partition = each.is_directory and names.parse_partition_directory(each.name) is not None
-        if is_partition and each.name not in known:
-            text = "the manifest says nothing of this partition"
-            report(Finding("warning", "partition-unknown", each.path, None, None, text))
+        is_own = each.name in _LOCKS and not each.size and not each.is_directory
+        is_known = each.is_directory and each.name in known
+        if is_own or is_known or each.name in DIRECTORY_FILES or any(is_local_within(each.path, one) for one in own):
+            continue
+        what = "directory" if each.is_directory else "file"
+        text = f"not in the manifest: the erasure wrote no such {what}, and what is in it is not proved; move it away"
+        report(_finding(f"{what}-unknown", each.path, text))
 
 
 def _compare_files(
@@ -160,7 +173,11 @@ def _compare_files(
         if _kind(name) != "log":
             _compare_file(each, describe_file(entries[name], check.storage_options), check, report)
     for name in entries.keys() - claimed.keys():
-        report(_finding("file-unknown", join(path, name), f"the manifest knows no such file {when} the erasure"))
+        report(
+            _finding(
+                "file-unknown", join(path, name), f"not in the manifest: no such file was there {when} the erasure"
+            )
+        )
     if check.search is not None and not check.is_source:
         for name, entry in entries.items():
             if not entry.is_directory and _kind(name) != "log":

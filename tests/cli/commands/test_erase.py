@@ -107,6 +107,14 @@ def test_a_wrong_command_line_is_one_line(arguments: tuple[str, ...], message: s
     assert not (tmp_path / "to").exists()
 
 
+def test_the_manifest_is_not_written_among_the_logs_that_are_read(run: Run, tmp_path: Path) -> None:
+    shutil.copytree(DATA / "txn-0", tmp_path / "data" / "txn-0")
+    for path in (tmp_path / "data" / "m.json", tmp_path / "data" / "txn-0" / "m.json"):
+        result = run("erase", tmp_path / "data", "--to", tmp_path / "to", *WHERE, "--manifest", path)
+        assert (result.exit_code, "which is read" in result.err, path.exists()) == (2, True, False)
+    assert not (tmp_path / "to").exists()
+
+
 def test_a_value_that_is_no_json_keeps_a_partition_from_being_written(run: Run, tmp_path: Path) -> None:
     result = run("erase", DATA / "txn-0", "--to", tmp_path / "to", *WHERE, "--blank-fields", "a")
     assert result.exit_code == 1

@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -209,6 +210,51 @@ def test_each_of_several_log_directories_and_what_is_beside_them(tmp_path: Path)
     (tmp_path / "to" / "copy.log").write_bytes(b"u-0048")
     assert {each.kind for each in brokerless.prove(path).findings if each.severity == "error"} == {"file-unknown"}
     assert verify_erasure.main([str(path)]) == 1
+
+
+def test_a_partition_that_could_not_be_written_is_one_that_is_not_proved_until_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also after runs of other topics, whose manifest it stays in."""
+    source, path = log_directory(tmp_path, "clean", ["txn-0", "codec-zstd-1", "append-time-0"]), tmp_path / "m.json"
+    log = min((source / "txn-0").glob("*.log"))
+    whole = log.read_bytes()
+    log.write_bytes(whole[:80] + bytes([whole[80] ^ 1]) + whole[81:])
+    arguments = ["erase", str(source), "--to", str(tmp_path / "to"), "--where", WHERE, "--manifest", str(path)]
+    for topics, exit_code in ((["-t", "txn", "-t", "codec-zstd"], 1), (["-t", "append-time"], 0)):
+        assert main([*arguments, *topics]) == exit_code
+        (one,) = json.loads(path.read_bytes())["notWritten"]
+        assert (one["topic"], one["partition"], "checksum" in one["reason"]) == ("txn", 0, True)
+        (error,) = (each for each in brokerless.prove(path).findings if each.severity == "error")
+        assert (error.kind, "txn-0 was not written" in error.message, one["reason"] in error.message) == (
+            "not-written", True, True,
+        )  # fmt: skip
+        capsys.readouterr()
+        assert verify_erasure.main([str(path)]) == 1
+        assert f"was not written: {one['reason']}" in capsys.readouterr().out
+    log.write_bytes(whole)
+    assert main(arguments) == 0
+    assert brokerless.prove(path).holds
+    assert verify_erasure.main([str(path)]) == 0
+
+
+def test_the_same_partition_twice_is_refused_by_both(proved: Path, tmp_path: Path) -> None:
+    manifest = json.loads((proved / "proof.json").read_bytes())
+    manifest["partitions"].append(manifest["partitions"][0])
+    (tmp_path / "m.json").write_text(json.dumps(manifest | {"publicKey": None}))
+    with pytest.raises(UnreadableError, match="comes twice"):
+        brokerless.prove(tmp_path / "m.json")
+    with pytest.raises(ValueError, match="are one here"):
+        verify_erasure.main([str(tmp_path / "m.json")])
+
+
+def test_the_second_verifier_takes_deep_json_for_none(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text("[" * 1_000_000)
+    script = [sys.executable, verify_erasure.__file__, tmp_path / "m.json"]
+    result = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr.startswith("cannot be checked: "), "Traceback" in result.stderr) == (
+        2, True, False,
+    )  # fmt: skip
 
 
 def test_segments_that_were_only_copied_have_the_hash_that_they_had(tmp_path: Path) -> None:

@@ -210,8 +210,8 @@ def erase(
     processes: int | None = None,
 ) -> list[ErasedPartition]:
     """Runs tasks, and commits those without damage at the end, all of one log directory together; the results are in
-    the order of the tasks. ``write_manifest`` is called with those that are about to be committed. ``report`` is called
-    with every finding; what it raises ends the job. ``done`` is called with the bytes that were read. ``spark``,
+    the order of the tasks. ``write_manifest`` is called with them before the commit. ``report`` is called with
+    every finding; what it raises ends the job. ``done`` is called with the bytes that were read. ``spark``,
     ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them."""
     if not tasks:
         return []
@@ -246,7 +246,7 @@ def erase(
         if dry_run:
             return results
         if write_manifest is not None:
-            write_manifest([each for each in results if not each.damages])
+            write_manifest(results)
         for destination in destinations:
             if waiting[str(destination)]:
                 commit(destination, waiting[str(destination)])

@@ -16,6 +16,8 @@ from brokerless.jobs.erase.signed_manifest import (
     finished_partitions,
     load_private_key,
     partition_entry,
+    unwritten_entry,
+    unwritten_partitions,
     write_manifest,
 )
 from brokerless.log.storage.destination import Destination
@@ -43,16 +45,23 @@ class ManifestWriter:
         self.path = os.fspath(path)
         self._key = None if sign_key is None else load_private_key(os.fspath(sign_key))
         self._request = Request(tuple(map(full_path, sources)), full_path(os.fspath(to)), erasure)
-        check_path(self.path)
+        check_path(self.path, sources)
         self.finished: Mapping[str, dict[str, Any]] = finished_partitions(self.path, self._request, storage_options)
         self._partitions = list(self.finished.values())
+        self._unwritten = unwritten_partitions(self.path)
         self._copies: list[dict[str, Any]] = []
         self._selection: dict[str, Any] = {}
 
     def write(self, partitions: Sequence[ErasedPartition], copies: Sequence[Copy]) -> None:
-        """Writes it with these partitions, which are about to be committed, and those that were before. Raises
-        UnwritableError."""
-        self._partitions = [*self.finished.values(), *map(partition_entry, partitions)]
+        """Writes it with these partitions, which are about to be committed unless there is damage, and those that were
+        before; what an earlier run could not write stays in it until a run does. Raises UnwritableError."""
+        self._partitions = [
+            *self.finished.values(),
+            *(partition_entry(each) for each in partitions if not each.damages),
+        ]
+        self._unwritten |= {each["target"]: each for each in map(unwritten_entry, partitions) if each is not None}
+        for each in self._partitions:
+            self._unwritten.pop(each["target"], None)
         self._partitions.sort(key=lambda each: (each["target"].rpartition("/")[0], each["topic"], each["partition"]))
         self._copies = [each.as_dict() for each in copies]
         self._write([])
@@ -69,5 +78,6 @@ class ManifestWriter:
     def _write(self, directories: Sequence[Mapping[str, Any]]) -> None:
         self._selection = self._selection or describe_selection(self._request.erasure.selection)
         write_manifest(
-            self.path, self._request, self._selection, self._partitions, directories, self._copies, self._key
-        )
+            self.path, self._request, self._selection, self._partitions, directories, self._copies, self._key,
+            list(self._unwritten.values()),
+        )  # fmt: skip

@@ -25,7 +25,7 @@ from brokerless.log import names
 from brokerless.log.storage.atomic import write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.own_files import read_own
-from brokerless.log.storage.paths import StorageOptions, full_path, is_remote, local
+from brokerless.log.storage.paths import StorageOptions, full_path, is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
 
@@ -90,6 +90,19 @@ def partition_entry(each: ErasedPartition) -> dict[str, Any]:
     }
 
 
+def unwritten_entry(each: ErasedPartition) -> dict[str, Any] | None:
+    """A partition that damage kept from being written, as a manifest has it; None for another."""
+    if not each.damages:
+        return None
+    return {
+        "topic": each.task.topic,
+        "partition": each.task.partition,
+        "source": full_path(each.task.source.path),
+        "target": full_path(each.task.directory.join(each.task.name)),
+        "reason": each.damages[0].message,
+    }
+
+
 def _file_entry(path: str, size: int, sha256: str) -> dict[str, Any]:
     return {"name": path.rpartition("/")[2], "sizeInBytes": size, "sha256": sha256}
 
@@ -113,6 +126,7 @@ def write_manifest(
     directories: Sequence[Mapping[str, Any]],
     copies: Sequence[Mapping[str, Any]],
     key: Ed25519PrivateKey | None,
+    not_written: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Writes a manifest, and its signature if there is a key; both replace what was there. ``selection``: as
     :func:`describe_selection` gives it. Raises UnwritableError."""
@@ -127,6 +141,7 @@ def write_manifest(
         "action": request.action(),
         "publicKey": None if key is None else public_bytes(key.public_key()).hex(),
         "partitions": list(partitions),
+        "notWritten": list(not_written),
         "directories": list(directories),
         "copies": list(copies),
     }
@@ -140,14 +155,18 @@ def write_manifest(
             write_file(signature, key.sign(data))
 
 
-def check_path(path: str) -> None:
-    """Raises :class:`UsageError` where no manifest can be written, or where there is another file."""
+def check_path(path: str, sources: Sequence[str] = ()) -> None:
+    """Raises :class:`UsageError` where no manifest can be written, among ``sources``, or where there is another
+    file."""
     if is_remote(path):
         raise UsageError(f"{path}: a manifest is written to a local file; use --manifest FILE")
     own = Path(local(path))
     if not own.absolute().parent.is_dir():
         text = f"there is no directory {own.absolute().parent}; make it, or give another file"
         raise UsageError(f"{path}: the manifest cannot be written, as {text}")
+    for each in sources:
+        if is_local_within(str(own), each):
+            raise UsageError(f"{path} is within {each}, which is read; use --manifest FILE with a file somewhere else")
     if os.path.lexists(own):
         try:
             load_manifest(path)
@@ -177,6 +196,8 @@ def load_manifest(path: str) -> SignedManifest:
         for name in ("sources", "partitions", "directories", "copies"):
             if not isinstance(value.get(name), list):
                 raise WrongJsonError(f"{name} is no list")
+        if not isinstance(value.get("notWritten", []), list):
+            raise WrongJsonError("notWritten is no list")
         for name in ("selection", "action"):
             as_object(member(value, name), name)
     except (WrongJsonError, RecursionError) as error:
@@ -206,6 +227,14 @@ def finished_partitions(
         if files and all(there.get(name) == size for name, size in files):
             found[target] = each
     return found
+
+
+def unwritten_partitions(path: str) -> dict[str, dict[str, Any]]:
+    """What an earlier run could not write, by the path of the target."""
+    if not os.path.lexists(local(path)):
+        return {}
+    every = load_manifest(path).value.get("notWritten", [])
+    return {each["target"]: each for each in every if isinstance(each, dict) and isinstance(each.get("target"), str)}
 
 
 def load_private_key(path: str) -> Ed25519PrivateKey:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from brokerless.errors import UnreadableError
 from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES, SignedManifest
 from brokerless.log import names
+from brokerless.log.storage.paths import directory_name, parent_directory
 from brokerless.strict_json import (
     WrongJsonError,
     as_flag,
@@ -88,6 +90,24 @@ class DirectoryClaim:
     after: tuple[FileClaim, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UnwrittenClaim:
+    """A partition that the erasure could not write: its directory ``source``, and why."""
+
+    topic: str
+    partition: int
+    source: str
+    reason: str
+
+
+def parse_unwritten(manifest: SignedManifest) -> tuple[UnwrittenClaim, ...]:
+    """As :func:`parse_claims`."""
+    try:
+        return as_list(manifest.value.get("notWritten", []), "notWritten", _unwritten)
+    except WrongJsonError as error:
+        raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
+
+
 def parse_directories(manifest: SignedManifest) -> tuple[DirectoryClaim, ...]:
     """As :func:`parse_claims`."""
     try:
@@ -97,10 +117,15 @@ def parse_directories(manifest: SignedManifest) -> tuple[DirectoryClaim, ...]:
 
 
 def parse_claims(manifest: SignedManifest) -> tuple[PartitionClaim, ...]:
-    """Raises :class:`UnreadableError` for a manifest that says something else than such do, or names other files than
-    those of a partition."""
+    """Raises :class:`UnreadableError` for a manifest that says something else than such do, names other files than
+    those of a partition, or the same partition twice."""
     try:
-        return as_list(manifest.value["partitions"], "partitions", _partition)
+        claims = as_list(manifest.value["partitions"], "partitions", _partition)
+        targets = Counter((parent_directory(each.target), each.name) for each in claims)
+        for (_, name), count in targets.items():
+            if count > 1:
+                raise WrongJsonError(f"{name} comes twice")
+        return claims
     except WrongJsonError as error:
         raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
 
@@ -124,12 +149,22 @@ def _partition(value: Any, name: str) -> PartitionClaim:
         as_list(get("touched"), f"{name}.touched", _touched),
     )
     parsed = names.parse_partition_directory(claim.name)
-    if parsed is None or (parsed.topic, parsed.partition) != (claim.topic, claim.partition):
+    if (
+        parsed is None
+        or directory_name(claim.target) != claim.name
+        or (parsed.topic, parsed.partition) != (claim.topic, claim.partition)
+    ):
         raise WrongJsonError(f"{name}: this is not the name of a partition")
     bounds = [offset for each in claim.touched for offset in (each.base_offset, each.last_offset + 1)]
     if bounds != sorted(bounds):
         raise WrongJsonError(f"{name}.touched: these are not in the order of offsets")
     return claim
+
+
+def _unwritten(value: Any, name: str) -> UnwrittenClaim:
+    found = as_object(value, name)
+    topic, source, reason = (as_text(member(found, key), f"{name}.{key}") for key in ("topic", "source", "reason"))
+    return UnwrittenClaim(topic, as_integer(member(found, "partition"), f"{name}.partition"), source, reason)
 
 
 def _directory(value: Any, name: str) -> DirectoryClaim:

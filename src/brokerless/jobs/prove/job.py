@@ -23,7 +23,13 @@ from brokerless.jobs.erase.signed_manifest import (
     load_public_key,
     public_bytes,
 )
-from brokerless.jobs.prove.claims import DirectoryClaim, PartitionClaim, parse_claims, parse_directories
+from brokerless.jobs.prove.claims import (
+    DirectoryClaim,
+    PartitionClaim,
+    parse_claims,
+    parse_directories,
+    parse_unwritten,
+)
 from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, check_directory, run_task
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import Place, in_order, run, started
@@ -107,6 +113,9 @@ def prove(
         if report is not None:
             report(finding)
 
+    for each in parse_unwritten(manifest):
+        text = f"{each.topic}-{each.partition} was not written: {each.reason}; it is not erased"
+        add(Finding("error", "not-written", each.source, None, None, text))
     _check_signature(manifest, None if key is None else os.fspath(key), proof, add)
     if selection is not None:
         _check_selection(manifest, selection)

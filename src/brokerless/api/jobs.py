@@ -263,12 +263,13 @@ def erase(
     from brokerless.jobs.erase.blanking import Blanking
     from brokerless.jobs.erase.copies import find_copies
     from brokerless.jobs.erase.job import Erasure, erase, finish, plan
-    from brokerless.jobs.erase.key_set import KeySet
+    from brokerless.jobs.erase.key_set import given_keys
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.selection import Selection
+    from brokerless.tables.record_filter import given_header
 
-    own_keys = None if keys is None else KeySet.of(map(_bytes, keys))
-    own_header = None if header is None else (header[0], _bytes(header[1]))
+    own_keys = None if keys is None else given_keys(keys)
+    own_header = None if header is None else given_header(header)
     blanking = Blanking(tuple(blank_fields)) if blank or blank_fields else None
     erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
     directory, options = source.directory, source.storage_options
@@ -331,10 +332,6 @@ def explain(
             if number == len(candidates):
                 raise
     raise UnreadableError(f"{partition.path}: there is no segment")
-
-
-def _bytes(value: bytes | str) -> bytes:
-    return value.encode() if isinstance(value, str) else value
 
 
 def compact(

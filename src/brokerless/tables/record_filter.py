@@ -121,6 +121,15 @@ def parse_header(text: str) -> tuple[str, bytes]:
     return name, as_bytes(value)
 
 
+def given_header(header: tuple[str, bytes | str]) -> tuple[str, bytes]:
+    """A header as Python code gives it; text is UTF-8. Raises :class:`UsageError` for what is no pair."""
+    if isinstance(header, tuple | list) and len(header) == 2:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
+        name, value = header
+        if isinstance(name, str) and isinstance(value, bytes | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return name, value.encode() if isinstance(value, str) else value
+    raise UsageError(f'header={header!r} is no pair; write header=("name", "value"), the value as bytes or text')
+
+
 def condition_match(condition: str, topic: str | None, partition: int | None) -> Match:
     """What selects the records of a partition by a condition of SQL."""
     from brokerless.tables.sql_condition import COLUMNS, SqlCondition

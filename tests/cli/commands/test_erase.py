@@ -59,6 +59,17 @@ def test_the_manifest_is_signed_and_says_nothing_of_what_was_erased(run: Run, tm
     assert (other.exit_code, "is of another erasure" in other.err) == (2, True)
 
 
+def test_that_nothing_was_selected_is_said(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("nobody")
+    for selected, text in (
+        (("--keys", tmp_path / "keys"), "no record has any of these keys"),
+        (("--header", "no=body"), "no record was selected"),
+    ):
+        result = run("erase", DATA / "txn-0", "--to", tmp_path / "to", "--dry-run", *selected)
+        assert (result.exit_code, text in result.err.splitlines()) == (0, True)
+    assert "no record" not in run("erase", DATA / "txn-0", "--to", tmp_path / "to", "--dry-run", *WHERE).err
+
+
 def test_a_dry_run_writes_nothing(run: Run, tmp_path: Path) -> None:
     dry = run("erase", DATA / "txn-0", "--to", tmp_path / "to", *WHERE, "--dry-run")
     assert dry.lines[-1].endswith("nothing was written, as in a dry run")
@@ -118,7 +129,10 @@ def test_the_manifest_is_not_written_among_the_logs_that_are_read(run: Run, tmp_
 def test_a_value_that_is_no_json_keeps_a_partition_from_being_written(run: Run, tmp_path: Path) -> None:
     result = run("erase", DATA / "txn-0", "--to", tmp_path / "to", *WHERE, "--blank-fields", "a")
     assert result.exit_code == 1
-    assert "is not JSON, so its fields cannot be blanked" in result.err
+    (line,) = (line for line in result.err.splitlines() if "was not written: " in line)
+    assert "the value of offset " in line
+    assert "is not JSON, so its fields cannot be blanked; blank the whole value" in line
+    assert "verify" not in line
     assert not (tmp_path / "to" / "txn-0").exists()
 
 

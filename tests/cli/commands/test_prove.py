@@ -46,6 +46,8 @@ def test_what_is_no_manifest_and_wrong_options_exit_with_2(run: Run, manifest: P
         [tmp_path / "text"],
         [manifest, "--key", tmp_path / "text"],
         [manifest, "--where", "true"],
+        [manifest, "--source", tmp_path / "nowhere"],
+        [manifest, "--output", tmp_path / "nowhere"],
         [manifest, "--where", "true", "--header", "a=b"],
     ):
         result = run("prove", *arguments)

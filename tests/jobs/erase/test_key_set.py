@@ -13,7 +13,7 @@ from tests.examples import examples
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns, allocate
 from brokerless.jobs.erase import key_set
-from brokerless.jobs.erase.key_set import KeyFinder, KeySet, load_keys
+from brokerless.jobs.erase.key_set import KeyFinder, KeySet, given_keys, load_keys
 
 KEYS = st.binary(max_size=3) | st.sampled_from([b"a" * 7, b"a" * 8, b"a" * 9, b"a" * 16, b"\0" * 8, b"a" * 15 + b"b"])
 
@@ -70,6 +70,26 @@ def test_files_of_keys(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_text("\n\n")
     with pytest.raises(UsageError, match="no keys in this file"):
         load_keys(str(path))
+
+
+@pytest.mark.parametrize("block", [1, 8 << 20])
+def test_files_of_keys_as_editors_write_them(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_set, "_BLOCK", block)
+    path = tmp_path / "keys"
+    for text in ("u-1\nu-2\n", "u-1\r\nu-2", "u-1"):
+        path.write_text(text, encoding="utf-8-sig", newline="")
+        assert list(load_keys(str(path))) == [b"u-1", b"u-2"][: 1 + ("u-2" in text)]
+    for data, message in (("u-1\nu-2".encode("utf-16"), "in UTF-16"), (b"u-1\ru-2\r", "end with CR alone")):
+        path.write_bytes(data)
+        with pytest.raises(UsageError, match=message):
+            load_keys(str(path))
+
+
+def test_keys_of_python_code() -> None:
+    assert list(given_keys(["b", b"a"])) == [b"a", b"b"]
+    for keys, message in (("u-1", "one key"), (b"u-1", "one key"), ([1], "no key"), ([None], "no key")):
+        with pytest.raises(UsageError, match=message):
+            given_keys(keys)  # type: ignore[arg-type]
 
 
 def test_too_many_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

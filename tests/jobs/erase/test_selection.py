@@ -11,6 +11,7 @@ import brokerless
 from brokerless.errors import UsageError
 from brokerless.jobs.erase.key_set import KeySet
 from brokerless.jobs.erase.selection import Selection
+from brokerless.tables.record_filter import given_header
 
 DATA = broker_data("clean")
 
@@ -80,3 +81,10 @@ def test_a_commitment_is_the_same_in_any_order_and_different_for_anything_else()
     assert first == Selection(KeySet.of((b"b", b"a", b"a"))).commitment(salt)
     others = {Selection(KeySet.of((b"ab",))).commitment(salt), Selection(KeySet.of((b"a", b"b"))).commitment(b"1" * 16)}
     assert first not in others | {Selection(where="a").commitment(salt), Selection(header=("a", b"b")).commitment(salt)}
+
+
+def test_a_header_of_python_code_is_a_pair() -> None:
+    assert given_header(("h", "1")) == given_header(("h", b"1")) == ("h", b"1")
+    for header in ("h=1", "hh", ("h",), (b"h", "1"), ("h", 1)):
+        with pytest.raises(UsageError, match="is no pair"):
+            given_header(header)  # type: ignore[arg-type]

@@ -105,6 +105,10 @@ def run(options: Namespace) -> int:
         output.objects([{"replica": each.as_dict()} for each in replicas])
     else:
         _show(output, results, copies, options, None if writer is None else writer.path)
+    if not any(each.totals.selected or each.damages for each in results) and not finished:
+        output.say(
+            "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"
+        )
     same = sum(each.is_same and not each.text for each in replicas)
     if same:
         output.say(f"{count_of(same, 'replica')} identical to the first one of the partition")
@@ -142,8 +146,8 @@ def _show(
     for each in results:
         if each.damages:
             path = each.task.source.path
-            text = f"was not written: {each.damages[0].message}; see brokerless verify {path}"
-            output.say(f"{each.task.name} {text}")
+            advice = "" if each.damages[0].kind == "not-blanked" else f"; see brokerless verify {path}"
+            output.say(f"{each.task.name} was not written: {each.damages[0].message}{advice}")
     if copies:
         output.line("")
         output.line("copies may still be in:")

@@ -48,7 +48,7 @@ def blank_values(columns: RecordColumns, chosen: NDArray[np.bool_], blanking: Bl
             values.append(None if columns.value_null[row] else blank_json(value, paths))
         except (ValueError, RecursionError):
             text = f"the value of offset {columns.offset[row]} is not JSON, so its fields cannot be blanked"
-            return f"{text}; blank the whole value, or remove the record"
+            return f"{text}; blank the whole value (--blank value), or erase without --blank-fields"
     return replace_values(columns, chosen, values)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import itertools
 import json
 import secrets
@@ -77,11 +78,27 @@ class KeyFinder:
         return found.view(np.bool_)
 
 
+def given_keys(keys: Iterable[bytes | str]) -> KeySet:
+    """Keys as Python code gives them; text is UTF-8. Raises :class:`UsageError` for one key instead of several, or what
+    is neither bytes nor text."""
+
+    def checked() -> Iterator[bytes]:
+        for each in keys:
+            if not isinstance(each, bytes | str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise UsageError(f"{each!r} is no key; keys are bytes or text")
+            yield each.encode() if isinstance(each, str) else each
+
+    if isinstance(keys, bytes | bytearray | str):
+        raise UsageError(f"keys={keys!r} is one key; give a list of them: keys=[{keys!r}]")
+    return KeySet.of(checked())
+
+
 def load_keys(path: str, keys_format: KeysFormat = "text") -> KeySet:
     """The keys in a file, one a line. ``text``: the line's bytes; ``base64``; ``json``: a string, or
-    ``{"base64": "..."}``, as ``cat --json`` writes keys. Empty lines are passed over.
+    ``{"base64": "..."}``, as ``cat --json`` writes keys. Empty lines are passed over, and
+    the mark with which some editors begin files of UTF-8.
 
-    Raises :class:`UsageError` for a line that is none, and UnreadableError.
+    Raises :class:`UsageError` for a line that is none, a file in UTF-16, lines that end with CR alone; UnreadableError.
     """
 
     def parsed() -> Iterator[bytes]:
@@ -102,13 +119,27 @@ def load_keys(path: str, keys_format: KeysFormat = "text") -> KeySet:
 def _lines(path: str) -> Iterator[bytes]:
     """The lines of a file, which is read block by block."""
     with open_file(path) as file:
-        rest = b""
+        rest, is_first = b"", True
         for position in range(0, file.size, _BLOCK):
             *whole, rest = (rest + file.read(position, min(_BLOCK, file.size - position)).tobytes()).split(b"\n")
+            if whole and is_first:
+                whole[0], is_first = _first_line(path, whole[0]), False
             if len(rest) > MOST_BYTES:
                 raise UsageError(f"{path}: a line has more than {MOST_BYTES} bytes; this is no file of keys")
             yield from (line.removesuffix(b"\r") for line in whole)
+        if is_first:
+            rest = _first_line(path, rest)
+            if b"\r" in rest[:-1]:
+                text = "its lines end with CR alone; convert it, as by tr '\\r' '\\n', or write keys as base64"
+                raise UsageError(f"{path}: {text}")
         yield rest.removesuffix(b"\r")
+
+
+def _first_line(path: str, line: bytes) -> bytes:
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        text = "this file is in UTF-16; convert it, as by iconv -f UTF-16 -t UTF-8, or write keys as base64"
+        raise UsageError(f"{path}: {text}")
+    return line.removeprefix(codecs.BOM_UTF8)
 
 
 def _key_of(line: bytes, keys_format: KeysFormat) -> bytes:

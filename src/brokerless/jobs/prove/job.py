@@ -35,7 +35,7 @@ from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import Place, in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
-from brokerless.log.storage.paths import StorageOptions, directory_name, exists, join, parent_directory
+from brokerless.log.storage.paths import StorageOptions, directory_name, exists, is_directory, join, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
 
 _NAME = "brokerless prove"
@@ -105,6 +105,10 @@ def prove(
     the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them; a
     task is a partition. Raises :class:`UnreadableError` for what is no manifest, and :class:`UsageError`.
     """
+    for name, each in (("source", source), ("output", output)):
+        if each is not None and not is_directory(os.fspath(each), storage_options):
+            text = f"there is no such directory; give the one of the logs as --{name}"
+            raise UsageError(f"{os.fspath(each)}: {text}")
     manifest = load_manifest(os.fspath(path))
     proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
 
@@ -123,6 +127,8 @@ def prove(
     base = Check(True, blanking, None, None, max_batch_bytes or DEFAULT_MAX_BATCH_BYTES, storage_options)
     before = _tasks(proof.claims, base, source, selection) if source is not None else []
     after = _tasks(proof.claims, replace(base, is_source=False), output, selection)
+    if len({each.path for each in after}) < len(after):
+        raise UsageError(f"{output}: two partitions of the manifest are one here; give the directory that has them all")
 
     def run_all(tasks: list[ProveTask], place: Place) -> list[ProveTaskResult]:
         with closing(run(run_task, tasks, spark=place, done=done, name=_NAME, processes=processes)) as results:

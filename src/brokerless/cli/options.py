@@ -90,14 +90,19 @@ def add_decode(parser: ArgumentParser) -> None:
     add_schemas(parser)
 
 
-def add_schemas(parser: ArgumentParser) -> None:
-    """Where schemas are, and the formats of what has none."""
-    add = parser.add_argument
+def add_schemas_path(parser: ArgumentParser) -> None:
+    """Where schemas are."""
     help_of_schemas = (
         "decode, with the schemas that are here: a log directory with the topic _schemas, JSON Lines of that topic, or "
         "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)"
     )
-    add("--schemas", metavar="PATH", help=help_of_schemas)
+    parser.add_argument("--schemas", metavar="PATH", help=help_of_schemas)
+
+
+def add_schemas(parser: ArgumentParser) -> None:
+    """Where schemas are, and the formats of what has none."""
+    add = parser.add_argument
+    add_schemas_path(parser)
     help_of_value = (
         "decode values as FORMAT: schema, avro, protobuf, json-schema, json, connect-json, string, bytes, long, int, "
         "short, double, float, boolean, uuid (auto)"
@@ -109,10 +114,10 @@ def add_schemas(parser: ArgumentParser) -> None:
 
 def decoding(options: Namespace) -> Decoding | None:
     """What :func:`add_decode` says; None where nothing is to be decoded."""
-    from brokerless.typed.topic_type import Decoding
-
     if not (options.decode or options.schemas or options.key_format or options.value_format):
         return None
+    from brokerless.typed.topic_type import Decoding
+
     return Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto")
 
 

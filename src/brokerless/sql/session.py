@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from brokerless.dataset.table_dataset import TableDataset
-from brokerless.dataset.tables import TABLES, Tables
+from brokerless.dataset.tables import TABLES, Tables, once
 from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
 from brokerless.jobs.run.job import processors
 from brokerless.sql.topics import topic_dataset, typed_topics
@@ -57,8 +57,7 @@ class Session(AbstractContextManager["Session"]):
         Raises :class:`UsageError` without DuckDB."""
         duckdb = import_duckdb()
         self._errors: list[BrokerlessError] = []
-        self._reported = set[tuple[str, str, int | None, int | None]]()
-        self._tables = replace(tables, on_damage=self._report(tables))
+        self._tables = replace(tables, on_damage=once(self._report(tables)))
         self._spill = tempfile.mkdtemp(prefix="brokerless-sql-")
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:")
         execute = self._connection.execute
@@ -76,10 +75,6 @@ class Session(AbstractContextManager["Session"]):
 
     def _report(self, tables: Tables) -> Any:
         def report(finding: Finding) -> None:
-            key = (finding.kind, finding.file, finding.position, finding.offset)
-            if key in self._reported:
-                return
-            self._reported.add(key)
             try:
                 (tables.on_damage or raise_errors)(finding)
             except BrokerlessError as error:

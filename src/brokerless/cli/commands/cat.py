@@ -148,10 +148,13 @@ Item = tuple[int, "Iterable[bytes | memoryview]"] | Finding | UnreadableError
 
 def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
     from brokerless.api.partition import Partition
-    from brokerless.typed.records import Failures
 
     columns, view = _view(task.run)
-    failures = Failures()
+    failures = None
+    if task.topic_type is not None:
+        from brokerless.typed.records import Failures
+
+        failures = Failures()
     damages: list[Finding] = []
     left: int | None = task.run.options.limit
     partition = Partition(task.paths, task.storage_options)
@@ -160,13 +163,15 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
             yield from damages
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
-            blocks = view(shown if task.topic_type is None else failures.decode(task.topic_type, shown))
+            decoded = shown if task.topic_type is None or failures is None else failures.decode(task.topic_type, shown)
+            blocks = view(decoded)
             yield shown.num_rows, blocks
             left = None if left is None else left - shown.num_rows
-            del batch, shown, blocks  # a huge one is not to stay beside the next
+            del batch, shown, decoded, blocks  # a huge one is not to stay beside the next
             if left == 0:
                 break
-        yield from (*damages, *failures.findings(task.paths.path))
+        yield from damages
+        yield from () if failures is None else failures.findings(task.paths.path)
     except UnreadableError as error:
         yield from damages
         yield error
@@ -180,34 +185,46 @@ def _view(run: _Run) -> tuple[list[str], View]:
     """Which columns are read, and how their records are shown."""
     from brokerless.interchange import jsonl_writer
     from brokerless.views import text
-    from brokerless.views.records import controls, redaction, template, typed
+    from brokerless.views.records import controls, redaction, template
 
     options, key = run.options, run.key
     form = redaction.as_json if options.json else redaction.as_text
 
     is_decoded = decoding(options) is not None
 
+    def as_bytes(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not is_decoded:
+            return batch
+        from brokerless.views.records import typed
+
+        return typed.as_bytes(batch)
+
     def contents(batch: pa.RecordBatch) -> pa.RecordBatch:
         if is_decoded:
-            return typed.as_bytes(batch)
+            return as_bytes(batch)
         return redaction.redact(batch, key, form) if options.redact else batch
 
     def said(batch: pa.RecordBatch) -> list[Any] | None:
         # What KRaft's records hold may name hosts.
         if not options.control:
             return None
-        return controls.describe_controls(typed.as_bytes(batch) if is_decoded else batch, data=not options.redact)
+        return controls.describe_controls(as_bytes(batch), data=not options.redact)
 
     if options.template is not None:
         parsed = template.parse(options.template)
         names = parsed.columns or ["offset"]
         if is_decoded:
             names = [*dict.fromkeys([*names, "headers", "offset", "isControl"])]
-        return names, lambda batch: template.render(
-            contents(batch), parsed, contents(batch) if is_decoded else batch, to_terminal=run.to_terminal
-        )
+
+        def rendered(batch: pa.RecordBatch) -> Iterator[bytes]:
+            own = contents(batch)
+            return template.render(own, parsed, own if is_decoded else batch, to_terminal=run.to_terminal)
+
+        return names, rendered
     if options.json:
         if is_decoded:
+            from brokerless.views.records import typed
+
             return [*jsonl_writer.COLUMNS, "isControl"], lambda batch: typed.json_lines(batch, said(batch))
         mode = "verbatim" if options.redact else options.bytes
         return [*jsonl_writer.COLUMNS, "isControl"], lambda batch: jsonl_writer.records(

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_selection
+from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_schemas_path, add_selection
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
 from brokerless.errors import UsageError
@@ -59,11 +59,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--format", choices=("parquet", "arrow", "csv", "json"), help="the format of FILE, whatever its ending")
     add("-n", "--rows", type=count, default=ROWS, metavar="N", help=f"at most so many rows of a table ({ROWS})")
     add("--memory-limit", type=size, metavar="SIZE", help="what DuckDB may take before it spills to disk (2GiB)")
-    help_of_schemas = (
-        "where schemas are: a log directory with the topic _schemas, JSON Lines of that topic, or a directory of "
-        ".avsc, .proto and .json files (by default the topic _schemas beside the logs)"
-    )
-    add("--schemas", metavar="PATH", help=help_of_schemas)
+    add_schemas_path(parser)
     add_isolation(parser)
     add("--control", action="store_true", help="also control records")
     add_max_batch_bytes(parser)

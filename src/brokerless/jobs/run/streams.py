@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
 from threading import Thread
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import JobError
 from brokerless.jobs.run.job import SOME_BYTES, processors
-from brokerless.jobs.run.processes import end_with_parent, interrupts_blocked
 from brokerless.jobs.run.types import Done, TaskT, ValueT, ignore
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 Stream = Callable[[TaskT, Done], Iterator[ValueT]]
 """A function of a module, whose tasks can be pickled; it calls ``done`` with the bytes that it has read."""
@@ -49,6 +49,11 @@ def stream(
 def _side_by_side(
     work: Stream[TaskT, ValueT], pack: Callable[[ValueT], ValueT], tasks: Sequence[TaskT], number: int, done: Done
 ) -> Generator[tuple[int, ValueT]]:
+    from multiprocessing import get_context
+    from multiprocessing.connection import Connection, wait
+
+    from brokerless.jobs.run.processes import interrupts_blocked
+
     context = get_context("spawn")
     doing: dict[Connection, int] = {}
     processes: list[Any] = []
@@ -97,6 +102,8 @@ def _side_by_side(
 
 def _serve(connection: Connection, work: Stream[Any, Any], pack: Callable[[Any], Any]) -> None:
     """A process: one task after the other, until there is none, or nobody who waits any more."""
+    from brokerless.jobs.run.processes import end_with_parent
+
     Thread(target=end_with_parent, daemon=True).start()
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while (task := connection.recv()) is not None:

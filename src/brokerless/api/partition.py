@@ -67,7 +67,7 @@ class Partition(PartitionReader):
         selected records are read twice then: first for the schemas that they name. ``key`` and ``value`` have the
         topic's types, and columns ``keyRaw``, ``keyError``, ``valueRaw`` and ``valueError`` come after the others: the
         bytes of what could not be decoded, and why. How many there were is reported to ``on_damage`` at the end, as
-        warnings. A :class:`TopicType` is taken as it is."""
+        warnings. A :class:`TopicType` is taken unchanged."""
         selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
         return jobs.records(
             [self], columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done, decode

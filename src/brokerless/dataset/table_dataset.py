@@ -146,8 +146,8 @@ class TableDataset(_ArrowDataset):
 @dataclass(frozen=True)
 class TableScanner:
     """What :meth:`TableDataset.scanner` returns, with the methods of ``pyarrow.dataset.Scanner``. Rows are read
-    when they are asked for, by whoever asks: Arrow's own scanner reads ahead in threads, which nothing stops when
-    nobody asks any more."""
+    when they are requested, by whoever requests them: Arrow's own scanner reads ahead in threads, which nothing
+    stops when nobody asks any more."""
 
     rows: Rows
     needed: Sequence[str]
@@ -168,7 +168,7 @@ class TableScanner:
         return pa.schema([self.rows.schema.field(name) for name in self.needed])
 
     def _selected(self, read: Any) -> pa.Table:
-        """The rows and columns of what was read that are asked for."""
+        """The rows and columns of what was read that are requested."""
         columns = self.columns if isinstance(self.columns, Mapping) else list(self.columns)
         scanned: Any = ds.InMemoryDataset(read).scanner(columns=columns, filter=self.filter, use_threads=False)
         return scanned.to_table()

@@ -50,7 +50,7 @@ TOPICS = pa.schema(
     ]
 )
 """One row for each topic; sizes are those of the log files. ``batches``, ``records`` and the timestamps are added up
-from :data:`brokerless.schemas.SEGMENTS`, and headers are read only where one of them is asked for."""
+from :data:`brokerless.schemas.SEGMENTS`, and headers are read only where one of them is requested."""
 
 SCHEMAS: dict[TableName, pa.Schema] = {
     "records": RECORDS,

@@ -44,7 +44,7 @@ _SETTINGS = (
 )
 """What keeps SQL from this machine: no files, no network, no extensions, no variables of this program."""
 _FIRST = {"records": "offset"}
-"""The column that is asked for where none is needed, as in ``count(*)``: DuckDB takes the first one."""
+"""The column that is requested where none is needed, as in ``count(*)``: DuckDB takes the first one."""
 
 
 class Session(AbstractContextManager["Session"]):

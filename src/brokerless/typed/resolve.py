@@ -153,7 +153,7 @@ class SideScan:
         self.type = own if self.type is None else merge(self.type, own)
 
     def _infer(self, column: Column) -> None:
-        """The type of JSON, where that is what was asked for; what is none is reported when it is decoded."""
+        """The type of JSON, where that was requested; what is none is reported when it is decoded."""
         prefix, name = _inner(self.format)
         tail = {"": 0, WINDOWS[0]: 8, WINDOWS[1]: 16}[prefix]
         for value in column.to_pylist():

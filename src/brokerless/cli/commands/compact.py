@@ -39,7 +39,7 @@ stays.
 --what-if writes nothing, and reports how much smaller the log would be, which keys have the most records, and how old
 tombstones are. Of a whole log directory, meta.properties is copied last, so that a broker starts on the result.
 Existing partitions are never changed. A damaged partition is reported and not written: use brokerless salvage. One
-that lacks a segment is reported, and cleaned as it is.
+that lacks a segment is reported, and cleaned all the same.
 
 The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
 """

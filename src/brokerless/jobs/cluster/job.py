@@ -16,6 +16,7 @@ from brokerless.internals.schemas import STATE
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.cluster.disks import Disk, DiskReplica, load_disk
 from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
+from brokerless.jobs.restart.directory_files import check_directory_ids
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done, ignore
 from brokerless.schemas import NAME, TIMESTAMP
@@ -168,11 +169,7 @@ def _compare_identities(disks: Sequence[Disk]) -> Iterator[Finding]:
             text = f"this disk is of another cluster than {known[0].file}"
             expected, found = str(known[0].cluster_id), str(each.cluster_id)
             yield Finding("error", "cluster-id-differs", each.file, None, None, text, expected, found)
-    seen: dict[str, str] = {}
-    for each in known:
-        if each.directory_id is not None and seen.setdefault(each.directory_id, each.file) != each.file:
-            text = f"the directory.id is that of {seen[each.directory_id]}: one is a copy of the other"
-            yield Finding("error", "directory-id-repeated", each.file, None, None, text, None, each.directory_id)
+    yield from check_directory_ids(known, "too: one is a copy of the other")
 
 
 def _compare_topic_ids(disks: Sequence[Disk], cluster: Cluster | None) -> Iterator[Finding]:

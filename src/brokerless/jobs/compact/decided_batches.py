@@ -13,12 +13,12 @@ from brokerless.jobs.compact.row_flags import RowFlags
 
 Bools = NDArray[np.bool_]
 _FEWEST = 16
-"""So many neighbours that stay are copied as they are; fewer are decoded with those around them."""
+"""So many neighbours that stay are copied unchanged; fewer are decoded with those around them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Batches in order. ``is_intact``: neighbours that stay as they are; others have to be decoded, and ``superseded``
+    """Batches in order. ``is_intact``: neighbours that stay unchanged; others have to be decoded, and ``superseded``
     are the flags of their rows (bool), None where those are not known yet."""
 
     batches: Batches

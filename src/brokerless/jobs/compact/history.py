@@ -177,7 +177,7 @@ class SourceProducers(ProducerState):
         self._aborted: dict[int, CompletedTransaction] = {}
 
     def follow(self, batches: Batches, buffer: NDArray[np.uint8], *, is_copied: bool = False) -> None:
-        """Follows batches of the source. ``is_copied``: their segment stays as it is, with its transaction index: then
+        """Follows batches of the source. ``is_copied``: their segment stays unchanged, with its transaction index: then
         entries stay as well whose data is gone, as segments before it were cleaned while this one was not."""
         update = super().update(batches, buffer)
         for each in update.completed:

@@ -286,7 +286,7 @@ class PartitionCleaner:
         return decided.runs
 
     def _count_unchanged(self, chunk: Chunk, batches: Batches) -> NDArray[np.uint8]:
-        """Neighbours, as they are."""
+        """Neighbours, unchanged."""
         totals = self.result.totals
         totals.batches_in += len(batches)
         totals.batches_out += len(batches)

@@ -21,7 +21,7 @@ MOST = 64
 LEAST = 4
 """Bytes of a pattern, below which it would be found by chance."""
 MOST_FOUND = 1000
-"""Places that are told of some megabytes."""
+"""Places that are reported of some megabytes."""
 MOST_BYTES = 1 << 30
 """Of all patterns together."""
 _WINDOW = 8

@@ -112,10 +112,15 @@ def check_agreement(properties: Sequence[MetaProperties]) -> Iterator[Finding]:
             if one != other:
                 text = f"the {name} is not that of {first.file}: no broker starts on both directories"
                 yield Finding("error", "meta-properties-differ", each.file, None, None, text, str(one), str(other))
+    yield from check_directory_ids(usable, "too: no broker starts on both")
+
+
+def check_directory_ids(properties: Iterable[MetaProperties], consequence: str) -> Iterator[Finding]:
+    """Log directories with the ``directory.id`` of another one; ``consequence`` ends the message."""
     seen: dict[str, str] = {}
-    for each in usable:
+    for each in properties:
         if each.directory_id is not None and seen.setdefault(each.directory_id, each.file) != each.file:
-            text = f"the directory.id is that of {seen[each.directory_id]}, too: no broker starts on both"
+            text = f"the directory.id is that of {seen[each.directory_id]}, {consequence}"
             yield Finding("error", "directory-id-repeated", each.file, None, None, text, None, each.directory_id)
 
 

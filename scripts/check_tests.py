@@ -46,6 +46,7 @@ TESTED_IN = {
     "interchange/json_string_kernels": "interchange/test_jsonl_writer.py",
     "interchange/parquet_files": "jobs/export/test_job.py",
     "internals": "internals/test_tables.py",
+    "internals/metadata_versions": "internals/test_metadata_records.py",
     "internals/known_topics": "jobs/load/test_loader.py",
     "jobs/erase/digests": "cli/commands/test_erase.py",
     "jobs/erase/eraser": "jobs/erase/test_job.py",

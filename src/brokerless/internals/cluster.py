@@ -60,6 +60,8 @@ class Cluster:
     acls: dict[str, Row] = field(default_factory=dict[str, Row])
     users: dict[tuple[str, int], Row] = field(default_factory=dict[tuple[str, int], Row])
     """SCRAM credentials, by user and mechanism."""
+    tokens: dict[str, Row] = field(default_factory=dict[str, Row])
+    """Delegation tokens, by their id."""
     next_producer_id: int | None = None
 
 
@@ -176,6 +178,10 @@ def apply(cluster: Cluster, record: InternalRecord) -> None:
             cluster.users[data["name"], data["mechanism"]] = data
         case "REMOVE_USER_SCRAM_CREDENTIAL_RECORD":
             cluster.users.pop((data["name"], data["mechanism"]), None)
+        case "DELEGATION_TOKEN_RECORD":
+            cluster.tokens[data["tokenId"]] = data
+        case "REMOVE_DELEGATION_TOKEN_RECORD":
+            cluster.tokens.pop(data["tokenId"], None)
         case _:
             _apply_to_nodes(cluster, record.type, data)
 
@@ -279,6 +285,7 @@ def cluster_rows(cluster: Cluster) -> dict[str, list[Row]]:
             {**row, "mechanism": SCRAM_MECHANISMS.get(row["mechanism"], str(row["mechanism"]))}
             for _, row in sorted(cluster.users.items())
         ],
+        "tokens": [cluster.tokens[each] for each in sorted(cluster.tokens)],
         "producerIds": [] if cluster.next_producer_id is None else [{"nextProducerId": cluster.next_producer_id}],
     }
 

@@ -171,6 +171,17 @@ STATE = {
             "serverKey": pa.string(),
         }
     ),
+    "tokens": pa.schema(
+        {
+            "owner": pa.string(),
+            "requester": pa.string(),
+            "renewers": _NAMES,
+            "issueTimestamp": TIMESTAMP,
+            "maxTimestamp": TIMESTAMP,
+            "expirationTimestamp": TIMESTAMP,
+            "tokenId": pa.string(),
+        }
+    ),
     "producerIds": pa.schema({"nextProducerId": pa.int64()}),
 }
 """The tables of what internal topics say now, by name. Names are those of Kafka's records; -1 is none where Kafka has

@@ -46,6 +46,7 @@ TABLES = (
     "quotas",
     "acls",
     "users",
+    "tokens",
     "producerIds",
 )
 

@@ -30,6 +30,7 @@ _COLUMNS = {
     "quotas": ("entity", "key", "value"),
     "acls": ("resourceType", "resourceName", "patternType", "principal", "host", "operation", "permissionType"),
     "users": ("name", "mechanism", "iterations"),
+    "tokens": ("tokenId", "owner", "requester", "renewers", "maxTimestamp", "expirationTimestamp"),
     "producerIds": ("nextProducerId",),
 }  # fmt: skip
 """What people see of each table; JSON has all."""

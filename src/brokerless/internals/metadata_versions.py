@@ -1,0 +1,73 @@
+"""Metadata versions: their names and levels, the versions of records that each writes, and what else each allows.
+
+Sources: ``MetadataVersion`` (3.9.1, 4.4.0) and the feature classes beside it (``Feature``, 4.4.0); KIP-778, KIP-584.
+"""
+
+from __future__ import annotations
+
+from brokerless.errors import UsageError
+
+LEAST, NEWEST = 7, 33
+"""The levels that are known here: from 3.3-IV3, the least that Kafka 4 starts with, to 4.4-IV2."""
+
+METADATA_VERSION, KRAFT_VERSION = "metadata.version", "kraft.version"
+_NAMES = (
+    "3.3-IV3",
+    "3.4-IV0",
+    *("3.5-IV0", "3.5-IV1", "3.5-IV2"),
+    *("3.6-IV0", "3.6-IV1", "3.6-IV2"),
+    *("3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4"),
+    "3.8-IV0",
+    "3.9-IV0",
+    *("4.0-IV0", "4.0-IV1", "4.0-IV2", "4.0-IV3"),
+    *("4.1-IV0", "4.1-IV1"),
+    *("4.2-IV0", "4.2-IV1"),
+    "4.3-IV0",
+    *("4.4-IV0", "4.4-IV1", "4.4-IV2"),
+)
+_OF_RECORDS = {
+    "REGISTER_BROKER_RECORD": ((7, 1), (8, 2), (17, 3), (30, 4)),
+    "PARTITION_RECORD": ((7, 0), (17, 1), (23, 2)),
+}
+"""From which level on a record has which version; all others have version 0."""
+
+SCRAM, DELEGATION_TOKENS, DIRECTORIES, DYNAMIC_QUORUM, ELR = 11, 14, 17, 21, 23
+"""The first levels with SCRAM users, delegation tokens, directory ids, a quorum whose voters are in its log, and
+eligible leader replicas (KIP-900, KIP-900, KIP-858, KIP-853, KIP-966)."""
+
+_FEATURES = {
+    ("transaction.version", 1): 24,
+    ("transaction.version", 2): 24,
+    ("group.version", 1): 22,
+    ("eligible.leader.replicas.version", 1): 26,
+    ("share.version", 1): 28,
+    ("share.version", 2): 31,
+    ("streams.version", 1): 29,
+}
+"""The first level of the Kafka that has a feature (``bootstrapMetadataVersion``)."""
+
+
+def parse_level(text: str) -> int:
+    """``4.0``, ``3.9-IV0`` or ``21`` -> its level; of a release, its newest. Raises :class:`UsageError`."""
+    levels = [LEAST + at for at, name in enumerate(_NAMES) if text in (name, name.partition("-")[0])]
+    if levels:
+        return levels[-1]
+    if text.isascii() and text.isdecimal() and LEAST <= int(text) <= NEWEST:
+        return int(text)
+    known = f"{_NAMES[0]} ({LEAST}) to {_NAMES[-1]} ({NEWEST})"
+    raise UsageError(f"there is no metadata version {text!r} that can be written; known are {known}")
+
+
+def level_name(level: int) -> str:
+    """The name of a level, or its number where it has no name here."""
+    return _NAMES[level - LEAST] if LEAST <= level <= NEWEST else str(level)
+
+
+def record_version(type_: str, level: int) -> int:
+    """The version in which a cluster at this level writes a type of record."""
+    return next((version for since, version in reversed(_OF_RECORDS.get(type_, ())) if level >= since), 0)
+
+
+def first_level_of(feature: str, feature_level: int) -> int | None:
+    """The first metadata level of the Kafka that knows a feature at this level; None for what is not known here."""
+    return LEAST if not feature_level else _FEATURES.get((feature, feature_level))

@@ -83,6 +83,7 @@ class SqlCondition:
         connection = duckdb.connect(":memory:")
         connection.execute("SET threads = 1")
         connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")  # it would be among the records on stdout
         connection.execute("SET preserve_insertion_order = true")
         connection.execute("SET autoinstall_known_extensions = false")
         for each in MACROS:

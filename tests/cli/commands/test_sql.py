@@ -196,6 +196,12 @@ def test_times_are_in_utc(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(run("sql", query, DEMO, "--json").out.decode()) == {"h": hour, "z": "UTC"}
 
 
+def test_a_slow_query_has_nothing_but_its_rows_on_stdout(run: Run) -> None:
+    """DuckDB's progress bar, which it shows after two seconds, would be among them."""
+    query = "SELECT current_setting('enable_progress_bar') AS bar"
+    assert run("sql", query, DEMO, "--json").json == [{"bar": False}]
+
+
 def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with session:
         tables = list(answer(session, ".tables"))

@@ -10,7 +10,14 @@ import pyarrow.dataset as ds
 import pytest
 
 from brokerless.bounds import MAX_INT64, MIN_INT64
-from brokerless.dataset.pruning import columns_of, known_values, possible, possible_ranges, runs_of
+from brokerless.dataset.pruning import (
+    columns_of,
+    known_values,
+    possible,
+    possible_ranges,
+    required_values,
+    runs_of,
+)
 from brokerless.schemas import RECORDS, TIMESTAMP
 
 offset, topic, partition, time, key = (ds.field(name) for name in ("offset", "topic", "partition", "timestamp", "key"))
@@ -63,6 +70,29 @@ def test_a_file_without_a_topic_has_null() -> None:
     assert possible(topic.is_null() & (partition == 1), RECORDS, known) == []
 
 
+@pytest.mark.parametrize(
+    ("filter", "values"),
+    [
+        (key == b"a", [b"a"]),
+        (key.isin([b"b", b"a"]), [b"a", b"b"]),
+        ((key == b"a") | ((key == b"b") & (offset < 7)), [b"a", b"b"]),
+        ((key == b"a") & (ds.field("topic") == "b"), [b"a"]),
+        ((key >= b"b") & key.isin([b"a", b"b", b"c"]), [b"b", b"c"]),
+        ((key == b"a") & (key == b"b"), []),
+        ((key == b"a") & (offset >= 1000), [b"a"]),
+        (key == b"a" * 1000, [b"a" * 1000]),
+        (key.isin([b"%d" % i for i in range(17)]), None),
+        ((key == b"a") | (offset == 5), None),
+        ((key == b"a") | key.is_null(), None),
+        (key != b"a", None),
+        (key >= b"a", None),
+        (offset == 10, None),
+    ],
+)
+def test_bytes_that_a_row_must_have(filter: Any, values: list[bytes] | None) -> None:
+    assert required_values(filter, SCHEMA, "key") == values
+
+
 def test_columns_that_expressions_name() -> None:
     assert columns_of([(offset > 5) & (topic == "a"), key.is_valid()], RECORDS) == ["key", "topic", "offset"]
     assert columns_of([ds.scalar(True)], RECORDS) == []
@@ -87,8 +117,15 @@ def test_cells_that_touch_are_a_run() -> None:
 
 
 SCHEMA = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", TIMESTAMP)]
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", TIMESTAMP),
+        ("key", pa.binary()),
+    ]
 )
+KEYS = [b"", b"a", b"b", b"\xff\0", b"user-1"]
 
 
 def table(choice: random.Random) -> pa.Table:
@@ -98,6 +135,7 @@ def table(choice: random.Random) -> pa.Table:
             "partition": choice.choice([0, 1, None]),
             "offset": choice.choice([0, 1, 5, 99, 100, 101, 4096, 10**12, MAX_INT64, -1]),
             "timestamp": choice.choice([0, 1, 999, 1000, 1_800_000_000_000, -5]),
+            "key": choice.choice([*KEYS, b"c", None]),
         }
         for _ in range(60)
     ]
@@ -112,7 +150,7 @@ def filter_of(choice: random.Random, depth: int) -> Any:
     name = choice.choice(SCHEMA.names)
     field, values = (
         ds.field(name),
-        {"topic": ["a", "b", "c"], "partition": [0, 1, 2]}.get(name, [0, 1, 100, 4096, 10**12]),
+        {"topic": ["a", "b", "c"], "partition": [0, 1, 2], "key": KEYS}.get(name, [0, 1, 100, 4096, 10**12]),
     )
     if name == "timestamp":
         values = [at(each, choice.choice(["ms", "us"])) for each in (0, 1000, 1_800_000_000_000)]
@@ -131,11 +169,13 @@ def test_no_row_of_a_filter_is_left_out(seed: int) -> None:
     left = {pairs[i] for i in possible(filter, SCHEMA, known)}
     offsets, times = (possible_ranges(filter, SCHEMA, name) for name in ("offset", "timestamp"))
     columns = set(columns_of([filter], SCHEMA))
+    keys = required_values(filter, SCHEMA, "key")
     for row in selected:
         assert (row["topic"], row["partition"]) in left
         assert any(first <= row["offset"] <= last for first, last in offsets)
         milliseconds = round(row["timestamp"].timestamp() * 1000)
         assert any(first <= milliseconds <= last for first, last in times)
+        assert keys is None or row["key"] in keys
     only = rows
     for name in set(SCHEMA.names) - columns:  # what is said not to matter does not
         index = SCHEMA.names.index(name)

@@ -141,6 +141,7 @@ def test_a_table_that_there_is_not() -> None:
         brokerless.open(DEMO).dataset("rows")  # pyright: ignore[reportArgumentType]
 
 
+VALUE = brokerless.open(DEMO).partition("users", 0).records(["value"]).read_all()["value"][3].as_py()
 FILTERS = [
     (offset >= 1000) & (offset <= 1009),
     offset.isin([3, 1100, 10**12]),
@@ -149,6 +150,13 @@ FILTERS = [
     time >= datetime(2026, 11, 20, tzinfo=UTC),
     (time >= datetime(2026, 11, 20, tzinfo=UTC)) & (time < datetime(2026, 11, 21, tzinfo=UTC)),
     ds.field("key") == b"o-101457",
+    ds.field("key").isin([b"o-101457", b"p-100003", b"nobody"]),
+    (ds.field("key") == b"o-101457") | (offset == 3),
+    (ds.field("key") == b"o-101457") & (ds.field("key") == b"o-101458"),
+    ds.field("key") == b"",
+    (ds.field("value") == b"") | ds.field("value").is_null(),
+    ds.field("value") == VALUE,
+    (ds.field("value") == VALUE) & ds.field("key").is_valid() & (offset < 10_000),
     ds.field("value").is_null(),
     ~(offset > 3),
     ds.field("headers").is_valid() & (offset == 7),

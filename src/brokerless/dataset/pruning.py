@@ -8,6 +8,7 @@ filter is true; what is left may have none either, so the filter is still applie
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -30,6 +31,10 @@ _MOST_RANGES = 64
 _MOST_MS = MAX_INT64 // 10**6
 _FIRST = ((MIN_INT64, -_MOST_MS - 1), (-_MOST_MS, _MOST_MS), (_MOST_MS + 1, MAX_INT64))
 """All int64; those in the middle are in ns as well, where they are ms."""
+_MOST_VALUES = 16
+"""Of a column of bytes; with more, to look for them takes longer than to read everything."""
+_BYTES = re.compile(r"(?<![0-9A-Za-z_])(?:[0-9A-F]{2})+(?![0-9A-Za-z_])")
+"""How Arrow writes bytes in an expression; numbers look the same."""
 _BY_POSITION = "FieldPath("
 """How Arrow writes a field that is named by its position."""
 
@@ -91,6 +96,22 @@ def possible_ranges(filter: Expression, schema: pa.Schema, name: str, also: Expr
             break
         found = divided
     return runs
+
+
+def required_values(filter: Expression, schema: pa.Schema, name: str) -> list[bytes] | None:
+    """The values that the column ``name`` (bytes) has in all rows for which the filter is true, at most 16, in order;
+    None where it may have others.
+
+    The values are taken from the filter's text, and Arrow says whether it can hold between any two of them.
+    """
+    found = sorted({bytes.fromhex(each) for each in _BYTES.findall(str(filter))})
+    if not 0 < len(found) <= _MOST_VALUES:
+        return None
+    field = ds.field(name)
+    others = [field < found[0], *((field > one) & (field < two) for one, two in pairwise(found)), field > found[-1]]
+    if possible(filter, schema, [field.is_null(), *others]):
+        return None
+    return [found[i] for i in possible(filter, schema, [field == each for each in found])]
 
 
 def _is_possible(filter: Expression, schema: pa.Schema, known: Expression) -> bool:

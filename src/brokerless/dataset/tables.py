@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, get_args
@@ -19,6 +19,7 @@ from brokerless.dataset.pruning import (
     known_values,
     possible,
     possible_ranges,
+    required_values,
 )
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
@@ -32,6 +33,7 @@ from brokerless.log.ranges import Range
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
+from brokerless.tables.record_filter import RecordFilter
 
 TableName = Literal["records", "batches", "segments", "transactions", "groups", "offsets", "topics", "findings"]
 TABLES: tuple[TableName, ...] = get_args(TableName)
@@ -183,20 +185,42 @@ def _records(
         if not times:
             return
         start, end = times[0][0], times[-1][1]
+    values = {} if tables.control else _required_values(filter, schema, named)
+    if not all(values.values()):
+        return
     parts = [_Part(each, [(MIN_INT64, MAX_INT64)], each.paths.size) for each in partitions]
     if "offset" in named:
         parts = list(_narrowed(partitions, filter, schema, named))
 
     def read(part: _Part) -> Iterator[pa.RecordBatch]:
+        selected = _filter_of(values)
         for first, last in part.ranges:
             selection = (_start(first), _end(last), _start(start), _end(end))
             yield from read_records(
-                [part.partition], columns, selection, tables.isolation, tables.control, None, None,
+                [part.partition], columns, selection, tables.isolation, tables.control, selected, None,
                 tables.max_batch_bytes, report, lambda _: None,
             )  # fmt: skip
 
     is_much = sum(each.size for each in parts) >= _MANY_BYTES
     yield from read_all([partial(read, each) for each in parts], processors() if is_much else 1)
+
+
+def _required_values(filter: Expression | None, schema: pa.Schema, named: Sequence[str]) -> dict[str, list[bytes]]:
+    """The bytes that keys or values of all selected records have, where the filter says so."""
+    found: dict[str, list[bytes]] = {}
+    for name in ("key", "value"):
+        if name in named and schema.field(name).type == RECORDS.field(name).type:
+            values = required_values(filter, schema, name)
+            if values is not None:
+                found[name] = values
+    return found
+
+
+def _filter_of(values: Mapping[str, Sequence[bytes]]) -> RecordFilter | None:
+    """Selects records that may have some keys or values, so that batches without them are not decoded."""
+    keys, texts = values.get("key"), [each for each in values.get("value", ()) if each]
+    grep = texts[0] if len(texts) == len(values.get("value", ())) == 1 else None
+    return None if keys is None and grep is None else RecordFilter(keys=keys, grep=grep)
 
 
 def _start(first: int) -> int | None:

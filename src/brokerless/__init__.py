@@ -32,6 +32,7 @@ from brokerless.record import Record, record_views
 
 if TYPE_CHECKING:
     from brokerless.api.cluster import cluster
+    from brokerless.api.pipeline import pipeline
     from brokerless.fields.field import Field
     from brokerless.fields.files import Explanation, explain
     from brokerless.jobs.load.loader import load
@@ -70,6 +71,7 @@ __all__ = [
     "explain",
     "load",
     "open",
+    "pipeline",
     "prove",
     "record_views",
     "schemas",
@@ -88,6 +90,7 @@ _LATE = {
     "cluster": "brokerless.api.cluster",
     "explain": "brokerless.fields.files",
     "load": "brokerless.jobs.load.loader",
+    "pipeline": "brokerless.api.pipeline",
     "Proof": "brokerless.jobs.prove.job",
     "prove": "brokerless.jobs.prove.job",
 }

@@ -30,13 +30,14 @@ COMMANDS = {
     "compact": ["compact", "--to", "TO"],
     "size": ["size", "--codec", "none"],
     "export": ["export", "--to", "TO"],
+    "pipeline": ["pipeline", "--no-report", "--to", "TO"],
     "load": ["load", "--topic", "t", "--to", "TO"],
     "internals": ["internals"],
 }
 
 
 NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "compact", "erase", "export"}
-NEEDS_A_NAME |= {"internals"}
+NEEDS_A_NAME |= {"internals", "pipeline"}
 """Commands that have to know which partition a file is, which a lone one does not say."""
 EXPECTED = {
     "missing": dict.fromkeys(COMMANDS, 2),

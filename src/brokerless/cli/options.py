@@ -10,7 +10,7 @@ from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 if TYPE_CHECKING:
     from brokerless.log.config import LogConfig
-    from brokerless.typed.topic_type import Decoding
+    from brokerless.typed.topic_type import Decoding, Scan
 
 FORMATS = ("v0", "v1", "v2")
 
@@ -112,13 +112,13 @@ def add_schemas(parser: ArgumentParser) -> None:
     add("--key-format", metavar="FORMAT", help=help_of_key)
 
 
-def decoding(options: Namespace) -> Decoding | None:
-    """What :func:`add_decode` says; None where nothing is to be decoded."""
+def decoding(options: Namespace, scan: Scan = "always") -> Decoding | None:
+    """What :func:`add_decode` says; None where nothing is to be decoded. ``scan`` as :class:`Decoding` takes it."""
     if not (options.decode or options.schemas or options.key_format or options.value_format):
         return None
     from brokerless.typed.topic_type import Decoding
 
-    return Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto")
+    return Decoding(options.schemas, options.key_format or "auto", options.value_format or "auto", scan)
 
 
 def add_batch_settings(

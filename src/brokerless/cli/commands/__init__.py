@@ -20,6 +20,7 @@ COMMANDS = {
     "size": "estimate what topics would take in other formats, codecs and batch sizes",
     "trim": "free space on a full disk: which whole segments can go, and what that costs",
     "export": "write new records to Parquet files, by topic (and date)",
+    "pipeline": "keep tables of log directories: find what is new, verify, export, report; resumable, on Spark or not",
     "load": "write records from Parquet or JSON Lines into new partitions",
     "schema": "list schemas, which topics use them, and the types of keys and values",
     "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",

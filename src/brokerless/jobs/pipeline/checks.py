@@ -1,0 +1,221 @@
+"""Verifies what is new: a task for each segment, then one for the rest of each partition that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+
+from brokerless.errors import Finding, UnreadableError
+from brokerless.interchange.export_state import Offsets
+from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
+from brokerless.jobs.pipeline.settings import Settings
+from brokerless.jobs.recovered.damaged_regions import Placed, Region, bounded_regions
+from brokerless.jobs.recovered.intact_batches import find_intact_batches
+from brokerless.jobs.run.job import run
+from brokerless.jobs.run.types import Done, Place, ignore
+from brokerless.jobs.verify.job import VerifyRestTask, VerifyTask, verify_rest_task, verify_segment_task
+from brokerless.jobs.verify.partition import check_directory, verify_rest
+from brokerless.log.directory import PartitionPath
+from brokerless.log.offset_checks import OFFSET_ORDER
+from brokerless.log.offset_gaps import MISSING, missing_offsets
+from brokerless.log.storage import paths
+from brokerless.log.storage.directory_lock import is_locked
+from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.offset_spans import Span, union, without
+
+_SAVE_S = 15.0
+"""Seconds of verification that a kill may cost."""
+_NONE = -1
+_TO_THE_END = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentCheck:
+    """What a task found in a segment."""
+
+    findings: tuple[Finding, ...]
+    ranges: tuple[DamagedRange, ...]
+    first_offset: int | None
+    last_offset: int | None
+    has_transactions: bool
+
+
+def plan_checks(partitions: Iterable[PartitionPath], ledger: Ledger, settings: Settings) -> list[VerifyTask]:
+    """A task for each segment that was not verified in the state that it has now."""
+    return [
+        VerifyTask(each, segment, settings.max_batch_bytes, settings.storage_options)
+        for each in partitions
+        for segment in each.segments
+        if ledger.is_new(segment)
+    ]
+
+
+def check(tasks: Sequence[VerifyTask], ledger: Ledger, run_id: str, place: Place, done: Done = ignore) -> list[Checked]:
+    """Does the tasks, and records in the ledger what they found, every few seconds. Returns what is new, by
+    partition."""
+    added: list[Checked] = []
+
+    def add(checked: Checked) -> None:
+        before = ledger.entries.get(checked.key)
+        known = () if before is None else before.findings
+        ledger.add(checked)
+        added.append(_without(checked, known, () if before is None else before.ranges))
+
+    saved = monotonic()
+    with closing(run(check_segment, tasks, spark=place, done=done, name="brokerless pipeline: verify")) as results:
+        for index, value in results:
+            add(_of_segment(tasks[index], value, run_id))
+            if monotonic() - saved > _SAVE_S:
+                ledger.flush()
+                saved = monotonic()
+    changed = {task.partition.path: task.partition for task in tasks}
+    late: list[VerifyRestTask] = []
+    for partition in changed.values():
+        storage_options = next(task.storage_options for task in tasks if task.partition.path == partition.path)
+        if _has_transactions(partition, ledger):
+            late.append(VerifyRestTask(partition, storage_options))
+        else:
+            add(_of_partition(partition, verify_rest(partition, False, storage_options), ledger, run_id,
+                              storage_options))  # fmt: skip
+    with closing(run(verify_rest_task, late, spark=place, name="brokerless pipeline: verify")) as rests:
+        for index, found in rests:
+            add(_of_partition(late[index].partition, found, ledger, run_id, late[index].storage_options))
+    ledger.flush()
+    return sorted(added, key=lambda each: (each.topic or "", each.partition or 0, each.path))
+
+
+def check_segment(task: VerifyTask, done: Done) -> SegmentCheck:
+    """Verifies a segment, and if something is wrong, finds the ranges that are in no intact batch."""
+    verified = verify_segment_task(task, done)
+    findings = verified.findings
+    if verified.unreadable is not None:
+        path = task.segment.log.path
+        findings = (*findings, Finding("error", "unreadable-file", path, None, None, verified.unreadable))
+    if _is_being_written(task):
+        findings = tuple(each for each in findings if each.kind != "truncated-batch")
+    ranges: list[DamagedRange] = []
+    if verified.unreadable is None and any(each.severity != "info" for each in findings):
+        ranges = find_damaged_ranges(task)
+    ranges += [_missing(each) for each in findings if each.kind == MISSING]
+    first, last = verified.first_offset, verified.last_offset
+    return SegmentCheck(findings, tuple(ranges), first, last, verified.has_transactions)
+
+
+def find_damaged_ranges(task: VerifyTask) -> list[DamagedRange]:
+    """What of a segment is in no intact batch; neighbours of one kind are one range where there are thousands."""
+    segment = task.segment
+    regions = bounded_regions()
+    pending: list[Region] = []
+    try:
+        with open_file(segment.log.path, task.storage_options) as file:
+            for each in find_intact_batches(file, task.max_batch_bytes):
+                if isinstance(each, Region):
+                    pending.append(each)
+                    continue
+                regions.add((region, int(each["first"][0])) for region in pending)
+                pending = []
+    except UnreadableError:  # gone since it was verified, as a broker's retention does it
+        return []
+    following = [other.base_offset for other in task.partition.segments if other.base_offset > segment.base_offset]
+    end = following[0] if following else _TO_THE_END
+    if _is_being_written(task) and not following:
+        pending = [each for each in pending if each.kind != "truncated-batch"]
+    regions.add((region, end) for region in pending)
+    return [_range(placed, segment.base_offset) for placed in regions.items if not placed[0].is_empty]
+
+
+def _range(placed: Placed, base_offset: int) -> DamagedRange:
+    region, before = placed
+    first = base_offset if region.after is None else region.after
+    if first >= before:
+        return DamagedRange(region.file, region.position, region.size, None, None, region.kind, region.message)
+    last = None if before == _TO_THE_END else before - 1
+    return DamagedRange(region.file, region.position, region.size, first, last, region.kind, region.message)
+
+
+def _missing(finding: Finding) -> DamagedRange:
+    missing = missing_offsets(finding)
+    return DamagedRange(finding.file, None, 0, missing.start, missing.stop - 1, finding.kind, finding.message)
+
+
+def not_exported(
+    partition: PartitionPath, left_out: Iterable[Offsets], listed: Iterable[DamagedRange]
+) -> Iterator[DamagedRange]:
+    """Offsets that an export left out and that no damaged range has: those from where the batches end to the next
+    segment, which Kafka's reader does not reach."""
+    spans = union([_span(each.firstOffset, each.lastOffset) for each in listed if each.firstOffset is not None])
+    for first, last in left_out:
+        for start, stop in without([_span(first, last)], spans):
+            text = "no reader reaches these offsets, as the batches before them end; brokerless salvage saves them"
+            end = None if stop == _TO_THE_END else stop - 1
+            yield DamagedRange(partition.path, None, 0, start, end, "not-exported", text)
+
+
+def _span(first: int, last: int | None) -> Span:
+    return first, _TO_THE_END if last is None else last + 1
+
+
+def _is_being_written(task: VerifyTask) -> bool:
+    """Whether a broker may be about to write the rest of the last batch."""
+    path = task.partition.path
+    is_last = task.segment == task.partition.segments[-1]
+    return is_last and not paths.is_remote(path) and is_locked(Path(paths.local(path)).resolve().parent)
+
+
+def _of_segment(task: VerifyTask, value: SegmentCheck, run_id: str) -> Checked:
+    return Checked(
+        "segment", path_of(task.segment.log.path), version_of(task.segment), run_id, task.partition.topic,
+        task.partition.partition, value.first_offset, value.last_offset, value.has_transactions, value.findings,
+        value.ranges,
+    )  # fmt: skip
+
+
+def _of_partition(
+    partition: PartitionPath,
+    rest: Iterable[Finding],
+    ledger: Ledger,
+    run_id: str,
+    storage_options: StorageOptions | None,
+) -> Checked:
+    """What concerns a partition as a whole: names, first segments, markers, checkpoints, and overlapping segments."""
+    findings = [*check_directory(partition, storage_options), *_overlaps(partition, ledger), *rest]
+    ranges = [_missing(each) for each in findings if each.kind == MISSING]
+    return Checked(
+        "partition", path_of(partition.path), "", run_id, partition.topic, partition.partition,
+        findings=tuple(findings), ranges=tuple(ranges),
+    )  # fmt: skip
+
+
+def _overlaps(partition: PartitionPath, ledger: Ledger) -> Iterable[Finding]:
+    """Segments that begin at or below an offset that the one before has: each was verified by itself."""
+    highest = _NONE
+    for segment in partition.segments:
+        own = ledger.get("segment", segment.log.path)
+        if own is None or own.firstOffset is None or own.lastOffset is None:
+            continue
+        if own.firstOffset <= highest:
+            text = "offsets do not go up: the segment begins at or below an offset that was there before"
+            expected, found = f"an offset above {highest}", str(own.firstOffset)
+            yield Finding("warning", OFFSET_ORDER, segment.log.path, None, own.firstOffset, text, expected, found)
+        highest = max(highest, own.lastOffset)
+
+
+def _has_transactions(partition: PartitionPath, ledger: Ledger) -> bool:
+    known = (ledger.get("segment", segment.log.path) for segment in partition.segments)
+    return any(each is not None and each.hasTransactions for each in known) or any(
+        segment.transaction_index is not None for segment in partition.segments
+    )
+
+
+def _without(checked: Checked, findings: Sequence[Finding], ranges: Sequence[DamagedRange]) -> Checked:
+    """Only what was not known before."""
+    known = {(each.kind, each.position, each.offset) for each in findings}
+    seen = {(each.kind, each.position, each.firstOffset) for each in ranges}
+    return replace(
+        checked,
+        findings=tuple(each for each in checked.findings if (each.kind, each.position, each.offset) not in known),
+        ranges=tuple(each for each in checked.ranges if (each.kind, each.position, each.firstOffset) not in seen),
+    )

@@ -1,0 +1,63 @@
+"""Chooses which copy of a partition is exported next, of snapshots and replicas that overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from brokerless.interchange.export_state import Exported
+from brokerless.jobs.pipeline.ledger import Ledger
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import PartitionReader
+
+
+def next_copy(
+    copies: Sequence[PartitionPath],
+    tried: Iterable[str],
+    exported: Exported | None,
+    ledger: Ledger,
+    storage_options: StorageOptions | None,
+) -> PartitionPath | None:
+    """The copy that has more than was exported, and of several the one that leaves nothing out: it begins where the
+    export ended, or earlier, has the least damage, and reaches furthest. None if there is nothing new.
+
+    Where all copies end before what was exported, the furthest one is returned once, as the export reports that."""
+    tried = set(tried)
+    left = [each for each in copies if each.path not in tried and each.segments]
+    ends = {each.path: end_offset(each, ledger, storage_options) for each in left}
+    following = None if exported is None else exported.next_offset
+    if following is None:
+        start = min((each.start_offset or 0 for each in left), default=0)
+        return max(
+            (each for each in left if (each.start_offset or 0) == start),
+            key=lambda each: (-_damage(each, ledger), ends[each.path]),
+            default=None,
+        )
+    new = [each for each in left if ends[each.path] > following]
+    joined = [each for each in new if (each.start_offset or 0) <= following]
+    if joined:
+        return max(joined, key=lambda each: (-_damage(each, ledger), ends[each.path]))
+    if new:
+        return min(new, key=lambda each: (each.start_offset or 0, -ends[each.path]))
+    is_short = all(ends[each.path] < following for each in left)
+    has_gaps = exported is not None and (exported.missing or exported.filling or exported.until is not None)
+    if left and not tried and (is_short or has_gaps):
+        return max(left, key=lambda each: ends[each.path])
+    return None
+
+
+def end_offset(partition: PartitionPath, ledger: Ledger, storage_options: StorageOptions | None) -> int:
+    """The offset after the last intact batch, as the ledger has it; by the files where it was not verified."""
+    ends = [segment.base_offset for segment in partition.segments[-1:]]
+    for segment in partition.segments:
+        known = ledger.get("segment", segment.log.path)
+        if known is None or ledger.is_new(segment):
+            found = PartitionReader(partition, storage_options).end_offset
+            return max([*ends, 0 if found is None else found])
+        ends += [] if known.lastOffset is None else [known.lastOffset + 1]
+    return max(ends, default=0)
+
+
+def _damage(partition: PartitionPath, ledger: Ledger) -> int:
+    known = (ledger.get("segment", segment.log.path) for segment in partition.segments)
+    return sum(len(each.ranges) for each in known if each is not None)

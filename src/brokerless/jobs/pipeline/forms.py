@@ -1,0 +1,8 @@
+"""The formats of tables that a pipeline writes, the default first."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Form = Literal["parquet"]
+FORMS: tuple[Form, ...] = ("parquet",)

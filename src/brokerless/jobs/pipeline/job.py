@@ -1,0 +1,275 @@
+"""Runs a pipeline: finds what is new, verifies it, exports it, keeps the tables healthy, reports.
+
+What was verified is in the ledger, what was exported is in each table's own commit, so that a run that was killed at
+any moment is continued by the next one. Each run does what is new and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from time import monotonic, sleep
+from typing import Any
+from uuid import uuid4
+
+from brokerless.clock import now
+from brokerless.errors import Finding
+from brokerless.interchange.export_directory import check_target, only_export
+from brokerless.interchange.export_state import Exported
+from brokerless.jobs.export.job import ExportedPartition, export, plan
+from brokerless.jobs.pipeline import tables
+from brokerless.jobs.pipeline.checks import check, not_exported, plan_checks
+from brokerless.jobs.pipeline.copies import next_copy
+from brokerless.jobs.pipeline.ledger import PRIVATE, Checked, DamagedRange, Ledger, path_of
+from brokerless.jobs.pipeline.settings import Settings
+from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
+from brokerless.jobs.run.job import started
+from brokerless.jobs.run.types import NONE, Done, Place, Say, Sized, Spark, ignore
+from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.segment import Report
+from brokerless.log.storage import paths
+from brokerless.text import readable
+
+STAGES = ("find", "verify", "export", "maintain", "report")
+Phase = Callable[[str, int], AbstractContextManager[Done]]
+"""Shows people what is done: of a text and the bytes to read, what is called with bytes that were read."""
+
+
+@dataclass
+class PipelineRun:
+    """What a run did. ``seconds``: of each stage. ``findings`` and ``ranges`` are those that no run found before.
+    ``interrupted``: the ID of a run that was killed, which this one continued. ``pages``: the reports, one for each log
+    directory, if any were written."""
+
+    id: str
+    started_ms: int
+    interrupted: str | None = None
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    log_directories: int = 0
+    partitions: int = 0
+    segments_verified: int = 0
+    bytes_verified: int = 0
+    exported: list[ExportedPartition] = field(default_factory=list[ExportedPartition])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    ranges: list[DamagedRange] = field(default_factory=list[DamagedRange])
+    pages: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many findings there are of each severity."""
+        return Counter(each.severity for each in self.findings)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was anything to do."""
+        return bool(self.segments_verified or self.exported)
+
+    def row(self) -> dict[str, Any]:
+        """The run as a row of :data:`brokerless.jobs.pipeline.schemas.RUNS`."""
+        return {
+            "runId": self.id,
+            "started": datetime.fromtimestamp(self.started_ms / 1000, UTC),
+            "seconds": round(sum(self.seconds.values()), 3),
+            **{f"{stage}Seconds": round(self.seconds[stage], 3) for stage in STAGES},
+            "logDirectories": self.log_directories,
+            "partitions": self.partitions,
+            "segmentsVerified": self.segments_verified,
+            "bytesVerified": self.bytes_verified,
+            "records": sum(each.records for each in self.exported),
+            "files": sum(len(each.files) for each in self.exported),
+            "bytesWritten": sum(each.size for each in self.exported),
+            "errors": self.counts["error"],
+            "warnings": self.counts["warning"],
+            "damagedRanges": len(self.ranges),
+            "interrupted": self.interrupted,
+        }
+
+
+def run_pipeline(
+    settings: Settings,
+    report: Report = ignore,
+    *,
+    spark: Spark = None,
+    phase: Phase | None = None,
+    say: Say = ignore,
+) -> PipelineRun:
+    """Does all that is new, once. ``report`` is called with each new finding. ``spark``: a session, a context or a
+    master instead of the settings' one. ``say``: is called with what people should know.
+
+    Raises :class:`UnreadableError` for a path without logs, :class:`UsageError` for settings that do not fit what is
+    there, or while another run is under way, and :class:`UnwritableError` where the target fails.
+    """
+    to = str(output_directory(settings.to, settings.paths))
+    settings = replace(settings, to=to)
+    check_target(to, settings.to_storage_options)
+    with only_export(paths.join(to, PRIVATE)):
+        own = _Run(settings, report, phase or _no_phase, say)
+        return own.run(settings.spark if spark is None else spark)
+
+
+def follow(
+    settings: Settings,
+    every_s: float,
+    report: Report = ignore,
+    *,
+    spark: Spark = None,
+    phase: Phase | None = None,
+    say: Say = ignore,
+) -> Iterator[PipelineRun]:
+    """Runs again and again, ``every_s`` seconds after the run before began, on one Spark session if on any. Others as
+    in :func:`run_pipeline`."""
+    chosen = settings.spark if spark is None else spark
+    with ExitStack() as stack:
+        if chosen is not None:
+            chosen = stack.enter_context(started(chosen, (), say, "brokerless pipeline"))
+        while True:
+            began = monotonic()
+            yield run_pipeline(settings, report, spark=chosen, phase=phase, say=say)
+            sleep(max(0.0, began + every_s - monotonic()))
+
+
+class _Run:
+    """One run, while it is under way."""
+
+    def __init__(self, settings: Settings, report: Report, phase: Phase, say: Say) -> None:
+        self._settings, self._report, self._phase, self._say = settings, report, phase, say
+        started_ms = now()
+        stamp = datetime.fromtimestamp(started_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S")
+        self._result = PipelineRun(f"{stamp}.{started_ms % 1000:03d}Z-{uuid4().hex[:8]}", started_ms)
+        self._ledger = Ledger(settings.to, settings.to_storage_options)
+
+    def run(self, spark: Spark) -> PipelineRun:
+        result, settings = self._result, self._settings
+        with self._stage("find"):
+            directories = find_log_directories(settings)
+            copies = select_copies(directories, settings)
+            self._ledger.load()
+            result.log_directories, result.partitions = len(directories), len(copies)
+            result.interrupted = self._ledger.begin(result.id, settings.form)
+            partitions = [each for own in copies.values() for each in own]
+            checks = plan_checks(partitions, self._ledger, settings) if settings.verify else []
+            exported = self._exported(copies)
+            wave = self._wave(copies, exported, {})
+        with self._started(spark, [*checks, *wave.values()]) as place:
+            with self._stage("verify"), self._phase("verifying", sum(each.size for each in checks)) as done:
+                found = check(checks, self._ledger, result.id, place, done)
+                result.segments_verified, result.bytes_verified = len(checks), sum(each.size for each in checks)
+                for each in found:
+                    self._found(each)
+            with self._stage("export"):
+                self._export(copies, exported, place)
+        with self._stage("maintain"):
+            self._ledger.flush()
+            if result.findings or result.ranges or result.interrupted:
+                tables.save_findings(settings, self._ledger)
+            listed = [segment.log.path for each in partitions for segment in each.segments]
+            self._ledger.consolidate([each.path for each in directories], listed)
+        with self._stage("report"):
+            self._write_page(directories)
+        tables.add_run(settings, result.row())
+        self._ledger.end(settings.form)
+        return result
+
+    @contextmanager
+    def _stage(self, name: str) -> Generator[None]:
+        began = monotonic()
+        try:
+            yield
+        finally:
+            self._result.seconds[name] += monotonic() - began
+
+    @contextmanager
+    def _started(self, spark: Spark, tasks: list[Sized]) -> Generator[Place]:
+        """Spark, unless there is nothing to do."""
+        with started(spark if tasks else NONE, tasks, self._say, "brokerless pipeline") as place:
+            yield place
+
+    def _exported(self, copies: Copies) -> dict[str, Exported]:
+        """How far each partition is in its table."""
+        topics = {each.topic or "" for own in copies.values() for each in own}
+        states = {topic: tables.load_state(self._settings, topic) for topic in sorted(topics)}
+        found: dict[str, Exported] = {}
+        for name, own in copies.items():
+            state = states[own[0].topic or ""]
+            exported = None if state is None else state.partitions.get(own[0].partition or 0)
+            if exported is not None:
+                found[name] = exported
+        return found
+
+    def _wave(
+        self, copies: Copies, exported: dict[str, Exported], tried: dict[str, set[str]]
+    ) -> dict[str, PartitionPath]:
+        """Of each partition the copy that is exported next, if one has anything new."""
+        options = self._settings.storage_options
+        chosen = {
+            name: next_copy(own, tried.get(name, ()), exported.get(name), self._ledger, options)
+            for name, own in copies.items()
+        }
+        return {name: each for name, each in chosen.items() if each is not None}
+
+    def _export(self, copies: Copies, exported: dict[str, Exported], place: Place) -> None:
+        """Exports copy after copy, until none has anything new."""
+        tried: dict[str, set[str]] = {}
+        while wave := self._wave(copies, exported, tried):
+            for name, each in wave.items():
+                tried.setdefault(name, set()).add(each.path)
+            met: list[Finding] = []
+            self._result.exported += self._export_wave(list(wave.values()), place, met.append)
+            exported.update(self._exported({name: copies[name] for name in wave}))
+            for name, partition in wave.items():
+                within = paths.join(partition.path, "")
+                own = [each for each in met if each.file == partition.path or each.file.startswith(within)]
+                self._record_met(partition, own, exported.get(name))
+        if self._result.interrupted:  # after its commit, maybe, and before this
+            for name in copies.keys() & exported.keys():
+                self._record_met(copies[name][0], (), exported[name])
+
+    def _export_wave(self, wave: list[PartitionPath], place: Place, report: Report) -> list[ExportedPartition]:
+        settings = self._settings
+        planned = plan(
+            wave, settings.paths, settings.to, tables.export_settings(settings),
+            settings.storage_options, settings.to_storage_options,
+        )  # fmt: skip
+        with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
+            return list(export(planned, report, spark=place, done=done, say=self._say))
+
+    def _record_met(self, partition: PartitionPath, met: Iterable[Finding], exported: Exported | None) -> None:
+        """What only the export found: offsets that no reader reaches, or that went missing since the check."""
+        before = self._ledger.get("export", partition.path)
+        own = Checked(
+            "export", path_of(partition.path), "", self._result.id, partition.topic, partition.partition,
+            findings=() if before is None else before.findings, ranges=() if before is None else before.ranges,
+        )  # fmt: skip
+        of_all = self._ledger.of_partition(partition.topic, partition.partition)
+        known = {_place(each) for checked in of_all for each in checked.findings}
+        listed = [each for checked in of_all for each in checked.ranges]
+        findings = tuple(each for each in met if _place(each) not in known)
+        ranges = tuple(not_exported(partition, () if exported is None else exported.left_out, listed))
+        if findings or ranges:
+            self._ledger.add(replace(own, findings=own.findings + findings, ranges=own.ranges + ranges))
+            self._found(replace(own, findings=findings, ranges=ranges))
+
+    def _found(self, checked: Checked) -> None:
+        self._result.findings += checked.findings
+        self._result.ranges += checked.ranges
+        for each in checked.findings:
+            self._report(each)
+
+    def _write_page(self, directories: list[LogDirectory]) -> None:
+        if self._settings.report and self._result.is_new:
+            from brokerless.jobs.pipeline.page import write_pages
+
+            self._result.pages = write_pages(directories, self._ledger, self._settings, self._say)
+
+
+def _place(finding: Finding) -> tuple[Any, ...]:
+    return finding.kind, readable(finding.file), finding.position, finding.offset
+
+
+@contextmanager
+def _no_phase(_: str, __: int) -> Generator[Done]:
+    yield ignore

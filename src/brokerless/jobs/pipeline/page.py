@@ -1,0 +1,63 @@
+"""Writes the report pages of a pipeline: one for each log directory, with what the runs found."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from brokerless import clock
+from brokerless.arrow import table_of
+from brokerless.errors import UsageError
+from brokerless.jobs.audit.advice import ADVICE
+from brokerless.jobs.pipeline.ledger import PRIVATE, Ledger, path_of
+from brokerless.jobs.pipeline.settings import Settings
+from brokerless.jobs.report.charts import vega_altair
+from brokerless.jobs.report.figures import Figures, read_figures
+from brokerless.jobs.report.job import SEVERITIES, lag_table
+from brokerless.jobs.report.page import render
+from brokerless.jobs.report.schemas import FIGURES
+from brokerless.jobs.run.types import Say
+from brokerless.log.directory import LogDirectory
+from brokerless.log.storage import file_tree, paths
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.text import readable
+
+
+def write_pages(directories: list[LogDirectory], ledger: Ledger, settings: Settings, say: Say) -> tuple[str, ...]:
+    """The paths of the pages, in the order of the log directories; none where the charts' library is not installed,
+    which ``say`` is called with. Headers are read again; findings are those of the ledger. Raises
+    :class:`UnwritableError`."""
+    try:
+        vega_altair()
+    except UsageError as error:
+        say(f"no report page: {error}")
+        return ()
+    to = paths.join(settings.to, PRIVATE)
+    written: list[str] = []
+    for number, directory in enumerate(directories, 1):
+        figures = _figures(directory, ledger, settings)
+        page = render(figures, directory.path, clock.now(), f"brokerless {version('brokerless')}")
+        name = "report.html" if number == 1 else f"report-{number}.html"
+        file_tree.write(to, name, page.encode(), settings.to_storage_options)
+        written.append(paths.join(to, name))
+    return tuple(written)
+
+
+def _figures(directory: LogDirectory, ledger: Ledger, settings: Settings) -> Figures:
+    partitions = [PartitionReader(each, settings.storage_options) for each in directory.partitions]
+    figures = read_figures(
+        partitions, on_damage=lambda _: None, on_unreadable=lambda _: None, max_batch_bytes=settings.max_batch_bytes
+    )
+    own = {path_of(each.path) for each in directory.partitions}
+    own |= {path_of(segment.log.path) for each in directory.partitions for segment in each.segments}
+    rows = [
+        {"topic": checked.topic, "partition": checked.partition, "advice": ADVICE.get(found.kind)}
+        | {name: readable(value) if isinstance(value, str) else value for name, value in found.as_dict().items()}
+        for checked in ledger.entries.values()
+        if checked.path in own
+        for found in checked.findings
+    ]
+    rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
+    figures["findings"] = table_of(rows, FIGURES["findings"])
+    figures["lag"] = lag_table(partitions, figures["segments"])
+    empty = {name: table_of([], FIGURES[name]) for name in FIGURES if name not in figures}
+    return {name: (figures | empty)[name] for name in FIGURES}

@@ -1,0 +1,74 @@
+"""The Arrow schemas of the pipeline's own tables. Times are UTC, sizes bytes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+_PLACE = [pa.field("topic", pa.string()), pa.field("partition", pa.int32())]
+_FINDING = [
+    pa.field("severity", pa.string(), nullable=False),
+    pa.field("kind", pa.string(), nullable=False),
+    pa.field("file", pa.string(), nullable=False),
+    pa.field("position", pa.int64()),
+    pa.field("offset", pa.int64()),
+    pa.field("message", pa.string(), nullable=False),
+    pa.field("expected", pa.string()),
+    pa.field("found", pa.string()),
+]
+_RANGE = [
+    pa.field("file", pa.string(), nullable=False),
+    pa.field("position", pa.int64()),
+    pa.field("sizeInBytes", pa.int64(), nullable=False),
+    pa.field("firstOffset", pa.int64()),
+    pa.field("lastOffset", pa.int64()),
+    pa.field("kind", pa.string(), nullable=False),
+    pa.field("message", pa.string(), nullable=False),
+]
+FINDINGS = pa.schema([pa.field("runId", pa.string(), nullable=False), *_PLACE, *_FINDING])
+"""What was found in logs, once each; ``runId`` is the run that found it first."""
+DAMAGED = pa.schema([pa.field("runId", pa.string(), nullable=False), *_PLACE, *_RANGE])
+"""Ranges that are in no table: ``sizeInBytes`` bytes of a file from ``position`` on that are in no intact batch, and
+the offsets that were there as the intact batches around them show (both null: none is missing; ``lastOffset`` null:
+nothing shows where they ended). ``position`` is null, and the size 0, for offsets that no file has."""
+RUNS = pa.schema(
+    [
+        pa.field("runId", pa.string(), nullable=False),
+        pa.field("started", TIMESTAMP, nullable=False),
+        pa.field("seconds", pa.float64(), nullable=False),
+        pa.field("findSeconds", pa.float64(), nullable=False),
+        pa.field("verifySeconds", pa.float64(), nullable=False),
+        pa.field("exportSeconds", pa.float64(), nullable=False),
+        pa.field("maintainSeconds", pa.float64(), nullable=False),
+        pa.field("reportSeconds", pa.float64(), nullable=False),
+        pa.field("logDirectories", pa.int32(), nullable=False),
+        pa.field("partitions", pa.int32(), nullable=False),
+        pa.field("segmentsVerified", pa.int64(), nullable=False),
+        pa.field("bytesVerified", pa.int64(), nullable=False),
+        pa.field("records", pa.int64(), nullable=False),
+        pa.field("files", pa.int64(), nullable=False),
+        pa.field("bytesWritten", pa.int64(), nullable=False),
+        pa.field("errors", pa.int64(), nullable=False),
+        pa.field("warnings", pa.int64(), nullable=False),
+        pa.field("damagedRanges", pa.int64(), nullable=False),
+        pa.field("interrupted", pa.string()),
+    ]
+)
+"""A row for each run that came to its end. ``errors``, ``warnings`` and ``damagedRanges``: found by this run for the
+first time. ``interrupted``: the run before it, if that was killed."""
+CHECKED = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("version", pa.string(), nullable=False),
+        pa.field("runId", pa.string(), nullable=False),
+        *_PLACE,
+        pa.field("firstOffset", pa.int64()),
+        pa.field("lastOffset", pa.int64()),
+        pa.field("hasTransactions", pa.bool_(), nullable=False),
+        pa.field("findings", pa.list_(pa.struct(_FINDING)), nullable=False),
+        pa.field("ranges", pa.list_(pa.struct(_RANGE)), nullable=False),
+    ]
+)
+"""What the state has of each segment and partition that was verified (:mod:`brokerless.jobs.pipeline.ledger`)."""

@@ -1,0 +1,222 @@
+"""The settings of a pipeline, and the YAML file that they are read from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, NoReturn, cast
+
+from brokerless.errors import UsageError
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.interchange.parquet_files import FILE_BYTES
+from brokerless.jobs.pipeline.forms import FORMS, Form
+from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
+from brokerless.log.storage.paths import StorageOptions, read_bytes
+from brokerless.typed.topic_type import Decoding
+
+_LIMIT = 1 << 20
+"""Bytes of a file of settings."""
+_SIZE = re.compile(r"([0-9]{1,15}) ?([KMGT]?)(I?)B?", re.IGNORECASE)
+_AGE = re.compile(r"([0-9]{1,6}) ?([mhd])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a pipeline reads, where it writes, and how. The names are those of the command's options.
+
+    ``paths``: log directories, or directories with log directories in them, such as nightly backups. ``to``: the root
+    of the tables. ``topic`` and ``exclude``: patterns (``*``, ``?``, ``[...]``) of topics; Kafka's own are left out
+    unless a pattern that begins with ``__`` selects them. ``form``: the tables' format. ``verify``: check what is new
+    before it is exported. ``report``: write the page. ``keep_snapshots_s``: seconds for which an older state of a
+    table can be read. ``spark``: where tasks run, as ``--spark`` takes it. ``storage_options`` and
+    ``to_storage_options``: of fsspec, for what is read and for the tables."""
+
+    paths: tuple[str, ...]
+    to: str
+    topic: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    form: Form = FORMS[0]
+    isolation: Isolation = "read_uncommitted"
+    by_date: bool = False
+    compression: str = "zstd"
+    file_bytes: int = FILE_BYTES
+    decoding: Decoding | None = None
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    verify: bool = True
+    report: bool = True
+    keep_snapshots_s: int = 7 * 86400
+    spark: str | None = None
+    storage_options: StorageOptions | None = field(default=None, repr=False)
+    to_storage_options: StorageOptions | None = field(default=None, repr=False)
+
+
+def load_settings(path: str, storage_options: StorageOptions | None = None) -> dict[str, Any]:
+    """The settings that a YAML file has, by the names of the fields of :class:`Settings`; those that it does not have
+    are missing. ``decode``, ``schemas``, ``key-format`` and ``value-format`` become ``decoding``.
+
+    Raises :class:`UsageError` with the line for what is no setting, and where PyYAML is not installed;
+    :class:`UnreadableError` for a file that cannot be read.
+    """
+    try:
+        import yaml
+    except ImportError as error:
+        text = "a file of settings needs PyYAML: pip install 'brokerless[pipeline]'"
+        raise UsageError(text) from error
+    data = read_bytes(path, _LIMIT, storage_options)
+    try:
+        root: Any = yaml.compose(data, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        place = path if mark is None else f"{path}, line {mark.line + 1}"
+        problem = getattr(error, "problem", None) or "this is not YAML"
+        raise UsageError(f"{place}: {problem}; write one NAME: VALUE on each line") from error
+    if root is None:
+        raise UsageError(f"{path}: there are no settings in this file; write at least path: and to:")
+    return _File(path).settings(root)
+
+
+def make_settings(found: Mapping[str, Any]) -> Settings:
+    """Settings by their names. Raises :class:`UsageError` where it is not known what to read, or where to write."""
+    if not found.get("paths"):
+        raise UsageError("a pipeline has to know what to read: give PATH, or path: in the file of settings")
+    if not found.get("to"):
+        raise UsageError("a pipeline has to know where to write: give --to, or to: in the file of settings")
+    known = {each.name for each in fields(Settings)}
+    unknown = sorted(found.keys() - known)
+    if unknown:
+        near = get_close_matches(unknown[0], known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
+        raise UsageError(f"there is no setting {unknown[0]!r}; {hint}")
+    return Settings(**found)
+
+
+class _File:
+    """Reads the nodes of a YAML document, each error with the file's name and line."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def settings(self, root: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        decoding: dict[str, Any] = {}
+        for name, key, node in self._members(root):
+            if name not in _SETTINGS:
+                near = get_close_matches(name, _SETTINGS, 1)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_SETTINGS)}"
+                self.fail(key, f"there is no setting {name!r}; {hint}")
+            target, read = _SETTINGS[name]
+            value = read(self, node, name)
+            if target.startswith("decoding."):
+                decoding[target.removeprefix("decoding.")] = value
+            else:
+                found[target] = value
+        if decoding:
+            is_on = decoding.pop("decode", bool(decoding))
+            try:
+                found["decoding"] = Decoding(**decoding, scan="auto") if is_on else None
+            except UsageError as error:
+                raise UsageError(f"{self._path}: {error}") from error
+        return found
+
+    def text(self, node: Any, name: str) -> str:
+        kind = self._kind(node)
+        if kind not in ("str", "int", "float", "timestamp") or not node.value:
+            self.fail(node, f"{name} is not a text" + ("; write it in quotes" if kind in ("bool", "null") else ""))
+        return str(node.value)
+
+    def texts(self, node: Any, name: str) -> tuple[str, ...]:
+        """One text, or a list of them."""
+        if self._kind(node) == "seq":
+            return tuple(self.text(each, name) for each in node.value)
+        return (self.text(node, name),)
+
+    def flag(self, node: Any, name: str) -> bool:
+        if self._kind(node) != "bool":
+            self.fail(node, f"{name} is neither true nor false")
+        return str(node.value).lower() in ("true", "yes", "on")
+
+    def size(self, node: Any, name: str) -> int:
+        match = _SIZE.fullmatch(str(node.value)) if self._kind(node) in ("int", "str") else None
+        if match is None or not int(match[1]):
+            self.fail(node, f"{name} is not a number of bytes; use one such as 1000000, 500MB or 1GiB")
+        is_decimal = bool(match[2]) and not match[3] and str(node.value).upper().endswith("B")
+        return int(match[1]) * (1000 if is_decimal else 1024) ** " KMGT".index(match[2].upper() or " ")
+
+    def age(self, node: Any, name: str) -> int:
+        match = _AGE.fullmatch(str(node.value)) if self._kind(node) == "str" else None
+        if match is None:
+            self.fail(node, f"{name} is not a time; use one such as 30m, 12h or 7d")
+        return int(match[1]) * _SECONDS[match[2]]
+
+    def choice(self, node: Any, name: str, values: tuple[str, ...]) -> str:
+        value = self.text(node, name)
+        if value not in values:
+            self.fail(node, f"{name}: {value!r} is not one of {', '.join(values)}")
+        return value
+
+    def mapping(self, node: Any, name: str) -> dict[str, Any]:
+        """Options of a storage: texts, numbers, true and false."""
+        found: dict[str, Any] = {}
+        for key, _, value in self._members(node, name):
+            kind = self._kind(value)
+            if kind == "map":
+                found[key] = self.mapping(value, f"{name}.{key}")
+            elif kind == "bool":
+                found[key] = self.flag(value, key)
+            elif kind == "int":
+                found[key] = int(self.text(value, key), 0)
+            else:
+                found[key] = self.text(value, f"{name}.{key}")
+        return found
+
+    def fail(self, node: Any, text: str) -> NoReturn:
+        raise UsageError(f"{self._path}, line {node.start_mark.line + 1}: {text}")
+
+    def _members(self, node: Any, name: str = "the file") -> list[tuple[str, Any, Any]]:
+        if self._kind(node) != "map":
+            self.fail(node, f"{name} is not NAME: VALUE on each line")
+        found: dict[str, tuple[str, Any, Any]] = {}
+        for key, value in node.value:
+            own = self.text(key, "a name")
+            if own in found:
+                self.fail(key, f"{own} is there twice; leave one of them out")
+            found[own] = own, key, value
+        return list(found.values())
+
+    def _kind(self, node: Any) -> str:
+        return cast(str, node.tag).rpartition(":")[2]
+
+
+Read = Callable[[_File, Any, str], Any]
+
+
+def _choice(*values: str) -> Read:
+    return lambda file, node, name: file.choice(node, name, values)
+
+
+_SETTINGS: dict[str, tuple[str, Read]] = {
+    "path": ("paths", _File.texts),
+    "to": ("to", _File.text),
+    "topic": ("topic", _File.texts),
+    "exclude": ("exclude", _File.texts),
+    "as": ("form", _choice(*FORMS)),
+    "isolation": ("isolation", _choice(*ISOLATION_LEVELS)),
+    "by-date": ("by_date", _File.flag),
+    "compression": ("compression", _choice(*COMPRESSION_TYPES)),
+    "file-bytes": ("file_bytes", _File.size),
+    "decode": ("decoding.decode", _File.flag),
+    "schemas": ("decoding.schemas", _File.text),
+    "key-format": ("decoding.key_format", _File.text),
+    "value-format": ("decoding.value_format", _File.text),
+    "max-batch-bytes": ("max_batch_bytes", _File.size),
+    "verify": ("verify", _File.flag),
+    "report": ("report", _File.flag),
+    "keep-snapshots": ("keep_snapshots_s", _File.age),
+    "spark": ("spark", _File.text),
+    "storage-options": ("storage_options", _File.mapping),
+    "to-storage-options": ("to_storage_options", _File.mapping),
+}
+"""Names in the file, which are those of the command's options: the field, and how its value is read."""

@@ -1,0 +1,82 @@
+"""Finds log directories below the paths of a pipeline, and the partitions that are selected, with all their copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.internals.topic_settings import read_topic_setting
+from brokerless.jobs.pipeline.settings import Settings
+from brokerless.log import names
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.storage import paths
+from brokerless.log.storage.paths import StorageOptions
+
+_DEPTH = 3
+"""How far below a path log directories are searched: ``backups/2026-11-23/broker-1/kafka-logs``."""
+
+Copies = dict[str, tuple[PartitionPath, ...]]
+"""Partitions by name (``orders-0``), each with the directories that hold it: snapshots, or replicas."""
+
+
+def find_log_directories(settings: Settings) -> list[LogDirectory]:
+    """The log directories in the settings' paths, each once. Raises :class:`UnreadableError` for a path with none."""
+    found: dict[str, LogDirectory] = {}
+    for path in settings.paths:
+        for pattern_match in paths.expand(path, settings.storage_options):
+            own = _find(pattern_match, settings.to, settings.storage_options, _DEPTH)
+            if not own:  # said by what lists it
+                own = [resolve(pattern_match, (), settings.storage_options, read_topic_setting)]
+            found.update((paths.full_path(each.path), each) for each in own)
+    return list(found.values())
+
+
+def _find(path: str, to: str, storage_options: StorageOptions | None, depth: int) -> list[LogDirectory]:
+    try:
+        return [resolve(path, (), storage_options, read_topic_setting)]
+    except UnreadableError:
+        if not depth or not paths.is_directory(path, storage_options):
+            return []
+    found: list[LogDirectory] = []
+    for entry in paths.list_directory(path, storage_options):
+        is_searched = entry.is_directory and not entry.name.startswith(("_", "."))
+        if is_searched and paths.full_path(entry.path) != paths.full_path(to):
+            found += _find(entry.path, to, storage_options, depth - 1)
+    return found
+
+
+def select_copies(directories: Iterable[LogDirectory], settings: Settings) -> Copies:
+    """The selected partitions, by topic and number.
+
+    Raises :class:`UsageError` for a lone file whose path does not say which partition it is, and
+    :class:`UnreadableError` for a pattern that no topic matches.
+    """
+    found: dict[tuple[str, int], list[PartitionPath]] = {}
+    topics: set[str] = set()
+    for directory in directories:
+        for each in directory.partitions:
+            if each.topic is None or each.partition is None:
+                text = "the name does not say which partition this is; give its directory, as orders-0"
+                raise UsageError(f"{each.path}: {text}")
+            topics.add(each.topic)
+            if is_selected(each.topic, settings):
+                found.setdefault((each.topic, each.partition), []).append(each)
+    for pattern in settings.topic:
+        if not any(fnmatchcase(topic, pattern) for topic in topics):
+            there = ", ".join(sorted(topics)[:8]) or "none"
+            raise UnreadableError(f"no topic {pattern} in {', '.join(settings.paths)} (there are {there})")
+    return {names.partition_directory(*name): tuple(found[name]) for name in sorted(found)}
+
+
+def is_selected(topic: str, settings: Settings) -> bool:
+    """Whether a topic goes into a table."""
+    if _matches(topic, settings.exclude):
+        return False
+    if names.is_internal(topic):
+        return _matches(topic, [each for each in settings.topic if each.startswith("__")])
+    return not settings.topic or _matches(topic, settings.topic)
+
+
+def _matches(topic: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(topic, pattern) for pattern in patterns)

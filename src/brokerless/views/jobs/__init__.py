@@ -1,0 +1,1 @@
+"""What people see of the results of jobs."""

@@ -1,0 +1,199 @@
+"""A run does what is new and nothing else: every record that a reader gets is in its table once, damage is listed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.golden import broker_data
+from tests.jobs.exports import facts, listing, table
+from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, segments
+
+import brokerless
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.interchange.export_directory import only_export
+from brokerless.jobs.pipeline.job import follow, run_pipeline
+from brokerless.jobs.pipeline.settings import Settings
+
+DEMO = Path(__file__).parents[3] / "demo" / "data"
+
+
+def read(source: Path, **options: Any) -> list[tuple[Any, ...]]:
+    """What a reader gets of a log directory, Kafka's own topics left out."""
+    found: list[Finding] = []
+    partitions = [each for each in brokerless.open(source).partitions if not str(each.topic).startswith("__")]
+    rows = [row for each in partitions for batch in each.records(on_damage=found.append, **options)
+            for row in batch.to_pylist()]  # fmt: skip
+    return facts(rows)
+
+
+def test_everything_is_exported_once_and_a_run_over_nothing_new_changes_nothing(tmp_path: Path) -> None:
+    first = pipeline(DEMO, tmp_path / "to")
+    assert facts(table(tmp_path / "to")) == read(DEMO)
+    before = listing(tmp_path / "to")
+    second = pipeline(DEMO, tmp_path / "to")
+    assert (first.is_new, second.is_new) == (True, False)
+    assert (second.segments_verified, second.exported) == (0, [])
+    after = listing(tmp_path / "to")
+    assert {name: after[name] for name in before} == before
+    assert {name.rpartition("/")[0] for name in after.keys() - before.keys()} == {f"{PRIVATE}/runs"}
+    rows = own_table(tmp_path / "to", "runs")
+    assert [row["runId"] for row in rows] == [first.id, second.id]
+    assert [row["records"] for row in rows] == [5557, 0]
+    assert [row["segmentsVerified"] for row in rows] == [21, 0]
+
+
+def test_aborted_records_are_left_out_on_request(tmp_path: Path) -> None:
+    source = broker_data("clean")
+    pipeline(source, tmp_path / "to", isolation="read_committed", topic=("txn",))
+    expected = [row for row in read(source, isolation="read_committed") if row[0] == "txn"]
+    assert facts(table(tmp_path / "to")) == expected
+    assert len(expected) > 100
+
+
+def test_every_damaged_range_is_listed_once_with_its_offsets(tmp_path: Path) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 50), range(50, 100), wrong=(20, 70))
+    run = pipeline(tmp_path / "logs", tmp_path / "to")
+    assert [(each.firstOffset, each.lastOffset, each.kind) for each in run.ranges] == [
+        (20, 29, "checksum-mismatch"), (70, 79, "checksum-mismatch")
+    ]  # fmt: skip
+    assert run.counts == {"error": 2}
+    assert offsets(tmp_path / "to") == [*range(20), *range(30, 70), *range(80, 100)]
+    segments(tmp_path / "logs" / "t-0", range(50, 120), wrong=(70, 100))  # the last segment has grown
+    again = pipeline(tmp_path / "logs", tmp_path / "to")
+    assert [each.firstOffset for each in again.ranges] == [100]
+    assert again.segments_verified == 1
+    assert offsets(tmp_path / "to") == [*range(20), *range(30, 70), *range(80, 100), *range(110, 120)]
+    rows = own_table(tmp_path / "to", "damaged")
+    assert [(row["firstOffset"], row["lastOffset"], row["sizeInBytes"] > 0) for row in rows] == [
+        (20, 29, True), (70, 79, True), (100, 109, True)
+    ]  # fmt: skip
+    assert {row["kind"] for row in own_table(tmp_path / "to", "findings")} == {"checksum-mismatch"}
+
+
+def test_offsets_that_no_reader_reaches_are_listed_as_well(tmp_path: Path) -> None:
+    directory = segments(tmp_path / "logs" / "t-0", range(0, 50), range(50, 60))
+    log = directory / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    size = len(data) // 5
+    data[size * 2 + 8 : size * 2 + 12] = bytes(4)  # the size of the batch from offset 20 on
+    log.write_bytes(data)
+    run = pipeline(tmp_path / "logs", tmp_path / "to")
+    there = offsets(tmp_path / "to")
+    lost = {offset for each in run.ranges for offset in range(each.firstOffset or 0, (each.lastOffset or 0) + 1)}
+    assert there == [*range(20), *range(50, 60)]
+    assert lost == set(range(60)) - set(there)
+    assert [each.kind for each in run.ranges][-1] == "not-exported"
+
+
+def test_snapshots_that_overlap_become_one_table(tmp_path: Path) -> None:
+    nights = tmp_path / "backups"
+    segments(nights / "2026-11-21" / "t-0", range(0, 50), range(50, 80))
+    segments(nights / "2026-11-22" / "t-0", range(50, 100), range(100, 130))
+    pipeline(nights, tmp_path / "to")
+    assert offsets(tmp_path / "to") == list(range(130))
+    segments(nights / "2026-11-23" / "t-0", range(100, 170))
+    shutil.rmtree(nights / "2026-11-21")
+    run = pipeline(nights, tmp_path / "to")
+    assert offsets(tmp_path / "to") == list(range(170))
+    assert (run.segments_verified, run.log_directories, run.findings) == (1, 2, [])
+
+
+def test_of_replicas_the_one_without_damage_is_exported(tmp_path: Path) -> None:
+    segments(tmp_path / "disks" / "a" / "t-0", range(0, 90), wrong=(20,))
+    segments(tmp_path / "disks" / "b" / "t-0", range(0, 60))
+    run = pipeline(tmp_path / "disks", tmp_path / "to")
+    assert offsets(tmp_path / "to") == list(range(90))
+    assert [each.source.rsplit("/", 2)[1] for each in run.exported] == ["b", "a"]
+    assert [each.firstOffset for each in run.ranges] == [20]  # in the table, as b has it, and damaged on a
+
+
+def test_a_log_that_ends_before_what_was_exported_is_an_error(tmp_path: Path) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 60))
+    pipeline(tmp_path / "logs", tmp_path / "to")
+    segments(tmp_path / "logs" / "t-0", range(0, 40))
+    run = pipeline(tmp_path / "logs", tmp_path / "to")
+    assert [each.kind for each in run.findings] == ["log-end-before-export"]
+    assert not pipeline(tmp_path / "logs", tmp_path / "to").findings  # it is known
+    assert offsets(tmp_path / "to") == list(range(60))
+
+
+def test_topics_are_selected_and_kafkas_own_only_by_name(tmp_path: Path) -> None:
+    pipeline(DEMO, tmp_path / "some", topic=("*er*",), exclude=("users",))
+    assert {row["topic"] for row in table(tmp_path / "some")} == {"orders"}
+    pipeline(DEMO, tmp_path / "own", topic=("__consumer_*",))
+    assert {row["topic"] for row in table(tmp_path / "own")} == {"__consumer_offsets"}
+    with pytest.raises(UnreadableError, match=r"no topic oders in .* \(there are"):
+        pipeline(DEMO, tmp_path / "none", topic=("oders",))
+    assert not (tmp_path / "none").exists() or not list((tmp_path / "none").glob("topic=*"))
+
+
+@pytest.mark.parametrize("topic", [".hidden", "_brokerless-pipeline", "_runs", "a=b", "topic=x", "...", "-", "x" * 249])
+def test_no_topics_name_leads_out_of_the_tables(tmp_path: Path, topic: str) -> None:
+    segments(tmp_path / "logs" / f"{topic}-0", range(0, 20))
+    segments(tmp_path / "logs" / "plain-0", range(0, 20))
+    pipeline(tmp_path / "logs", tmp_path / "to")
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", "to"}
+    found = {path.parent.name: pq.read_table(path, partitioning=None).num_rows
+             for path in (tmp_path / "to").glob("topic=*/*.parquet")}  # fmt: skip
+    legal = {"plain"} | ({topic} if "=" not in topic else set())  # as Kafka takes no such name
+    assert found == {f"topic={each}": 20 for each in legal}
+    assert len(own_table(tmp_path / "to", "runs")) == 1
+
+
+def test_two_runs_at_a_time_and_other_formats_are_refused(tmp_path: Path) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 20))
+    pipeline(tmp_path / "logs", tmp_path / "to")
+    with (
+        only_export(str(tmp_path / "to" / PRIVATE)),
+        pytest.raises(UsageError, match="another export writes here"),
+    ):
+        pipeline(tmp_path / "logs", tmp_path / "to")
+    with pytest.raises(UsageError, match="is within"):
+        pipeline(tmp_path / "logs", tmp_path / "logs" / "to")
+    segments(tmp_path / "logs" / "t-0", range(0, 40))
+    with pytest.raises(UsageError, match="this was exported without dates"):
+        pipeline(tmp_path / "logs", tmp_path / "to", by_date=True)
+
+
+def test_a_path_without_logs_and_a_target_inside_what_is_searched(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UnreadableError, match="empty"):
+        pipeline(tmp_path / "empty", tmp_path / "to")
+    segments(tmp_path / "root" / "kafka" / "t-0", range(0, 20))
+    (tmp_path / "root" / "loop").symlink_to(tmp_path / "root")
+    run = run_pipeline(Settings((str(tmp_path / "root" / "kafka"),), str(tmp_path / "root" / "tables"), report=False))
+    assert offsets(tmp_path / "root" / "tables") == list(range(20))
+    assert run.log_directories == 1
+
+
+def test_without_verification_the_tables_are_the_same(tmp_path: Path) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 50), range(50, 100), wrong=(20,))
+    run = pipeline(tmp_path / "logs", tmp_path / "to", verify=False)
+    assert offsets(tmp_path / "to") == [*range(20), *range(30, 100)]
+    assert [(each.firstOffset, each.lastOffset, each.kind) for each in run.ranges] == [(20, 29, "not-exported")]
+    assert not pipeline(tmp_path / "logs", tmp_path / "to", verify=False).is_new
+
+
+def test_following_goes_on_where_the_files_ended(tmp_path: Path) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 20))
+    runs = follow(Settings((str(tmp_path / "logs"),), str(tmp_path / "to"), report=False, spark="none"), 0.01)
+    assert [each.next_offset for each in next(runs).exported] == [20]
+    assert not next(runs).is_new
+    segments(tmp_path / "logs" / "t-0", range(0, 50))
+    assert [(each.start_offset, each.next_offset) for each in next(runs).exported] == [(20, 50)]
+    runs.close()
+    assert offsets(tmp_path / "to") == list(range(50))
+
+
+def test_the_page_shows_what_was_found(tmp_path: Path) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 50), wrong=(20,))
+    run = pipeline(tmp_path / "logs", tmp_path / "to", report=True)
+    (page,) = run.pages
+    assert page == str(tmp_path / "to" / PRIVATE / "report.html")
+    text = Path(page).read_text()
+    assert "the checksum of the batch does not match" in text
+    assert str(tmp_path / "logs") in text

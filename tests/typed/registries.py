@@ -22,13 +22,17 @@ def registry_records(found: Any) -> list[tuple[bytes, bytes]]:
     for subject in found.get_subjects():
         for version in found.get_versions(subject):
             each = found.get_version(subject, version)
-            records.append(schema_record(subject, version, each.schema_id, each.schema))
+            records.append(schema_record(subject, version, each.schema_id, each.schema, each.guid))
     return records
 
 
-def schema_record(subject: str, version: int, schema_id: int, schema: ConfluentSchema) -> tuple[bytes, bytes]:
+def schema_record(
+    subject: str, version: int, schema_id: int, schema: ConfluentSchema, guid: str | None = None
+) -> tuple[bytes, bytes]:
     key = {"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1}
     value: dict[str, Any] = {"subject": subject, "version": version, "id": schema_id}
+    if guid is not None:
+        value["guid"] = guid
     if schema.schema_type != "AVRO":
         value["schemaType"] = schema.schema_type
     if schema.references:

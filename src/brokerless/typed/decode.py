@@ -15,7 +15,7 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames
-from brokerless.typed.payloads import PayloadDecoder, Reasons, reason_of, rows_decoder
+from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.schema_types import decoder_of_schema
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType
 
@@ -166,7 +166,7 @@ def _inflated(frames: Frames, rows: NDArray[np.int64], frame: Frame, reasons: Re
         try:
             data = inflate.decompress(payload, max(left, 1))
         except zlib.error as error:
-            reasons[row] = reason_of(error)
+            reasons[row] = f"zlib data that is damaged: {error}"
         if not inflate.eof:
             data = b""
             reasons.setdefault(row, "zlib data that is cut off, or a batch of them that inflates to more than 128 MiB")

@@ -1,0 +1,111 @@
+"""What a registry's topic says: contexts, aliases, deletions, settings, and records that are none of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.schema_registry_client import Schema
+from tests.typed.registries import client, schema_record
+from tests.typed.test_decode import V1, V2, VALUE, decoded
+
+from brokerless.typed.registry import Registry, read_registry
+
+
+def pair(key: dict[str, Any], value: dict[str, Any] | None) -> tuple[bytes, bytes | None]:
+    return json.dumps(key).encode(), None if value is None else json.dumps(value).encode()
+
+
+def version(subject: str, number: int, schema_id: int, text: str) -> tuple[bytes, bytes | None]:
+    return schema_record(subject, number, schema_id, Schema(text, "AVRO"))
+
+
+def versions(registry: Registry, topic: str) -> list[tuple[str, int, bool]]:
+    return [(each.subject, each.version, each.is_deleted) for each in registry.of_topic(topic, "value")[1]]
+
+
+def test_deleted_versions_are_marked_and_still_decode() -> None:
+    soft = pair(
+        {"keytype": "DELETE_SUBJECT", "subject": "orders-value", "magic": 0}, {"subject": "orders-value", "version": 1}
+    )
+    registry = read_registry([version("orders-value", 1, 7, V1), version("orders-value", 2, 8, V2), soft])
+    assert versions(registry, "orders") == [("orders-value", 1, True), ("orders-value", 2, False)]
+    hard = pair({"keytype": "SCHEMA", "subject": "orders-value", "version": 1, "magic": 1}, None)
+    registry = read_registry([version("orders-value", 1, 7, V1), version("orders-value", 2, 8, V2), soft, hard])
+    assert versions(registry, "orders") == [("orders-value", 2, False)]
+    value = AvroSerializer(client(), V1)({"id": 1, "user": "ann", "old": b""}, VALUE)
+    assert value is not None
+    _, found = decoded([b"\0\0\0\0\7" + value[5:]], registry)
+    assert found[0]["value"]["user"] == "ann"
+
+
+def test_a_subject_that_was_cleared_has_no_version() -> None:
+    clear = pair({"keytype": "CLEAR_SUBJECT", "subject": "orders-value", "magic": 0}, {"subject": "orders-value"})
+    registry = read_registry([version("orders-value", 1, 7, V1), clear])
+    assert versions(registry, "orders") == []
+    assert registry.find(7) is not None
+
+
+def test_ids_are_unique_within_a_context() -> None:
+    registry = read_registry([version("orders-value", 1, 7, V1), version(":.staging:orders-value", 1, 7, V2)])
+    assert registry.find(7) != registry.find(7, ".staging")
+    assert versions(registry, "orders") == [("orders-value", 1, False)]
+    only = read_registry([version(":.staging:orders-value", 1, 7, V1)])
+    assert only.of_topic("orders", "value")[0] == ".staging"
+    assert versions(only, "orders") == [(":.staging:orders-value", 1, False)]
+
+
+def test_a_topic_in_a_context_is_decoded_by_its_ids() -> None:
+    value = AvroSerializer(client(), V1)({"id": 1, "user": "ann", "old": b""}, VALUE)
+    assert value is not None
+    _, found = decoded([b"\0\0\0\0\7" + value[5:]], read_registry([version(":.staging:orders-value", 1, 7, V1)]))
+    assert found[0]["value"]["user"] == "ann"
+
+
+def test_an_alias_stands_for_a_subject() -> None:
+    alias = pair({"keytype": "CONFIG", "subject": "sales-value", "magic": 0}, {"alias": "orders-value"})
+    registry = read_registry([version("orders-value", 1, 7, V1), alias])
+    assert versions(registry, "sales") == [("orders-value", 1, False)]
+    to_itself = pair({"keytype": "CONFIG", "subject": "x-value", "magic": 0}, {"alias": "x-value"})
+    assert versions(read_registry([to_itself]), "x") == []
+    ended = pair({"keytype": "CONFIG", "subject": "sales-value", "magic": 0}, None)
+    assert versions(read_registry([version("orders-value", 1, 7, V1), alias, ended]), "sales") == []
+
+
+def test_settings_of_subjects_and_of_all() -> None:
+    registry = read_registry([
+        pair({"keytype": "CONFIG", "subject": None, "magic": 0}, {"compatibilityLevel": "BACKWARD"}),
+        pair({"keytype": "CONFIG", "subject": "orders-value", "magic": 0}, {"compatibilityLevel": "FULL_TRANSITIVE"}),
+        pair({"keytype": "MODE", "subject": "orders-value", "magic": 0}, {"mode": "READONLY"}),
+    ])  # fmt: skip
+    assert registry.settings == {
+        "": {"compatibilityLevel": "BACKWARD"},
+        "orders-value": {"compatibilityLevel": "FULL_TRANSITIVE", "mode": "READONLY"},
+    }
+
+
+def test_records_that_are_none_of_a_registry_are_counted() -> None:
+    deep = b'{"keytype":' + b"[" * 100_000
+    wrong: list[tuple[bytes | None, bytes | None]] = [
+        (None, None), (b"", b""), (b"[]", b"{}"), (b"\xff", b"{}"), (deep, b"{}"), (b'{"keytype": "NEW"}', b"{}"),
+        (b'{"keytype": "SCHEMA", "subject": 7, "version": 1}', b"{}"),
+        (b'{"keytype": "SCHEMA", "subject": "s", "version": 1}', b'{"id": 1, "schema": 5}'),
+        (b'{"keytype": "SCHEMA", "subject": "s", "version": 1}', b'{"id": 1, "schema": "", "schemaType": "XML"}'),
+    ]  # fmt: skip
+    registry = read_registry([*wrong, version("orders-value", 1, 7, V1)])
+    assert len(registry.problems) == len(wrong)
+    assert versions(registry, "orders") == [("orders-value", 1, False)]
+
+
+def test_schemas_that_import_each_other_end() -> None:
+    def importing(subject: str, schema_id: int, other: str) -> tuple[bytes, bytes]:
+        key = {"keytype": "SCHEMA", "subject": subject, "version": 1, "magic": 1}
+        references = [{"name": other, "subject": other, "version": 1}]
+        value = {"subject": subject, "version": 1, "id": schema_id, "schema": '"long"', "references": references}
+        return json.dumps(key).encode(), json.dumps(value).encode()
+
+    schema = read_registry([importing("a", 1, "b"), importing("b", 2, "a")]).find(1)
+    assert schema is not None
+    assert [name for name, _ in schema.imports] == ["b"]
+    assert schema.imports[0][1].imports == ()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from brokerless.api.pipeline import pipeline
     from brokerless.fields.field import Field
     from brokerless.fields.files import Explanation, explain
+    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.jobs.load.loader import load
     from brokerless.jobs.load.routing import Routing
     from brokerless.jobs.prove.job import Proof, prove
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchSettings",
     "BrokerlessError",
+    "Catalog",
     "DamageError",
     "Decoding",
     "Explanation",
@@ -80,6 +82,7 @@ __version__ = "0.1.0"
 
 _LATE = {
     "BatchSettings": "brokerless.tables.batcher",
+    "Catalog": "brokerless.interchange.table_formats.catalog",
     "Decoding": "brokerless.typed.topic_type",
     "Explanation": "brokerless.fields.files",
     "Field": "brokerless.fields.field",

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.clock import Time, milliseconds
-from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
+from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
-from brokerless.log.names import Include, is_internal
+from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.erase.job import ErasedPartition
-    from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
@@ -364,33 +363,3 @@ def compact(
     read, write = source.storage_options, storage_options
     tasks = plan(directory.partitions, [directory.path], to, options, read, write, topics, on_damage)
     return list(compact(tasks, on_damage or raise_damage, spark=spark, processes=1))
-
-
-def export(
-    source: Source,
-    to: str | os.PathLike[str],
-    *,
-    by_date: bool,
-    isolation: Isolation,
-    compression: str,
-    file_bytes: int | None,
-    allow_removed: bool,
-    dry_run: bool,
-    max_batch_bytes: int | None,
-    storage_options: StorageOptions | None,
-    on_damage: OnDamage | None,
-    decode: Decoding | str | bool | None = None,
-    spark: Spark = "none",
-) -> list[ExportedPartition]:
-    from brokerless.interchange.parquet_files import FILE_BYTES
-    from brokerless.jobs.export.job import Export, export, plan
-    from brokerless.typed.topic_type import decoding_of
-
-    directory = source.directory
-    bytes_ = bound(max_batch_bytes)
-    parquet_bytes, typed = file_bytes or FILE_BYTES, decoding_of(decode)
-    settings = Export(by_date, isolation, compression, parquet_bytes, bytes_, dry_run, allow_removed, typed)
-    is_whole = directory.kind == "log-directory"
-    partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
-    planned = plan(partitions, [directory.path], to, settings, source.storage_options, storage_options)
-    return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from brokerless.api import jobs
+from brokerless.api import exporting, jobs
 from brokerless.api.partition import Partition
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.arrow import table_of
@@ -30,17 +30,12 @@ from brokerless.tables.partition_reader import OnDamage, read_batches
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
+    from brokerless.api.exporting import Catalog, ExportedPartition, ExportForm
+    from brokerless.api.jobs import CompactResult, ConvertResult, ErasedPartition, SalvageResult, TopicSize, Trim
     from brokerless.dataset.table_dataset import TableDataset
     from brokerless.dataset.tables import TableName
-    from brokerless.jobs.compact.job import CompactResult
-    from brokerless.jobs.convert.job import ConvertResult
-    from brokerless.jobs.erase.job import ErasedPartition
-    from brokerless.jobs.export.job import ExportedPartition
     from brokerless.jobs.report.plots import Plots
     from brokerless.jobs.run.types import Spark
-    from brokerless.jobs.salvage.job import SalvageResult
-    from brokerless.jobs.size.result import TopicSize
-    from brokerless.jobs.trim.job import Trim
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.records import Decode
     from brokerless.typed.topic_type import Decoding
@@ -371,8 +366,10 @@ class Log:
 
     def export(
         self,
-        to: str | os.PathLike[str],
+        to: str | os.PathLike[str] | None,
         *,
+        as_: ExportForm = "parquet",
+        catalog: Catalog | str | None = None,
         by_date: bool = False,
         isolation: Isolation = "read_uncommitted",
         compression: str = "zstd",
@@ -385,16 +382,17 @@ class Log:
         decode: Decoding | str | bool | None = None,
         spark: Spark = "none",
     ) -> list[ExportedPartition]:
-        """Writes the new records of all partitions as Parquet files to ``to``, a directory or URL, and returns the
-        partitions that have some. In a log directory, Kafka's own topics are left out; a partition exports them.
+        """Writes the new records of all partitions as Parquet files to ``to``, a directory or URL, or to a table for
+        each topic (``as_``: ``iceberg`` or ``delta``; ``catalog``: Iceberg's), and returns the partitions that have
+        some. In a log directory, Kafka's own topics are left out; a partition exports them.
 
         ``by_date``: a directory for each date (UTC). ``compression``: Parquet's codec. ``file_bytes``: about how large
         a file gets (256 MiB). ``allow_removed``: files of earlier exports may be gone. ``storage_options``: those of
         ``to``. ``max_batch_bytes`` and ``spark`` as in :meth:`verify`. Damaged batches are left out and reported;
         without ``on_damage``, the first error is raised as :class:`DamageError`. ``decode`` as in :meth:`records`.
         """
-        return jobs.export(
-            self._source, to, by_date=by_date, isolation=isolation, compression=compression, file_bytes=file_bytes,
-            allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+        return exporting.export(
+            self._source, to, as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,
+            file_bytes=file_bytes, allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage, decode=decode, spark=spark,
         )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from brokerless.api import jobs
+from brokerless.api import exporting, jobs
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding
 from brokerless.kafka_names import Isolation
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from brokerless.fields.files import Explanation
+    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
     from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.export.job import ExportedPartition
+    from brokerless.jobs.export.tasks import ExportForm
     from brokerless.jobs.restart.results import Restart
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
@@ -227,8 +229,10 @@ class Partition(PartitionReader):
 
     def export(
         self,
-        to: str | os.PathLike[str],
+        to: str | os.PathLike[str] | None,
         *,
+        as_: ExportForm = "parquet",
+        catalog: Catalog | str | None = None,
         by_date: bool = False,
         isolation: Isolation = "read_uncommitted",
         compression: str = "zstd",
@@ -242,9 +246,9 @@ class Partition(PartitionReader):
     ) -> ExportedPartition | None:
         """Writes the partition's new records as Parquet files, as ``brokerless export``; None if there are none. See
         :meth:`Log.export`."""
-        exported = jobs.export(
-            self._source, to, by_date=by_date, isolation=isolation, compression=compression, file_bytes=file_bytes,
-            allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
+        exported = exporting.export(
+            self._source, to, as_=as_, catalog=catalog, by_date=by_date, isolation=isolation, compression=compression,
+            file_bytes=file_bytes, allow_removed=allow_removed, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
             storage_options=storage_options, on_damage=on_damage, decode=decode,
         )  # fmt: skip
         return exported[0] if exported else None

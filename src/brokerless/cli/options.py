@@ -5,10 +5,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from brokerless.cli.values import count, integer, positive, size, size_or_0, states
+from brokerless.cli.values import count, integer, pair, positive, size, size_or_0, states
+from brokerless.errors import UsageError
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
 
 if TYPE_CHECKING:
+    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.log.config import LogConfig
     from brokerless.typed.topic_type import Decoding, Scan
 
@@ -46,15 +48,37 @@ def add_topics(parser: ArgumentParser) -> None:
     add("-p", "--partition", action="append", type=count, default=[], metavar="N", help=help_of_partition)
 
 
-def add_to(parser: ArgumentParser) -> None:
+def add_to(parser: ArgumentParser, *, required: bool = True) -> None:
     """Where a command writes."""
     help_of_to = "directory or URL to write to; created if it does not exist"
-    parser.add_argument("--to", required=True, metavar="DIRECTORY", help=help_of_to)
+    parser.add_argument("--to", required=required, metavar="DIRECTORY", help=help_of_to)
 
 
 def add_as(parser: ArgumentParser) -> None:
     help_of_form = "what to write: logs that a broker can serve (segments, the default), or Parquet files"
     parser.add_argument("--as", dest="form", choices=("segments", "parquet"), default="segments", help=help_of_form)
+
+
+def add_table_format(parser: ArgumentParser) -> None:
+    """Whether files or tables are written, and Iceberg's catalogue."""
+    add = parser.add_argument
+    help_of_form = "what to write: Parquet files (the default), or a table of Iceberg or Delta for each topic"
+    add("--as", dest="form", choices=("parquet", "iceberg", "delta"), default="parquet", help=help_of_form)
+    help_of_catalog = "Iceberg's catalogue, by its name in pyiceberg's configuration (SQLite in DIRECTORY/catalog.db)"
+    add("--catalog", metavar="NAME", help=help_of_catalog)
+    help_of_property = "a property of Iceberg's catalogue, as uri=https://..., type=glue, s3.endpoint=...; repeatable"
+    add("--catalog-property", action="append", type=pair, default=[], metavar="KEY=VALUE", help=help_of_property)
+    add("--namespace", metavar="NAME", help="Iceberg's namespace of the tables (kafka)")
+
+
+def catalog(options: Namespace) -> Catalog:
+    """What :func:`add_table_format` says."""
+    from brokerless.interchange.table_formats.catalog import NAMESPACE, Catalog
+
+    is_named = options.catalog is not None or options.catalog_property or options.namespace is not None
+    if is_named and options.form != "iceberg":
+        raise UsageError("--catalog, --catalog-property and --namespace are for --as iceberg")
+    return Catalog(options.catalog, dict(options.catalog_property), options.namespace or NAMESPACE)
 
 
 def add_dry_run(parser: ArgumentParser) -> None:

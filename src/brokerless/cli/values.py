@@ -68,6 +68,14 @@ def _refuse_size(text: str) -> NoReturn:
     raise ArgumentTypeError(f"{text!r} is not a number of bytes; use one such as 1000000, 500MB or 1GiB")
 
 
+def pair(text: str) -> tuple[str, str]:
+    """A name and a value: ``uri=https://catalog.example``."""
+    name, is_there, value = text.partition("=")
+    if not is_there or not name:
+        raise ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+    return name, value
+
+
 def states(text: str) -> tuple[str, ...]:
     """What else to include, separated by commas."""
     names = tuple(text.split(","))

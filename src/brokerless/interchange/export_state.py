@@ -62,7 +62,8 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class ExportState:
-    """What was exported of one topic. ``topic_id`` is None where the log did not say it."""
+    """What was exported of one topic. ``topic_id`` is None where the log did not say it. ``key_format`` and
+    ``value_format``: how keys and values of a table are decoded by all runs, as the first one found them."""
 
     topic: str
     topic_id: str | None
@@ -70,6 +71,8 @@ class ExportState:
     isolation: Isolation
     partitions: Mapping[int, Exported] = field(default_factory=dict[int, Exported])
     is_decoded: bool = False
+    key_format: str | None = None
+    value_format: str | None = None
 
     def with_partition(self, partition: int, exported: Exported) -> ExportState:
         partitions = {**self.partitions, partition: exported}
@@ -102,8 +105,13 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
                 f"another directory, or move these away"
             )
         return None
+    return parse(read_own(path, _LIMIT, storage_options), topic, path)
+
+
+def parse(data: bytes, topic: str, path: str) -> ExportState:
+    """What :func:`dump` wrote. ``path``: where it was found. Raises :class:`UnreadableError`."""
     try:
-        found = parse_object(read_own(path, _LIMIT, storage_options))
+        found = parse_object(data)
         version = as_integer(member(found, "version"), "version")
         if version != _VERSION:
             raise UnreadableError(f"{path}: version {version} of an export; this is for {_VERSION}")
@@ -116,6 +124,8 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
             _isolation(member(found, "isolation")),
             dict(_partitions(as_object(member(found, "partitions"), "partitions"))),
             as_flag(found.get("decoded", False), "decoded"),
+            optional(found.get("keyFormat"), "keyFormat", as_text),
+            optional(found.get("valueFormat"), "valueFormat", as_text),
         )
     except WrongJsonError as error:
         text = "this does not say what was exported"
@@ -125,6 +135,16 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
 
 def save(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:
     """Writes it at once: after a crash there is the old one or the new one. Raises :class:`UnwritableError`."""
+    own, data = topic_directory(directory, manifest.topic), dump(manifest).encode() + b"\n"
+    if len(data) > _LIMIT:
+        raise UsageError(
+            f"{own}: so much of this topic is damaged that it cannot be recorded; salvage it, and export that"
+        )
+    file_tree.write(own, NAME, data, storage_options)
+
+
+def dump(manifest: ExportState) -> str:
+    """What was exported of a topic, as one line of JSON."""
     value: dict[str, Any] = {
         "version": _VERSION,
         "topic": manifest.topic,
@@ -135,12 +155,10 @@ def save(manifest: ExportState, directory: str, storage_options: StorageOptions 
     }
     if manifest.is_decoded:
         value["decoded"] = True
-    own, data = topic_directory(directory, manifest.topic), json.dumps(value).encode() + b"\n"
-    if len(data) > _LIMIT:
-        raise UsageError(
-            f"{own}: so much of this topic is damaged that it cannot be recorded; salvage it, and export that"
-        )
-    file_tree.write(own, NAME, data, storage_options)
+    for name, given in (("keyFormat", manifest.key_format), ("valueFormat", manifest.value_format)):
+        if given is not None:
+            value[name] = given
+    return json.dumps(value)
 
 
 def forget(manifest: ExportState, directory: str, storage_options: StorageOptions | None) -> None:

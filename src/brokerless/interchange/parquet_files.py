@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from brokerless.arrow import column_of_numbers, numbers
+from brokerless.arrow import column_of_numbers, is_valid, numbers
 from brokerless.interchange.export_state import file_name
 from brokerless.interchange.input_splits import TOPIC, TOPIC_ID
+from brokerless.interchange.table_formats.data_files import DataTarget, OpenDataFile, data_file_name
 from brokerless.log.storage import file_tree
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.log.storage.write_errors import storage_errors
@@ -53,6 +54,10 @@ class ParquetFile:
     size: int
     first_offset: int
     last_offset: int
+    day: int | None = None
+    """The date of its records, by days since 1970; None for those without one."""
+    footer: pq.FileMetaData | None = None
+    """Of a table's data file, by which its commit has statistics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ class ParquetLayout:
     """Both are recorded in the metadata of each file, if they are known."""
     schema: pa.Schema = SCHEMA
     """Of the records, which may be decoded."""
+    table: DataTarget | None = None
+    """The table that the files are of, in which rows have another form."""
 
 
 class ParquetFiles:
@@ -85,7 +92,8 @@ class ParquetFiles:
         self._written: list[ParquetFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """``batch``: columns of :data:`SCHEMA`, in the order of offsets. Raises :class:`UnwritableError`."""
+        """``batch``: columns of :data:`SCHEMA`, or of the table, in the order of offsets. Raises
+        :class:`UnwritableError`."""
         for day, part in _by_day(batch) if self._layout.by_date else ((0, batch),):
             for bounded in _bounded(part, self._row_group):
                 if day in self._waiting and self._waiting[day].size + bounded.nbytes > self._row_group:
@@ -122,9 +130,7 @@ class ParquetFiles:
         if parquet is None:
             if len(self._open) >= _OPEN:
                 self._close(next(iter(self._open)))  # the one that was not written to for longest
-            parquet = _OpenParquetFile(
-                self._layout, day, int(numbers(waiting.batches[0].column("offset"), np.int64)[0])
-            )
+            parquet = _OpenParquetFile(self._layout, day, int(_offsets(waiting.batches[0])[0]))
         self._open[day] = parquet
         parquet.write(waiting.batches)
         if parquet.size >= self._layout.file_bytes:
@@ -148,23 +154,31 @@ class _OpenParquetFile:
     """One file that is being written."""
 
     def __init__(self, layout: ParquetLayout, day: int, first_offset: int) -> None:
-        self.name = file_name(layout.partition, first_offset)
-        if layout.by_date:
-            self.name = f"date={_date(day)}/{self.name}"
+        self._day = None if day == _NO_DAY else day
         self._first_offset = self._last_offset = first_offset
         self._records = 0
-        self._file = None
+        self._file: OpenDataFile | None = None
+        self._footer: list[pq.FileMetaData] = []
+        self.name = file_name(layout.partition, first_offset)
+        if layout.table is not None:
+            self.name = data_file_name(_date(day), layout.partition, first_offset)
+        elif layout.by_date:
+            self.name = f"date={_date(day)}/{self.name}"
         if layout.directory is None:
             self._sink: Any = cast(Any, pa).MockOutputStream()
         else:
-            self._file = file_tree.NewFile(layout.directory, self.name, layout.storage_options)
+            if layout.table is not None:
+                self._file = layout.table.new_file(self.name)
+            else:
+                self._file = file_tree.NewFile(layout.directory, self.name, layout.storage_options)
             self._sink = pa.PythonFile(self._file.sink, mode="w")
         self._path = self.name if self._file is None else self._file.path
-        schema = self._schema = layout.schema
+        schema = self._schema = layout.schema if layout.table is None else layout.table.schema
         if layout.topic is not None and layout.topic_id is not None:
             schema = schema.with_metadata({TOPIC: layout.topic, TOPIC_ID: layout.topic_id})
+        own: Any = {} if layout.table is None else {"metadata_collector": self._footer, "store_schema": False}
         with storage_errors(self._path):
-            self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.codec)
+            self._writer = pq.ParquetWriter(self._sink, schema, compression=layout.codec, **own)
 
     @property
     def size(self) -> int:
@@ -175,7 +189,7 @@ class _OpenParquetFile:
         with storage_errors(self._path):
             self._writer.write_table(table, row_group_size=max(1, table.num_rows))
         self._records += table.num_rows
-        self._last_offset = int(numbers(batches[-1].column("offset"), np.int64)[-1])
+        self._last_offset = int(_offsets(batches[-1])[-1])
 
     def finish(self) -> ParquetFile:
         with storage_errors(self._path):
@@ -184,7 +198,9 @@ class _OpenParquetFile:
         if self._file is not None:
             self._file.finish()
         unfinished = None if self._file is None else self._file.unfinished
-        return ParquetFile(self.name, unfinished, self._records, size, self._first_offset, self._last_offset)
+        footer = self._footer[0] if self._footer else None
+        records, first, last = self._records, self._first_offset, self._last_offset
+        return ParquetFile(self.name, unfinished, records, size, first, last, self._day, footer)
 
     def abandon(self) -> None:
         with suppress(Exception):
@@ -195,13 +211,21 @@ class _OpenParquetFile:
 
 def discard_file(written: ParquetFile, layout: ParquetLayout) -> None:
     """Takes a file away that was finished, but is not to be published."""
-    if written.unfinished is not None and layout.directory is not None:
+    if written.unfinished is None or layout.directory is None:
+        return
+    if layout.table is not None:
+        layout.table.remove(written.unfinished)
+    else:
         file_tree.remove(layout.directory, written.unfinished, layout.storage_options)
 
 
 def publish_file(written: ParquetFile, layout: ParquetLayout) -> None:
     """Gives a finished file its name."""
-    if written.unfinished is not None and layout.directory is not None:
+    if written.unfinished is None or layout.directory is None:
+        return
+    if layout.table is not None:
+        layout.table.publish(written.unfinished, written.name)
+    else:
         file_tree.publish(layout.directory, written.unfinished, written.name)
 
 
@@ -215,7 +239,7 @@ def _bounded(batch: pa.RecordBatch, size: int) -> Iterator[pa.RecordBatch]:
 
 def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of each date (UTC), by days since 1970, in their order."""
-    days = _days(numbers(batch.column("timestamp"), np.int64))
+    days = _days_of(batch)
     if not len(days) or (days == days[0]).all():
         if len(days):
             yield int(days[0]), batch
@@ -225,6 +249,23 @@ def _by_day(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     for rows in np.split(order, bounds):
         # Copied: a slice would keep all of the batch as long as the rarest of its dates waits.
         yield int(days[rows[0]]), batch.take(column_of_numbers(pa.int64(), rows))
+
+
+def _days_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    if "kafka" not in batch.schema.names:
+        return _days(numbers(batch.column("timestamp"), np.int64))
+    times = _of_kafka(batch, "timestamp")
+    return np.where(is_valid(times), numbers(times, np.int64) // (_DAY * 1000), _NO_DAY)
+
+
+def _offsets(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    is_row = "kafka" in batch.schema.names
+    return numbers(_of_kafka(batch, "offset") if is_row else batch.column("offset"), np.int64)
+
+
+def _of_kafka(batch: pa.RecordBatch, name: str) -> Any:
+    """Of a table's rows, one of Kafka's own columns."""
+    return cast(Any, batch.column("kafka")).field(name)
 
 
 def _days(timestamps: NDArray[np.int64]) -> NDArray[np.int64]:

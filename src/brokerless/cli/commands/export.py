@@ -1,4 +1,4 @@
-"""``brokerless export``: writes records to Parquet or JSON Lines, and goes on there next time."""
+"""``brokerless export``: writes records to Parquet, Iceberg or Delta, and goes on there next time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from brokerless.cli.options import (
     add_isolation,
     add_max_batch_bytes,
     add_spark,
+    add_table_format,
     add_to,
+    catalog,
     decoding,
 )
 from brokerless.cli.output import UNUSABLE, Output
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from brokerless.jobs.export.job import ExportedPartition
 
 DESCRIPTION = """\
-Writes records to Parquet files that Spark, pandas, DuckDB and others read as one table, by topic.
+Writes records to Parquet files that Spark, pandas, DuckDB and others read as one table, by topic; or to tables of
+Iceberg or Delta, one for each topic.
 
 The files are DIRECTORY/topic=NAME/*.parquet; with --by-date, DIRECTORY/topic=NAME/date=2026-11-21/*.parquet (the
 record's timestamp, UTC). The columns are those of a record: key and value as bytes, headers, partition, offset,
@@ -36,9 +39,16 @@ schemas, and keyRaw, keyError, valueRaw and valueError hold what could not be de
 out, and so are Kafka's own topics (__consumer_offsets and the like), unless --topic names them. brokerless load is the
 way back.
 
-Each topic's directory records what was exported: another run exports only what is new, nothing twice, and repairs what
-an interrupted run left. A damaged batch is left out and reported; later runs do not return to it once intact batches
-follow.
+With --as iceberg or delta, a topic's table has its name, with _ for what is no letter, digit or _. Its columns are key
+and value (typed with --decode), and the struct kafka: topic, partition, offset, timestamp, timestampType, headers. It
+is partitioned by day. Each run is one commit for each topic, which records the offsets that it covers; when a topic's
+schema evolves, the table's does. Iceberg's tables are in the catalogue that --catalog and --catalog-property name as
+pyiceberg does, without both in DIRECTORY/catalog.db (SQLite); with a catalogue that says where its tables are, --to may
+be left out. Delta's tables are DIRECTORY/NAME.
+
+Each topic's directory, or table, records what was exported: another run exports only what is new, nothing twice, and
+repairs what an interrupted run left. A damaged batch is left out and reported; later runs do not return to it once
+intact batches follow.
 
 The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
 """
@@ -46,6 +56,9 @@ EXAMPLES = """\
   brokerless export /var/lib/kafka --to exported --topic orders
   brokerless export /var/lib/kafka --to s3://bucket/exported --by-date --isolation read_committed
   brokerless export /var/lib/kafka --to tables --topic orders --decode
+  brokerless export /var/lib/kafka --to lake --as iceberg --decode
+  brokerless export /var/lib/kafka --as iceberg --catalog prod --namespace raw --topic orders --decode
+  brokerless export /var/lib/kafka --to s3://bucket/lake --as delta --isolation read_committed
   brokerless export /backup/orders-0 --to exported --compression snappy --file-bytes 1GiB --dry-run
 """
 _NAMES = ("partition", "offsets", "records", "files", "size")
@@ -53,7 +66,8 @@ _NAMES = ("partition", "offsets", "records", "files", "size")
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add_to(parser)
+    add_to(parser, required=False)
+    add_table_format(parser)
     add("--by-date", action="store_true", help="a directory for each date of the records' timestamps (UTC) as well")
     add_isolation(parser)
     add("--compression", choices=COMPRESSION_TYPES, default="zstd", help="compression within the Parquet files (zstd)")
@@ -80,6 +94,8 @@ def run(options: Namespace) -> int:
         options.dry_run,
         options.allow_removed,
         decoding(options),
+        options.form,
+        catalog(options),
     )
     output = Output()
     partitions = [each.paths for each in output.partitions(options)]
@@ -127,7 +143,8 @@ def _show(output: Output, exported: list[ExportedPartition], unchanged: int, opt
     if not files:
         output.line(f"nothing new in {count_of(unchanged + len(exported), 'partition')}, so nothing was written")
         return
-    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {options.to}"
+    to = options.to or ", ".join(dict.fromkeys(each.table or "" for each in exported))
+    what = "nothing was written, as in a dry run" if options.dry_run else f"written to {to}"
     also = f", nothing new in {count_of(unchanged, 'partition')}" if unchanged else ""
     size_text = format_bytes(sum(each.size for each in exported))
     counts = f"{count_of(records, 'record')} of {count_of(len(exported), 'partition')} in {count_of(files, 'file')}"
@@ -140,17 +157,23 @@ def _cells(each: ExportedPartition) -> list[str]:
     return [name, offsets, format_number(each.records), format_number(len(each.files)), format_bytes(each.size)]
 
 
+def _path(each: ExportedPartition, name: str) -> str:
+    """Of a file: in the target's directory, or in the table's."""
+    return name if each.table is not None else f"topic={each.topic}/{name}"
+
+
 def _as_dict(each: ExportedPartition, dry_run: bool) -> dict[str, Any]:
     return {
         "topic": each.topic,
         "partition": each.partition,
         "source": each.source,
+        **({} if each.table is None else {"table": each.table}),
         "startOffset": each.start_offset,
         "nextOffset": each.next_offset,
         "endOffset": each.end_offset,
         "records": each.records,
         "bytes": each.size,
-        "files": [] if dry_run else [f"topic={each.topic}/{file.name}" for file in each.files],
+        "files": [] if dry_run else [_path(each, file.name) for file in each.files],
         "leftOut": [list(offsets) for offsets in each.left_out],
         "missing": [[first, after - 1] for first, after in each.missing],
         "filled": [[first, after - 1] for first, after in each.filled],

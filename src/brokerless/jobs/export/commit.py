@@ -1,19 +1,18 @@
-"""Commits export tasks: renames their files, then records how far the export is."""
+"""Commits export tasks in the order of offsets, and follows how far the export is."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from brokerless.errors import Finding, UsageError
-from brokerless.interchange import export_state, parquet_files
-from brokerless.interchange.export_state import Exported, ExportState, Offsets
+from brokerless.errors import Finding
+from brokerless.interchange import parquet_files
+from brokerless.interchange.export_state import ExportState, Offsets
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.segment import Report
-from brokerless.log.storage import file_tree
 from brokerless.offset_spans import Span, union, without
 
 
@@ -36,7 +35,7 @@ class ExportedPartition:
     the next run goes on. ``left_out``: offsets that are damaged (a last one of None: from there on nothing could be
     read, and the next run tries again). ``end_offset``: where the log ended. ``missing``: what it does not have, the
     first offset and the one after the last; later runs take it if it is there then. ``filled``: what was missing in
-    earlier runs, and is exported now."""
+    earlier runs, and is exported now. ``table``: the name or path of the table that they are in, if it is one."""
 
     topic: str
     partition: int
@@ -49,6 +48,7 @@ class ExportedPartition:
     left_out: tuple[Offsets, ...] = ()
     missing: tuple[Span, ...] = ()
     filled: tuple[Span, ...] = ()
+    table: str | None = None
 
     @property
     def records(self) -> int:
@@ -60,11 +60,20 @@ class ExportedPartition:
         return sum(each.size for each in self.files)
 
 
+class FilesTarget(Protocol):
+    """What finished files become: visible, with the state that records them."""
+
+    def begin(self, plan: ExportPlan) -> dict[str, ExportState]: ...
+    def publish(self, task: ExportTask, files: Sequence[ParquetFile], state: ExportState) -> None: ...
+    def finish(self, partition: ExportedPartition) -> Iterable[ExportedPartition]: ...
+    def end(self) -> None: ...
+
+
 class ExportCommit:
     """Commits tasks in the order of each partition's offsets, whatever order they end in."""
 
-    def __init__(self, plan: ExportPlan, report: Report) -> None:
-        self._plan, self._report = plan, report
+    def __init__(self, plan: ExportPlan, report: Report, target: FilesTarget) -> None:
+        self._plan, self._report, self._target = plan, report, target
         self._manifests: dict[str, ExportState] = {}
         self._early: dict[int, ExportTaskResult] = {}
         self._committed: set[int] = set()
@@ -73,34 +82,7 @@ class ExportCommit:
 
     def begin(self) -> None:
         """Takes away what an interrupted run left, and records what this one is about to write."""
-        plan = self._plan
-        for topic in dict.fromkeys(task.topic for task in plan.tasks):
-            now = export_state.load(plan.directory, topic, plan.storage_options)
-            if now != plan.manifests[topic]:
-                raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
-            before = now or ExportState(
-                topic, None, plan.export.by_date, plan.export.isolation, is_decoded=plan.export.decoding is not None
-            )
-            own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
-            tasks = [task for task in plan.tasks if task.topic == topic]
-            export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
-            for number, each in own.partitions.items():
-                if each.filling and number in {task.partition for task in tasks}:
-                    own = own.with_partition(number, replace(each, filling=()))
-            there: Counter[int] | None = None  # all that is there is listed only if it matters
-            for task in tasks:
-                exported = own.partitions.get(task.partition, Exported(task.start, files=0))
-                if exported.files is None or plan.export.allow_removed:
-                    if there is None:
-                        there = export_state.count_files(plan.directory, topic, plan.storage_options)
-                    exported = replace(exported, files=there[task.partition])
-                if task.mark is None:
-                    exported = replace(exported, until=max(exported.until or 0, task.end))
-                else:
-                    exported = replace(exported, filling=(*exported.filling, (task.start, task.end)))
-                own = own.with_partition(task.partition, exported)
-            self._manifests[topic] = own
-            export_state.save(own, plan.directory, plan.storage_options)
+        self._manifests = self._target.begin(self._plan)
 
     def end(self) -> None:
         """Takes away what was finished and is not committed, as the export was given up."""
@@ -109,8 +91,7 @@ class ExportCommit:
         for index, result in self._early.items():
             for each in result.files:
                 parquet_files.discard_file(each, self._plan.tasks[index].layout)
-        for topic in self._manifests:
-            file_tree.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
+        self._target.end()
 
     def take(self, index: int, result: ExportTaskResult) -> Iterator[ExportedPartition]:
         """A task's result; what it completes is given."""
@@ -123,7 +104,8 @@ class ExportCommit:
             self._commit(tasks[index], self._early.pop(index))
             self._committed.add(index)
             if tasks[index].is_last:
-                yield self._so_far.pop(_name(tasks[index]))
+                done = self._so_far.pop(_name(tasks[index]))
+                yield from [done] if self._plan.export.dry_run else self._target.finish(done)
                 return
             index += 1
 
@@ -132,7 +114,9 @@ class ExportCommit:
         so_far = self._so_far.get(name)
         if so_far is None:
             begin = task.start if task.mark is None else task.mark
-            so_far = ExportedPartition(*name, task.source.path, begin, begin, begin)
+            tables = self._plan.tables
+            table = None if tables is None else tables.store.describe(task.topic)
+            so_far = ExportedPartition(*name, task.source.path, begin, begin, begin, table=table)
         if name in self._stopped:
             for each in result.files:
                 parquet_files.discard_file(each, task.layout)
@@ -158,8 +142,6 @@ class ExportCommit:
         )
 
     def _publish(self, task: ExportTask, result: ExportTaskResult) -> None:
-        for each in result.files:
-            parquet_files.publish_file(each, task.layout)
         own = self._manifests[task.topic]
         exported = own.partitions[task.partition]
         left_out = exported.left_out + tuple(each for each in result.left_out if each[1] is not None)
@@ -177,7 +159,7 @@ class ExportCommit:
             exported = replace(exported, missing=missing, filling=filling)
         own = own.with_partition(task.partition, exported)
         self._manifests[task.topic] = own
-        export_state.save(own, self._plan.directory, self._plan.storage_options)
+        self._target.publish(task, result.files, own)
 
 
 def _name(task: ExportTask) -> tuple[str, int]:

@@ -8,14 +8,18 @@ its own under names that no reader sees; the commit names them, then records in 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
+from dataclasses import replace
+from functools import partial
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.parquet_files import ParquetFiles
+from brokerless.interchange.table_formats.rows import RowMaker
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
 from brokerless.jobs.export.plan import ExportPlan, plan
 from brokerless.jobs.export.reading import ExportReader, NotReadableError
+from brokerless.jobs.export.targets import DirectoryTarget, TableTarget
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.jobs.run import job
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
@@ -45,24 +49,27 @@ def export(
     left_over = _left_over(plan)
     if not plan.tasks and not left_over:
         return
-    work = job.run(run, plan.tasks, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
+    start = partial(job.run, run, spark=spark, done=done, say=say, name="brokerless export", processes=processes)
+    target = DirectoryTarget(plan) if plan.tables is None else TableTarget(plan.tables)
     if plan.export.dry_run:
-        yield from _commit_each(ExportCommit(plan, report), work)
+        yield from _commit_each(ExportCommit(plan, report, target), start(plan.tasks))
         return
-    with export_directory.only_export(plan.directory):
+    with export_directory.only_export(plan.directory) if plan.directory else nullcontext():
         for each in left_over:
             file_tree.remove_unfinished(each)
-        commit = ExportCommit(plan, report)
+        if plan.tables is not None:
+            plan = replace(plan, tasks=tuple(plan.tables.prepared(plan.tasks)))
+        commit = ExportCommit(plan, report, target)
         commit.begin()
         try:
-            yield from _commit_each(commit, work)
+            yield from _commit_each(commit, start(plan.tasks))
         finally:
             commit.end()
 
 
 def _left_over(plan: ExportPlan) -> list[str]:
     """The directories of topics with nothing new in which a run was killed after it had committed all of them."""
-    if plan.export.dry_run:
+    if plan.export.dry_run or plan.tables is not None:
         return []
     changed = {task.topic for task in plan.tasks}
     topics = [topic for topic, state in plan.manifests.items() if state is not None and topic not in changed]
@@ -91,11 +98,15 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         task.whole,
     )
     output, failures = ParquetFiles(task.layout), Failures()
+    table = task.layout.table
+    rows = None if table is None else RowMaker(task.topic, table.schema)
     try:
         for batch in records:
-            output.add(batch if task.topic_type is None else failures.decode(task.topic_type, batch))
+            decoded = batch if task.topic_type is None else failures.decode(task.topic_type, batch)
+            output.add(decoded if rows is None else rows(decoded, batch))
         written = output.finish()
         records.findings.extend(failures.findings(task.source.path))
+        records.findings.extend(() if rows is None else rows.findings(task.source.path))
     except (NotReadableError, UnreadableError) as error:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known

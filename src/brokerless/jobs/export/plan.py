@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from brokerless.errors import Finding, UsageError
 from brokerless.interchange import export_directory, export_state
 from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.table_formats.store import open_store
+from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
 from brokerless.jobs.named_partitions import by_name
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS
@@ -26,7 +28,7 @@ from brokerless.typed.topic_type import Decoding
 @dataclass(frozen=True, slots=True)
 class ExportPlan:
     """What is to be done. ``unchanged``: how many partitions have nothing new. ``findings``: of those of which nothing
-    can be read."""
+    can be read. ``tables``: where the tables are, and the columns of each topic's, if these are what is written."""
 
     directory: str
     tasks: tuple[ExportTask, ...]
@@ -36,12 +38,13 @@ class ExportPlan:
     storage_options: StorageOptions | None
     unchanged: int = 0
     findings: tuple[Finding, ...] = ()
+    tables: PlannedTables | None = None
 
 
 def plan(
     partitions: Sequence[PartitionPath],
     sources: Sequence[str],
-    directory: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None,
     export: Export,
     storage_options: StorageOptions | None = None,
     to_storage_options: StorageOptions | None = None,
@@ -49,20 +52,31 @@ def plan(
     """What is new in partitions, which are in ``sources``, the paths that were given; nothing is written yet.
 
     Raises :class:`UsageError` for what cannot be exported to ``directory``: partitions that come twice or are of
-    unknown names, another topic of the same name, another layout or isolation than before.
+    unknown names, another topic of the same name, another layout or isolation than before. ``directory`` is None only
+    for tables of Iceberg whose catalogue decides where they are.
     """
-    to = str(output_directory(directory, sources))
-    export_directory.check_target(to, to_storage_options)
+    to = "" if directory is None else str(output_directory(directory, sources))
+    if directory is not None:
+        export_directory.check_target(to, to_storage_options)
+    elif export.form != "iceberg":
+        raise UsageError("give a directory to write to")
     _check(export)
+    tables = None
+    if export.form != "parquet":
+        tables = PlannedTables(open_store(export.form, to or None, export.catalog, to_storage_options))
+        export = replace(export, by_date=True)
     manifests: dict[str, ExportState | None] = {}
     topic_ids: dict[str, str | None] = {}
     named = by_name(partitions, "export one of them")
     for each in named.values():
         topic = each.topic or ""
         if topic not in manifests:
-            manifests[topic] = export_state.load(to, topic, to_storage_options)
+            manifests[topic] = (
+                export_state.load(to, topic, to_storage_options) if tables is None else tables.load(topic)
+            )
         known = topic_id_of(each.partition_metadata, storage_options)
-        _check_same(to, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
+        where = export_state.topic_directory(to, topic) if tables is None else tables.store.describe(topic)
+        _check_same(where, each, known or topic_ids.get(topic), topic_ids.get(topic), manifests, export)
         topic_ids[topic] = known or topic_ids.get(topic)
     tasks: list[ExportTask] = []
     findings: list[Finding] = []
@@ -75,11 +89,15 @@ def plan(
         own = [replace(task, layout=replace(task.layout, topic=each.topic, topic_id=topic_id)) for task in own]
         unchanged += not own
         tasks += own
-    if export.decoding is not None:
+    if tables is not None:
+        tasks = tables.plan(tasks, tuple(named.values()), export, topic_ids, storage_options)
+    elif export.decoding is not None:
         tasks = _typed(tasks, named.values(), export.decoding, export.max_batch_bytes, storage_options)
-    if not export.allow_removed:
+    if tables is None and not export.allow_removed:
         findings += _removed(to, manifests, named.values(), to_storage_options)
-    return ExportPlan(to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings))
+    return ExportPlan(
+        to, tuple(tasks), manifests, topic_ids, export, to_storage_options, unchanged, tuple(findings), tables
+    )
 
 
 def _typed(
@@ -139,7 +157,7 @@ def _check(export: Export) -> None:
 
 
 def _check_same(
-    to: str,
+    where: str,
     source: PartitionPath,
     topic_id: str | None,
     other_id: str | None,
@@ -149,7 +167,6 @@ def _check_same(
     """Refuses what would be mixed with something else."""
     topic = source.topic or ""
     before = manifests[topic]
-    where = export_state.topic_directory(to, topic)
     for known in (other_id, None if before is None else before.topic_id):
         if topic_id is not None and known is not None and topic_id != known:
             raise UsageError(

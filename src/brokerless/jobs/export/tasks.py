@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange import export_state
 from brokerless.interchange.export_state import Exported
 from brokerless.interchange.parquet_files import FILE_BYTES, ParquetLayout
+from brokerless.interchange.table_formats.catalog import Catalog
 from brokerless.jobs.export.missing import present
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
@@ -28,13 +30,15 @@ from brokerless.log.storage.paths import StorageOptions, open_file
 from brokerless.offset_spans import Span, union
 from brokerless.typed.topic_type import Decoding, TopicType
 
+ExportForm = Literal["parquet", "iceberg", "delta"]
 _TASK_BYTES = 1 << 30
 """Bytes of segments that are one task; read_committed needs a whole partition at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """How partitions are exported. ``by_date``: by the record's date (UTC) as well. ``codec``: of Parquet.
+    """How partitions are exported. ``form``: Parquet files alone, or a table of Iceberg or Delta for each topic;
+    ``catalog``: Iceberg's. ``by_date``: by the record's date (UTC) as well, as tables are. ``codec``: of Parquet.
     ``file_bytes``: about how large a file gets. ``max_batch_bytes``: bytes that one batch may inflate to. ``dry_run``:
     everything is done but writing. ``allow_removed``: files of earlier runs may have been removed on purpose.
     ``decoding``: how keys and values are typed; None leaves them bytes."""
@@ -47,6 +51,8 @@ class Export:
     dry_run: bool = False
     allow_removed: bool = False
     decoding: Decoding | None = None
+    form: ExportForm = "parquet"
+    catalog: Catalog = field(default_factory=Catalog)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,56 @@
+"""What `export` of a log or a partition does: new records as Parquet files, or as tables of Iceberg and Delta."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from brokerless.api.jobs import Source, bound
+from brokerless.errors import raise_errors
+from brokerless.kafka_names import Isolation
+from brokerless.log.names import is_internal
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import OnDamage
+
+if TYPE_CHECKING:
+    from brokerless.interchange.table_formats.catalog import Catalog
+    from brokerless.jobs.export.job import ExportedPartition
+    from brokerless.jobs.export.tasks import ExportForm
+    from brokerless.jobs.run.types import Spark
+    from brokerless.typed.topic_type import Decoding
+
+
+def export(
+    source: Source,
+    to: str | os.PathLike[str] | None,
+    *,
+    as_: ExportForm = "parquet",
+    catalog: Catalog | str | None = None,
+    by_date: bool,
+    isolation: Isolation,
+    compression: str,
+    file_bytes: int | None,
+    allow_removed: bool,
+    dry_run: bool,
+    max_batch_bytes: int | None,
+    storage_options: StorageOptions | None,
+    on_damage: OnDamage | None,
+    decode: Decoding | str | bool | None = None,
+    spark: Spark = "none",
+) -> list[ExportedPartition]:
+    from brokerless.interchange.parquet_files import FILE_BYTES
+    from brokerless.interchange.table_formats.catalog import Catalog
+    from brokerless.jobs.export.job import Export, export, plan
+    from brokerless.typed.topic_type import decoding_of
+
+    directory = source.directory
+    bytes_ = bound(max_batch_bytes)
+    parquet_bytes, typed = file_bytes or FILE_BYTES, decoding_of(decode)
+    own = catalog if isinstance(catalog, Catalog) else Catalog(catalog)
+    settings = Export(
+        by_date, isolation, compression, parquet_bytes, bytes_, dry_run, allow_removed, typed, as_, own
+    )  # fmt: skip
+    is_whole = directory.kind == "log-directory"
+    partitions = [each for each in directory.partitions if not (is_whole and is_internal(each.topic))]
+    planned = plan(partitions, [directory.path], to, settings, source.storage_options, storage_options)
+    return list(export(planned, on_damage or raise_errors, spark=spark, processes=1))

@@ -1,0 +1,1 @@
+"""Tables in open formats, Iceberg and Delta: their types, their rows, and commits that record what was exported."""

@@ -1,0 +1,50 @@
+"""Names tables: which catalogue has them, and which table is a topic's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from brokerless.errors import UsageError
+from brokerless.log import names
+
+TableFormat = Literal["iceberg", "delta"]
+
+NAMESPACE = "kafka"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
+_NAMESPACE = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """A catalogue of Iceberg, as pyiceberg takes it: ``name`` is one of pyiceberg's own configuration
+    (``.pyiceberg.yaml``, ``PYICEBERG_CATALOG__NAME__URI``), ``properties`` are added to what that says.
+
+    Without both, it is a file of SQLite beside the tables, for one machine. Tables are in ``namespace``. Raises
+    :class:`UsageError` for a namespace that is no name.
+    """
+
+    name: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    namespace: str = NAMESPACE
+
+    def __post_init__(self) -> None:
+        if not _NAMESPACE.fullmatch(self.namespace):
+            raise UsageError(f"namespace: {self.namespace!r} has other characters than letters, digits, _ and dots")
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the file beside the tables."""
+        return self.name is None and not self.properties
+
+
+def table_name(topic: str) -> str:
+    """The name of a topic's table: every character that not all engines take in a name is ``_``.
+
+    Raises :class:`UsageError` for what is no topic's name.
+    """
+    if names.parse_partition_directory(f"{topic}-0") is None:
+        raise UsageError(f"{topic!r} is no name of a topic")
+    return _NOT_IN_NAMES.sub("_", topic)

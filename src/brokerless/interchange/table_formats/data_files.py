@@ -1,0 +1,136 @@
+"""Where a table's data files are, and writing them: each is seen when a commit of the table lists it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from uuid import uuid4
+
+import pyarrow as pa
+
+from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.table_formats.catalog import TableFormat
+from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.write_errors import storage_errors
+from brokerless.offset_spans import Span
+
+_FILE = re.compile(
+    r"date=[^/]+/partition-(?P<partition>[0-9]{1,10})-(?P<offset>[0-9]{20})-brokerless-[0-9a-f]{32}\.parquet"
+)
+
+
+class OpenDataFile(Protocol):
+    """A data file that is being written; ``unfinished`` is its name until it is published."""
+
+    sink: Any
+    path: str
+    unfinished: str
+
+    def finish(self) -> None: ...
+    def abandon(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DataTarget:
+    """Where a topic's data files go; plain data, which tasks take along. ``directory``: a local path, or a URL.
+    ``schema``: that of the files, with the table's field IDs if it has some. ``settings``: those of the storage."""
+
+    form: TableFormat
+    topic: str
+    directory: str
+    schema: pa.Schema
+    settings: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        return not paths.is_remote(self.directory)
+
+    def new_file(self, name: str) -> OpenDataFile:
+        if self.is_local:
+            return file_tree.NewFile(self.directory, name, None)
+        return _RemoteFile(self, name)
+
+    def publish(self, unfinished: str, name: str) -> None:
+        """Gives a finished file its name; what is in an object store has it."""
+        if self.is_local:
+            file_tree.publish(self.directory, unfinished, name)
+
+    def remove(self, name: str) -> None:
+        """Removes a file that no commit lists."""
+        if self.is_local:
+            file_tree.remove(self.directory, name, None)
+        else:
+            with suppress(Exception):  # no reader sees it
+                remove_remote(self, name)
+
+    def clean(self, state: ExportState) -> None:
+        """Removes what runs left that were killed, of which no commit tells. In an object store another run may be at
+        work, so that nothing is removed there: no reader sees these files, and the formats' own tools remove them."""
+        if not self.is_local:
+            return
+        file_tree.remove_unfinished(self.directory)
+        for name in file_tree.find(self.directory, None):
+            match = _FILE.fullmatch(name)
+            if match is None:
+                continue
+            exported = state.partitions.get(int(match["partition"]))
+            offset = int(match["offset"])
+            missing: tuple[Span, ...] = () if exported is None else exported.missing
+            if exported is None or offset >= exported.next_offset or any(a <= offset < b for a, b in missing):
+                file_tree.remove(self.directory, name, None)
+
+
+def data_file_name(date: str, partition: int, first_offset: int) -> str:
+    """The name of a data file; no two have one, as an older commit may list a file of the same offsets."""
+    return f"date={date}/partition-{partition}-{first_offset:020d}-brokerless-{uuid4().hex}.parquet"
+
+
+class _RemoteFile:
+    """A data file in an object store, written through the storage of the format's library."""
+
+    def __init__(self, target: DataTarget, name: str) -> None:
+        self.path, self.unfinished = paths.join(target.directory, name), name
+        self._target = target
+        with storage_errors(self.path):
+            self.sink: Any = _open_remote(target, name)
+
+    def finish(self) -> None:
+        with storage_errors(self.path):
+            self.sink.close()
+
+    def abandon(self) -> None:
+        with suppress(Exception):
+            self.sink.close()
+        with suppress(Exception):
+            remove_remote(self._target, self.unfinished)
+
+
+def _open_remote(target: DataTarget, name: str) -> Any:
+    if target.form == "iceberg":
+        from pyiceberg.io import load_file_io
+
+        url = paths.join(target.directory, name)
+        return load_file_io(dict(target.settings), url).new_output(url).create()
+    return _delta_storage(target).open_output_stream(name)
+
+
+def remove_remote(target: DataTarget, name: str) -> None:
+    """Removes a file from an object store."""
+    if target.form == "iceberg":
+        from pyiceberg.io import load_file_io
+
+        url = paths.join(target.directory, name)
+        load_file_io(dict(target.settings), url).delete(url)
+    else:
+        _delta_storage(target).delete_file(name)
+
+
+def _delta_storage(target: DataTarget) -> Any:
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow import fs
+
+    handler: Any = DeltaStorageHandler(target.directory, dict(target.settings))
+    return fs.PyFileSystem(handler)

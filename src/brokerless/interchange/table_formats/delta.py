@@ -1,0 +1,255 @@
+"""Delta's tables, by deltalake: one for each topic, whose commits record what was exported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from brokerless.clock import now
+from brokerless.errors import BrokerlessError, UnwritableError, UsageError
+from brokerless.interchange import export_state
+from brokerless.interchange.export_state import Exported, ExportState
+from brokerless.interchange.parquet_files import ParquetFile
+from brokerless.interchange.table_formats.catalog import table_name
+from brokerless.interchange.table_formats.column_types import plain_field
+from brokerless.interchange.table_formats.data_files import DataTarget
+from brokerless.interchange.table_formats.rows import DATE
+from brokerless.interchange.table_formats.types import (
+    COMMIT,
+    EXPORT,
+    TOPIC,
+    AnotherExportError,
+    TableState,
+    check_topic,
+)
+from brokerless.log.storage import paths
+from brokerless.log.storage.paths import StorageOptions
+
+_APPLICATION = "brokerless"
+"""The transaction of every export: of two at the same time, Delta takes one. Its version is the number of partitions;
+those of ``brokerless/N`` are the offsets where the next run goes on."""
+_TRIES = 10
+_EPOCH = date(1970, 1, 1)
+_STATISTICS = ("partition", "offset", "timestamp")
+
+
+class DeltaTables:
+    """Delta's tables in a directory. ``storage_options``: deltalake's, for an object store."""
+
+    def __init__(self, to: str, storage_options: StorageOptions | None = None) -> None:
+        self._to = paths.full_path(to)
+        self._options = {name: str(value) for name, value in (storage_options or {}).items()}
+
+    def describe(self, topic: str) -> str:
+        return self._path(table_name(topic))
+
+    def load(self, topic: str) -> TableState | None:
+        """What a topic's table says was exported, and its columns without ``date``; None where there is no table.
+
+        Raises :class:`UsageError` for a table that is not the topic's, :class:`UnreadableError` where it cannot be
+        read.
+        """
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            return None if table is None else TableState(self._state(table, topic), _columns(table))
+
+    def open_table(self, name: str) -> Any:
+        """The ``deltalake.DeltaTable`` of this name; None if there is none."""
+        from deltalake import DeltaTable
+
+        path = self._path(name)
+        if not DeltaTable.is_deltatable(path, self._options):
+            return None
+        return DeltaTable(path, storage_options=self._options)
+
+    def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
+        """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
+        with self._errors(state.topic):
+            name = table_name(state.topic)
+            table = self.open_table(name)
+            if table is None:
+                columns = [*schema, pa.field(DATE, pa.date32())]
+                self.create(name, pa.schema(columns), state.topic, [DATE])
+                table = self.open_table(name)
+            if EXPORT not in table.metadata().configuration:  # or a run was killed before that
+                properties = {TOPIC: state.topic, EXPORT: export_state.dump(state)}
+                table.alter.set_table_properties(properties, raise_if_not_exists=False)
+            _evolve(table, schema)
+            self._check_partitions(table, state.topic)
+            return DataTarget("delta", state.topic, self._path(name), schema, self._options)
+
+    def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:
+        """Adds files to a topic's table, and records what is exported now, in one commit. Raises
+        :class:`AnotherExportError` where the table does not say ``before`` any more."""
+        from deltalake.exceptions import CommitFailedError
+        from deltalake.transaction import CommitProperties
+
+        with self._errors(before.topic):
+            text = f"{self.describe(before.topic)}: another export has been here meanwhile"
+            properties = {EXPORT: export_state.dump(after), COMMIT: uuid4().hex}
+            own = CommitProperties(custom_metadata=properties, app_transactions=_transactions(before, after))
+            for attempt in range(_TRIES):
+                table = self.open_table(table_name(before.topic))
+                if table is None or self._state(table, before.topic) != before:
+                    raise AnotherExportError(text)
+                actions = [_add_action(each) for each in files]
+                try:
+                    table.create_write_transaction(actions, "append", table.schema(), [DATE], commit_properties=own)
+                    return
+                except CommitFailedError:
+                    if attempt == _TRIES - 1:
+                        raise
+
+    def append_rows(self, name: str, rows: pa.Table, properties: dict[str, str] | None = None) -> None:
+        """Appends rows to a table that is no topic's, such as one of findings, in one commit; it is made, or gets the
+        columns that it lacks. ``properties``: of the commit."""
+        from deltalake import write_deltalake
+        from deltalake.transaction import CommitProperties
+
+        with self._errors(name):
+            write_deltalake(
+                self._path(name), rows, mode="append", schema_mode="merge", storage_options=self._options,
+                commit_properties=CommitProperties(custom_metadata=properties or {}),
+            )  # fmt: skip
+
+    def create(self, name: str, schema: pa.Schema, topic: str, partition_by: list[str]) -> None:
+        """Makes an empty table of a topic."""
+        from deltalake import Schema
+        from deltalake.transaction import create_table_with_add_actions
+
+        create_table_with_add_actions(
+            self._path(name), Schema.from_arrow(schema), [], partition_by=partition_by, name=topic,
+            storage_options=self._options,
+        )  # fmt: skip
+
+    def _path(self, name: str) -> str:
+        return paths.join(self._to, name)
+
+    def _check_partitions(self, table: Any, topic: str) -> None:
+        if table.metadata().partition_columns != [DATE]:
+            where = self.describe(topic)
+            raise UsageError(f"{where}: the table is partitioned in another way than by day; export to another one")
+
+    def _state(self, table: Any, topic: str) -> ExportState:
+        """Of the newest commit that has it. After a restore, that is one of the restored version or before; where the
+        log of such commits was cleaned up, their transactions are there still."""
+        where, metadata = self.describe(topic), table.metadata()
+        check_topic(where, topic, metadata.configuration.get(TOPIC, metadata.name))
+        if (found := metadata.configuration.get(EXPORT)) is None:
+            return ExportState(topic, None, True, "read_uncommitted")
+        initial = replace(export_state.parse(found.encode(), topic, where), partitions={})
+        limit = 8
+        while True:
+            history = table.history(limit)
+            for each in history:
+                if EXPORT in each:
+                    return export_state.parse(each[EXPORT].encode(), topic, where)
+                if each["operation"] == "RESTORE":
+                    return self._restored(table, each, topic)
+            if len(history) < limit:
+                break
+            limit *= 8
+        count = table.transaction_version(_APPLICATION) or 0
+        offsets = {number: table.transaction_version(f"{_APPLICATION}/{number}") for number in range(count)}
+        known = {number: Exported(offset) for number, offset in offsets.items() if offset is not None}
+        return replace(initial, partitions=known)
+
+    def _restored(self, table: Any, entry: dict[str, Any], topic: str) -> ExportState:
+        from deltalake import DeltaTable
+
+        parameters = entry.get("operationParameters", {})
+        version = parameters.get("version")
+        if version is None:
+            stated = parameters.get("datetime") or parameters.get("timestamp")
+            raise UsageError(
+                f"{self.describe(topic)}: the table was restored to {stated}; restore it to a version by number, by "
+                "which it is known what was exported then, or export to another directory"
+            )
+        older = DeltaTable(table.table_uri, version=int(version), storage_options=self._options)
+        return self._state(older, topic)
+
+    @contextmanager
+    def _errors(self, name: str) -> Generator[None]:
+        """What deltalake and a storage raise, as errors of ours."""
+        try:
+            yield
+        except BrokerlessError:
+            raise
+        except ModuleNotFoundError as error:
+            raise UsageError(f"Delta needs deltalake: pip install 'brokerless[delta]' ({error})") from error
+        except Exception as error:
+            reason = " ".join(str(error).split())[:500] or type(error).__name__
+            raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+
+
+def _columns(table: Any) -> pa.Schema:
+    schema = pa.schema(table.schema().to_arrow())
+    return pa.schema([plain_field(each) for each in schema if each.name != DATE])
+
+
+def _evolve(table: Any, schema: pa.Schema) -> None:
+    from deltalake import Schema
+
+    own = _columns(table)
+    lacking = [each for each in schema if each.name not in own.names or own.field(each.name).type != each.type]
+    if lacking:
+        table.alter.add_columns(Schema.from_arrow(pa.schema(lacking)).fields)
+
+
+def _transactions(before: ExportState, after: ExportState) -> list[Any]:
+    from deltalake.transaction import Transaction
+
+    count = max(after.partitions, default=-1) + 1
+    changed = {
+        number: each.next_offset
+        for number, each in after.partitions.items()
+        if number not in before.partitions or before.partitions[number].next_offset != each.next_offset
+    }
+    found = [Transaction(f"{_APPLICATION}/{number}", offset, None) for number, offset in sorted(changed.items())]
+    return [Transaction(_APPLICATION, count, None), *found]
+
+
+def _add_action(written: ParquetFile) -> Any:
+    from deltalake.transaction import AddAction
+
+    day = None if written.day is None else (_EPOCH + timedelta(days=written.day)).isoformat()
+    statistics = json.dumps(_statistics(written))
+    return AddAction(written.name, written.size, {DATE: day}, now(), True, statistics)
+
+
+def _statistics(written: ParquetFile) -> dict[str, Any]:
+    """How many records, and the bounds of Kafka's own columns."""
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    footer: Any = written.footer
+    for group in range(footer.num_row_groups):
+        row_group = footer.row_group(group)
+        for number in range(row_group.num_columns):
+            column = row_group.column(number)
+            above, _, name = column.path_in_schema.rpartition(".")
+            found = column.statistics
+            if above != "kafka" or name not in _STATISTICS or found is None:
+                continue
+            nulls[name] = nulls.get(name, 0) + (found.null_count or 0)
+            if found.has_min_max:
+                least[name] = min(least.get(name, found.min), found.min)
+                most[name] = max(most.get(name, found.max), found.max)
+    bounds = {"minValues": {"kafka": _plain(least)}, "maxValues": {"kafka": _plain(most)}}
+    return {"numRecords": written.records, **bounds, "nullCount": {"kafka": nulls}}
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: _text(each) if isinstance(each, datetime) else each for name, each in values.items()}
+
+
+def _text(time: datetime) -> str:
+    own = time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+    return own.isoformat(timespec="milliseconds") + "Z"

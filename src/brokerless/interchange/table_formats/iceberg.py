@@ -1,0 +1,295 @@
+"""Iceberg's tables, by pyiceberg: one for each topic, whose snapshots record what was exported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
+from brokerless.interchange import export_state
+from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.parquet_files import ParquetFile
+from brokerless.interchange.table_formats.catalog import Catalog, table_name
+from brokerless.interchange.table_formats.column_types import plain_field
+from brokerless.interchange.table_formats.data_files import DataTarget
+from brokerless.interchange.table_formats.rows import DATE
+from brokerless.interchange.table_formats.types import (
+    COMMIT,
+    EXPORT,
+    TOPIC,
+    AnotherExportError,
+    TableState,
+    check_topic,
+)
+from brokerless.log.storage import paths
+from brokerless.log.storage.paths import StorageOptions
+
+OWN_CATALOG = "catalog.db"
+"""The file of SQLite beside the tables, where no other catalogue is named."""
+_NAME = "brokerless"
+_NOT_IN_PATHS = re.compile(r"[?#%]")
+_TRIES = 10
+"""Of a commit, while others commit to the table (compactions, say)."""
+
+
+class IcebergTables:
+    """The tables of a catalogue. ``to``: the directory that they are in; None where the catalogue decides that."""
+
+    def __init__(self, to: str | None, catalog: Catalog, storage_options: StorageOptions | None = None) -> None:
+        self._to = None if to is None else paths.full_path(to)
+        self._catalog, self._options = catalog, storage_options
+        self._opened: Any = None
+        if to is None and catalog.is_own:
+            raise UsageError("give a directory to write to, or a catalogue that decides where its tables are")
+        if self._to is not None and not paths.is_remote(self._to) and (wrong := _NOT_IN_PATHS.search(self._to)):
+            raise UsageError(f"{to}: Iceberg's tables cannot be below a directory with {wrong[0]!r} in its name")
+        if to is not None and paths.is_remote(to) and catalog.is_own:
+            text = "SQLite is for tables on a disk; name a catalogue (--catalog NAME, or --catalog-property uri=...)"
+            raise UsageError(f"{to}: tables of Iceberg in an object store need a catalogue: {text}")
+
+    def describe(self, topic: str) -> str:
+        return ".".join((self._catalog.namespace, table_name(topic)))
+
+    def load(self, topic: str) -> TableState | None:
+        """What a topic's table says was exported, and its columns; None where there is no table.
+
+        Raises :class:`UsageError` for a table that is not the topic's, :class:`UnreadableError` where it cannot be
+        read.
+        """
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            return None if table is None else TableState(self._state(table, topic), _columns(table))
+
+    def open_table(self, name: str) -> Any:
+        """The ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        if self._catalog.is_own and not Path(paths.local(self._to or ""), OWN_CATALOG).exists():
+            return None
+        try:
+            return self._load_catalog().load_table((*self._catalog.namespace.split("."), name))
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def prepare(self, state: ExportState, schema: pa.Schema) -> DataTarget:
+        """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
+        with self._errors(state.topic):
+            name = table_name(state.topic)
+            table = self.open_table(name)
+            if table is None:
+                self.create(name, schema, {TOPIC: state.topic, EXPORT: export_state.dump(state)}, is_by_day=True)
+                table = self.open_table(name)
+            self._evolve(table, schema)
+            return self._target(table, state.topic, schema)
+
+    def commit(self, target: DataTarget, files: Sequence[ParquetFile], before: ExportState, after: ExportState) -> None:
+        """Adds files to a topic's table, and records what is exported now, in one commit. Raises
+        :class:`AnotherExportError` where the table does not say ``before`` any more."""
+        with self._errors(before.topic):
+            table = self.open_table(table_name(before.topic))
+            if table is None:
+                raise AnotherExportError(f"{self.describe(before.topic)}: the table has gone meanwhile")
+            properties = {EXPORT: export_state.dump(after), COMMIT: uuid4().hex}
+            entries = [_data_file(table, target, each) for each in files]
+            self._append(table, entries, properties, before)
+
+    def append_rows(self, name: str, rows: pa.Table, properties: dict[str, str] | None = None) -> None:
+        """Appends rows to a table that is no topic's, such as one of findings, in one commit; it is made, or gets the
+        columns that it lacks. ``properties``: of the snapshot."""
+        with self._errors(name):
+            table = self.open_table(name)
+            if table is None:
+                self.create(name, rows.schema, {})
+                table = self.open_table(name)
+            self._evolve(table, rows.schema)
+            table.append(rows, snapshot_properties=properties or {})
+
+    def create(self, name: str, schema: pa.Schema, properties: dict[str, str], *, is_by_day: bool = False) -> None:
+        """Makes an empty table. ``is_by_day``: partitioned by the day of ``kafka.timestamp``."""
+        from pyiceberg.transforms import DayTransform
+
+        catalog = self._load_catalog()
+        catalog.create_namespace_if_not_exists(self._catalog.namespace)
+        identifier = (*self._catalog.namespace.split("."), name)
+        location = None if self._to is None else paths.join(_url(self._to), "/".join(identifier))
+        with catalog.create_table_transaction(
+            identifier, schema=schema, location=location, properties=properties
+        ) as transaction:
+            if is_by_day:
+                with transaction.update_spec() as spec:
+                    spec.add_field("kafka.timestamp", DayTransform(), DATE)
+
+    def _append(self, table: Any, entries: list[Any], properties: dict[str, str], before: ExportState) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        for attempt in range(_TRIES):
+            if self._state(table, before.topic) != before:
+                raise AnotherExportError(f"{self.describe(before.topic)}: another export has been here meanwhile")
+            # pyiceberg would try again by itself, whatever was committed meanwhile: the same offsets, say.
+            table.metadata.properties["commit.retry.num-retries"] = "0"
+            try:
+                with table.transaction() as transaction:
+                    with transaction.update_snapshot(snapshot_properties=properties).fast_append() as append:
+                        for each in entries:
+                            append.append_data_file(each)
+                    transaction.set_properties({EXPORT: properties[EXPORT]})
+                return
+            except CommitFailedException:
+                if attempt == _TRIES - 1:
+                    raise
+            except Exception:
+                if self._is_there(table, properties[COMMIT]):
+                    return  # the answer was lost, not the commit
+                raise
+            table.refresh()
+
+    def _is_there(self, table: Any, commit: str) -> bool:
+        try:
+            table.refresh()
+        except Exception:
+            return False
+        return any(_summary(each).get(COMMIT) == commit for each in table.metadata.snapshots)
+
+    def _state(self, table: Any, topic: str) -> ExportState:
+        """Of the newest snapshot that has it: after a rollback, that is an older one. Other writers' snapshots have
+        none; where those of exports have expired, the table's properties do."""
+        check_topic(self.describe(topic), topic, table.properties.get(TOPIC))
+        where, snapshot = self.describe(topic), table.current_snapshot()
+        newest = export_state.parse(table.properties.get(EXPORT, "").encode(), topic, where)
+        while snapshot is not None:
+            if (found := _summary(snapshot).get(EXPORT)) is not None:
+                return export_state.parse(found.encode(), topic, where)
+            if snapshot.parent_snapshot_id is None:
+                return replace(newest, partitions={})
+            snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id)
+            if snapshot is None:
+                return newest
+        return replace(newest, partitions={})
+
+    def _evolve(self, table: Any, schema: pa.Schema) -> None:
+        now = _columns(table)
+        if all(each.name in now.names and now.field(each.name).type == each.type for each in schema):
+            return
+        with table.update_schema() as update:
+            update.union_by_name(schema)
+
+    def _target(self, table: Any, topic: str, schema: pa.Schema) -> DataTarget:
+        spec = [(field.name, str(field.transform), field.source_id) for field in table.spec().fields]
+        timestamp = table.schema().find_field("kafka.timestamp").field_id
+        if spec != [(DATE, "day", timestamp)]:
+            where = self.describe(topic)
+            raise UsageError(f"{where}: the table is partitioned in another way than by day; export to another one")
+        directory = table.properties.get("write.data.path") or paths.join(table.location(), "data")
+        fields = _fields(table, include_ids=True)
+        own = pa.schema([fields[each.name] for each in schema])
+        settings = {name: str(value) for name, value in table.io.properties.items()}
+        return DataTarget("iceberg", topic, _local(directory), own, settings)
+
+    def _load_catalog(self) -> Any:
+        if self._opened is None:
+            from pyiceberg.catalog import load_catalog
+
+            properties = dict(self._catalog.properties)
+            if self._catalog.is_own:
+                root = Path(paths.local(self._to or ""))
+                root.mkdir(parents=True, exist_ok=True)
+                properties = {"type": "sql", "uri": f"sqlite:///{root / OWN_CATALOG}", "warehouse": _url(str(root))}
+            self._opened = load_catalog(self._catalog.name or _NAME, **properties)
+        return self._opened
+
+    @contextmanager
+    def _errors(self, name: str) -> Generator[None]:
+        """What pyiceberg, a catalogue and a storage raise, as errors of ours."""
+        try:
+            yield
+        except BrokerlessError:
+            raise
+        except ModuleNotFoundError as error:
+            text = f"Iceberg needs pyiceberg: pip install 'brokerless[iceberg]' ({error})"
+            raise UsageError(text) from error
+        except FileNotFoundError as error:
+            raise UnreadableError(f"{self.describe(name)}: {error}") from error
+        except Exception as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+
+
+def _url(path: str) -> str:
+    """As Iceberg's tables name files: nothing in it is encoded."""
+    return path if paths.is_remote(path) else f"file://{paths.local(path)}"
+
+
+def _local(url: str) -> str:
+    return url.removeprefix("file://") if url.startswith("file:///") else url
+
+
+def _summary(snapshot: Any) -> dict[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _fields(table: Any, *, include_ids: bool) -> dict[str, pa.Field]:
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=include_ids)
+    return {each.name: plain_field(each) for each in schema}
+
+
+def _columns(table: Any) -> pa.Schema:
+    return pa.schema(list(_fields(table, include_ids=False).values()))
+
+
+def _data_file(table: Any, target: DataTarget, written: ParquetFile) -> Any:
+    """A file as Iceberg's manifests have it, with the bounds of what is not repeated."""
+    from pyiceberg.io.pyarrow import (
+        MetricModeTypes,
+        MetricsMode,
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+    )
+    from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+    from pyiceberg.typedef import Record
+
+    schema = table.schema()
+    modes = compute_statistics_plan(schema, table.metadata.properties)
+    for number, each in modes.items():
+        # pyiceberg counts alone what is within a struct; its own readers and others prune by bounds there.
+        if each.mode.type == MetricModeTypes.COUNTS and _is_in_structs(schema, each.column_name):
+            is_text = str(each.iceberg_type) in ("string", "binary")
+            mode = MetricsMode(MetricModeTypes.TRUNCATE, 16) if is_text else MetricsMode(MetricModeTypes.FULL)
+            modes[number] = replace(each, mode=mode)
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=written.footer, stats_columns=modes, parquet_column_mapping=parquet_path_to_id_mapping(schema)
+    )
+    path = paths.join(target.directory, written.name)
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=_url(path),
+        file_format=FileFormat.PARQUET,
+        partition=Record(written.day),
+        file_size_in_bytes=written.size,
+        sort_order_id=None,
+        spec_id=table.spec().spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
+
+
+def _is_in_structs(schema: Any, name: str) -> bool:
+    """Whether a column is in structs alone, not in a list or map."""
+    from pyiceberg.types import StructType
+
+    above = name.split(".")[:-1]
+    try:
+        found = [schema.find_field(".".join(above[: depth + 1])).field_type for depth in range(len(above))]
+    except ValueError:
+        return False
+    return all(isinstance(each, StructType) for each in found)

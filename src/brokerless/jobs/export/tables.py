@@ -1,0 +1,155 @@
+"""Plans an export to tables: what each says was exported, and the columns that its records need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.errors import Finding, UsageError
+from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.parquet_files import SCHEMA
+from brokerless.interchange.table_formats.catalog import TableFormat, table_name
+from brokerless.interchange.table_formats.column_types import decoded_type, evolved_type
+from brokerless.interchange.table_formats.data_files import DataTarget
+from brokerless.interchange.table_formats.rows import table_schema
+from brokerless.interchange.table_formats.store import Tables
+from brokerless.interchange.table_formats.types import TableState
+from brokerless.jobs.export.tasks import Export, ExportTask
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.schema_source import load_registry
+from brokerless.typed.topic_type import Decoding, SideType, TopicType
+
+
+@dataclass(slots=True)
+class PlannedTables:
+    """The tables of an export. ``states``: what each of those that exist says; ``begun``: what it is to say before this
+    run's first commit; ``schemas``: the columns that it needs."""
+
+    store: Tables
+    states: dict[str, TableState | None] = field(default_factory=dict[str, "TableState | None"])
+    begun: dict[str, ExportState] = field(default_factory=dict[str, ExportState])
+    schemas: dict[str, pa.Schema] = field(default_factory=dict[str, pa.Schema])
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    targets: dict[str, DataTarget] = field(default_factory=dict[str, DataTarget])
+
+    def load(self, topic: str) -> ExportState | None:
+        """What a topic's table says was exported. Raises :class:`UsageError` where another topic has its name."""
+        other = self.names.setdefault(table_name(topic), topic)
+        if other != topic:
+            raise UsageError(
+                f"the topics {other} and {topic} would have one table, {table_name(topic)}; export them one by one, "
+                "each with a directory or namespace of its own"
+            )
+        self.states[topic] = found = self.store.load(topic)
+        return None if found is None else found.state
+
+    def plan(
+        self,
+        tasks: Sequence[ExportTask],
+        partitions: Sequence[PartitionPath],
+        export: Export,
+        topic_ids: dict[str, str | None],
+        storage_options: StorageOptions | None,
+    ) -> list[ExportTask]:
+        """The tasks with the types that their topics' tables have, or get."""
+        topics = list(dict.fromkeys(task.topic for task in tasks))
+        readers = [PartitionReader(each, storage_options) for each in partitions if each.topic in topics]
+        decoding, form = export.decoding, _form(export)
+        registry = None if decoding is None or not topics else load_registry(decoding.schemas, readers)
+        planned: list[ExportTask] = []
+        for topic in topics:
+            own = [task for task in tasks if task.topic == topic]
+            known = self.states[topic]
+            state = ExportState(topic, topic_ids[topic], True, export.isolation, is_decoded=decoding is not None)
+            state = state if known is None else known.state
+            topic_type, records = None, SCHEMA
+            if decoding is not None and registry is not None:
+                of_topic = [each for each in readers if each.topic == topic]
+                topic_type = resolve_topic(
+                    topic, of_topic, _with_formats(decoding, state), registry, batches=_new_records(own, of_topic)
+                )
+                state = _with_formats_found(state, decoding, topic_type)
+                records = topic_type.schema(SCHEMA)
+            wanted = table_schema(records, form)
+            schema = wanted if known is None else _evolved(known.schema, wanted, form)
+            if topic_type is not None:
+                topic_type = _into(topic_type, schema, form)
+                records = topic_type.schema(SCHEMA)
+            self.begun[topic], self.schemas[topic] = state, schema
+            target = DataTarget(form, topic, "", schema)  # where it is, is known when the table is there
+            planned += [
+                replace(task, topic_type=topic_type, layout=replace(task.layout, schema=records, table=target))
+                for task in own
+            ]
+        return planned
+
+    def prepared(self, tasks: Sequence[ExportTask]) -> list[ExportTask]:
+        """Makes or evolves the tables, and returns the tasks with the places that their files go to."""
+        self.targets = {topic: self.store.prepare(self.begun[topic], self.schemas[topic]) for topic in self.begun}
+        return [
+            replace(task, layout=replace(task.layout, directory=target.directory, table=target))
+            for task in tasks
+            for target in [self.targets[task.topic]]
+        ]
+
+
+def _new_records(tasks: Sequence[ExportTask], readers: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:
+    """What is exported now, to find the schemas that it names; damage is reported when the rows are read."""
+
+    def ignore(_: Finding) -> None: ...
+
+    for each in readers:
+        starts = [task.start for task in tasks if task.partition == each.partition]
+        if starts:
+            limit = tasks[0].export.max_batch_bytes
+            names = ["key", "value", "headers"]
+            yield from each.records(names, start_offset=min(starts), max_batch_bytes=limit, on_damage=ignore)
+
+
+def _with_formats_found(state: ExportState, decoding: Decoding, found: TopicType) -> ExportState:
+    """With the formats by which all runs decode, once there were records to find them by."""
+    key = state.key_format or _format(decoding.key_format, found.key)
+    value = state.value_format or _format(decoding.value_format, found.value)
+    return replace(state, key_format=key, value_format=value)
+
+
+def _format(requested: str, found: SideType) -> str:
+    return found.format if requested == "auto" else requested
+
+
+def _with_formats(decoding: Decoding, state: ExportState) -> Decoding:
+    """The formats that the table's first run found, in place of `auto`."""
+    key = state.key_format if decoding.key_format == "auto" else decoding.key_format
+    value = state.value_format if decoding.value_format == "auto" else decoding.value_format
+    return replace(decoding, key_format=key or "auto", value_format=value or "auto")
+
+
+def _form(export: Export) -> TableFormat:
+    assert export.form != "parquet"
+    return export.form
+
+
+def _evolved(now: pa.Schema, wanted: pa.Schema, form: TableFormat) -> pa.Schema:
+    """The columns of records of a topic in its table, of which some may be other than they would be now."""
+    fields: list[pa.Field] = []
+    for each in wanted:
+        type_: Any = each.type
+        if each.name in now.names:
+            type_ = evolved_type(now.field(each.name).type, each.type, form)
+        fields.append(pa.field(each.name, type_))
+    return pa.schema(fields)
+
+
+def _into(topic_type: TopicType, schema: pa.Schema, form: TableFormat) -> TopicType:
+    """The types to decode into, so that all values that were decoded fit into the table."""
+
+    def side(own: SideType, name: str) -> SideType:
+        return replace(own, type=decoded_type(schema.field(name).type, own.type, form))
+
+    return replace(topic_type, key=side(topic_type.key, "key"), value=side(topic_type.value, "value"))

@@ -1,0 +1,158 @@
+"""What the files of export tasks become: files that readers of Parquet see, or commits of a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from brokerless.errors import UsageError
+from brokerless.interchange import export_state, parquet_files
+from brokerless.interchange.export_state import Exported, ExportState
+from brokerless.interchange.parquet_files import ParquetFile
+from brokerless.interchange.table_formats.types import AnotherExportError
+from brokerless.jobs.export.commit import ExportedPartition
+from brokerless.jobs.export.plan import ExportPlan
+from brokerless.jobs.export.tables import PlannedTables
+from brokerless.jobs.export.tasks import ExportTask
+from brokerless.log.storage import file_tree
+
+_COMMIT_BYTES = 64 << 30
+"""Bytes of a log after which a table's commit does not wait for the rest of the topic."""
+
+
+class DirectoryTarget:
+    """Files in a directory for each topic: each is renamed, and then recorded in the topic's manifest."""
+
+    def __init__(self, plan: ExportPlan) -> None:
+        self._plan = plan
+        self._topics: list[str] = []
+
+    def begin(self, plan: ExportPlan) -> dict[str, ExportState]:
+        manifests: dict[str, ExportState] = {}
+        for topic in dict.fromkeys(task.topic for task in plan.tasks):
+            now = export_state.load(plan.directory, topic, plan.storage_options)
+            if now != plan.manifests[topic]:
+                raise UsageError(f"{plan.directory}: another export of {topic} has been here meanwhile; run this again")
+            before = now or ExportState(
+                topic, None, plan.export.by_date, plan.export.isolation, is_decoded=plan.export.decoding is not None
+            )
+            own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
+            tasks = [task for task in plan.tasks if task.topic == topic]
+            export_state.clean(plan.directory, own, {task.partition for task in tasks}, plan.storage_options)
+            for number, each in own.partitions.items():
+                if each.filling and number in {task.partition for task in tasks}:
+                    own = own.with_partition(number, replace(each, filling=()))
+            there: Counter[int] | None = None  # all that is there is listed only if it matters
+            for task in tasks:
+                exported = own.partitions.get(task.partition, Exported(task.start, files=0))
+                if exported.files is None or plan.export.allow_removed:
+                    if there is None:
+                        there = export_state.count_files(plan.directory, topic, plan.storage_options)
+                    exported = replace(exported, files=there[task.partition])
+                if task.mark is None:
+                    exported = replace(exported, until=max(exported.until or 0, task.end))
+                else:
+                    exported = replace(exported, filling=(*exported.filling, (task.start, task.end)))
+                own = own.with_partition(task.partition, exported)
+            manifests[topic] = own
+            self._topics.append(topic)
+            export_state.save(own, plan.directory, plan.storage_options)
+        return manifests
+
+    def publish(self, task: ExportTask, files: Sequence[ParquetFile], state: ExportState) -> None:
+        for each in files:
+            parquet_files.publish_file(each, task.layout)
+        export_state.save(state, self._plan.directory, self._plan.storage_options)
+
+    def finish(self, partition: ExportedPartition) -> Iterable[ExportedPartition]:
+        return [partition]
+
+    def end(self) -> None:
+        for topic in self._topics:
+            file_tree.remove_unfinished(export_state.topic_directory(self._plan.directory, topic))
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What a topic's next commit has. ``left``: partitions that are not done; ``done``: those that wait for it."""
+
+    left: int
+    state: ExportState
+    latest: ExportState
+    files: list[ParquetFile] = field(default_factory=list[ParquetFile])
+    done: list[ExportedPartition] = field(default_factory=list[ExportedPartition])
+    size: int = 0
+
+
+class TableTarget:
+    """Tables, each with one commit when its topic is done: the files, and how far the export is then."""
+
+    def __init__(self, tables: PlannedTables) -> None:
+        self._tables = tables
+        self._pending: dict[str, _Pending] = {}
+
+    def begin(self, plan: ExportPlan) -> dict[str, ExportState]:
+        manifests: dict[str, ExportState] = {}
+        for topic, before in self._tables.begun.items():
+            own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
+            tasks = [task for task in plan.tasks if task.topic == topic]
+            self._tables.targets[topic].clean(before)
+            for task in tasks:
+                if task.partition not in own.partitions:
+                    own = own.with_partition(task.partition, Exported(task.start))
+            manifests[topic] = own
+            partitions = len({task.partition for task in tasks})
+            self._pending[topic] = _Pending(partitions, before, own)
+        return manifests
+
+    def publish(self, task: ExportTask, files: Sequence[ParquetFile], state: ExportState) -> None:
+        pending = self._pending[task.topic]
+        pending.files += files
+        pending.latest = state
+        pending.size += task.size
+        if pending.size >= _COMMIT_BYTES:
+            self._commit(task.topic)
+
+    def finish(self, partition: ExportedPartition) -> Iterable[ExportedPartition]:
+        pending = self._pending[partition.topic]
+        pending.left -= 1
+        pending.done.append(partition)
+        if pending.left:
+            return []
+        self._commit(partition.topic)
+        return pending.done
+
+    def end(self) -> None:
+        for topic, pending in self._pending.items():
+            target = self._tables.targets[topic]
+            for each in pending.files:
+                target.remove(each.name)
+                target.remove(each.unfinished or each.name)
+            if target.is_local:
+                file_tree.remove_unfinished(target.directory)
+
+    def _commit(self, topic: str) -> None:
+        pending, target = self._pending[topic], self._tables.targets[topic]
+        after = replace(
+            pending.latest,
+            partitions={number: _recorded(each) for number, each in pending.latest.partitions.items()},
+        )
+        if not pending.files and after == pending.state:
+            return
+        for each in pending.files:
+            target.publish(each.unfinished or each.name, each.name)
+        files, before = pending.files, pending.state
+        # From here on, who knows whether the commit was made; what it did not take, the next run removes.
+        pending.files, pending.size, pending.state = [], 0, after
+        try:
+            self._tables.store.commit(target, files, before, after)
+        except AnotherExportError:
+            for each in files:
+                target.remove(each.name)
+            raise
+
+
+def _recorded(exported: Exported) -> Exported:
+    """Without what only a directory of files needs: a table's files are those that its commits list."""
+    return replace(exported, until=None, filling=(), files=None)

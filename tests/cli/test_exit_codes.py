@@ -33,6 +33,8 @@ COMMANDS = {
     "pipeline": ["pipeline", "--no-report", "--to", "TO"],
     "load": ["load", "--topic", "t", "--to", "TO"],
     "internals": ["internals"],
+    "sql": ["sql", "SELECT topic || '-' || partition AS name, count(value) FROM records GROUP BY ALL"],
+    "schema": ["schema"],
 }
 
 
@@ -80,7 +82,7 @@ def test_what_cannot_be_read_ends_all_commands_alike(
         assert str(places[place]) in result.err + result.out.decode()
     if place == "within" and result.exit_code == 1 and name != "verify":
         written = "".join(map(str, (tmp_path / "to").rglob("*")))
-        assert ("txn" if name == "size" else "txn-0") in result.out.decode() + result.err + written
+        assert ("txn" if name in ("size", "schema") else "txn-0") in result.out.decode() + result.err + written
 
 
 def test_load_does_all_or_nothing(run: Run, tmp_path: Path) -> None:

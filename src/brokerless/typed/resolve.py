@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from brokerless import arrow
 from brokerless.arrow import Column
-from brokerless.errors import Finding
-from brokerless.tables.partition_reader import PartitionReader
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
 from brokerless.typed.merge import merge, without_nulls
@@ -29,14 +28,17 @@ def resolve_topic(
     *,
     batches: Iterable[pa.RecordBatch] | None = None,
     max_batch_bytes: int | None = None,
+    on_damage: OnDamage = lambda _: None,
 ) -> TopicType:
     """The types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``: what is
-    read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. Damage is passed over
-    here: it is reported when the rows are read."""
+    read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``on_damage`` is called
+    with each finding; where the rows are read as well, that reports them."""
     sides = {name: SideScan(name, format_, registry, topic) for name, format_ in _formats(decoding)}
     needs = [each for each in sides.values() if each.needs_scan(decoding)]
     if needs:
-        read = _read(partitions, [each.name for each in needs], max_batch_bytes) if batches is None else batches
+        read = (
+            _read(partitions, [each.name for each in needs], max_batch_bytes, on_damage) if batches is None else batches
+        )
         for batch in read:
             for side in needs:
                 side.add(batch)
@@ -48,12 +50,10 @@ def _formats(decoding: Decoding) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _read(
-    partitions: Sequence[PartitionReader], names: list[str], max_batch_bytes: int | None
+    partitions: Sequence[PartitionReader], names: list[str], max_batch_bytes: int | None, on_damage: OnDamage
 ) -> Iterator[pa.RecordBatch]:
-    def ignore(_: Finding) -> None: ...
-
     for partition in partitions:
-        yield from partition.records([*names, "headers"], max_batch_bytes=max_batch_bytes, on_damage=ignore)
+        yield from partition.records([*names, "headers"], max_batch_bytes=max_batch_bytes, on_damage=on_damage)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from brokerless.errors import Finding
 from brokerless.log.names import is_internal
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import PartitionReader
@@ -22,11 +23,12 @@ Row = dict[str, Any]
 @dataclass(frozen=True)
 class SchemaReport:
     """What there is of schemas. ``source``: where they were found, None for nowhere. ``topics``: the types of each
-    topic, by all its records."""
+    topic, by all its records; ``findings``: the damage due to which some records are not counted."""
 
     source: str | None
     registry: Registry
     topics: dict[str | None, TopicType]
+    findings: tuple[Finding, ...] = ()
 
     @property
     def problems(self) -> list[str]:
@@ -123,7 +125,10 @@ def report_schemas(
         if not is_internal(each.topic) and each.topic != TOPIC:
             topics.setdefault(each.topic, []).append(each)
     found: dict[str | None, TopicType] = {}
+    findings: list[Finding] = []
     for topic, own in topics.items():
-        found[topic] = resolve_topic(topic, own, asked, registry, max_batch_bytes=max_batch_bytes)
+        found[topic] = resolve_topic(
+            topic, own, asked, registry, max_batch_bytes=max_batch_bytes, on_damage=findings.append
+        )
         done(sum(each.paths.size for each in own))
-    return SchemaReport(registry.source, registry, found)
+    return SchemaReport(registry.source, registry, found, tuple(findings))

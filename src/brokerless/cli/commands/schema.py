@@ -19,7 +19,7 @@ themselves (JSON objects, text, or bytes).
 
 The schemas are those of the topic _schemas beside the logs, or in --schemas. All records are read.
 
-The exit code is 0, 1 if records name schemas that are not there, and 2 for a path that cannot be opened.
+The exit code is 0, 1 if records name schemas that are not there or are damaged, and 2 for a path that cannot be opened.
 """
 EXAMPLES = """\
   brokerless schema /var/lib/kafka
@@ -48,5 +48,7 @@ def run(options: Namespace) -> int:
     else:
         for line in report_lines(report):
             output.line(line)
+    for finding in report.findings:
+        output.damage(finding)
     output.problems(report.problems, any(each["subject"] is None for each in report.uses()))
     return output.end()

@@ -86,7 +86,23 @@ def test_offsets_that_no_reader_reaches_are_listed_as_well(tmp_path: Path) -> No
     lost = {offset for each in run.ranges for offset in range(each.firstOffset or 0, (each.lastOffset or 0) + 1)}
     assert there == [*range(20), *range(50, 60)]
     assert lost == set(range(60)) - set(there)
-    assert [each.kind for each in run.ranges][-1] == "not-exported"
+    assert [each.kind for each in run.ranges] == ["batch-size-invalid", "not-exported"]
+    assert sum(each.sizeInBytes for each in run.ranges) == size * 3
+
+
+def test_offsets_after_a_break_wait_for_the_next_segment_and_are_listed_until_then(tmp_path: Path) -> None:
+    directory = segments(tmp_path / "logs" / "t-0", range(0, 50))
+    log = directory / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[len(data) // 5 * 2 + 8 : len(data) // 5 * 2 + 12] = bytes(4)
+    log.write_bytes(data)
+    run = pipeline(tmp_path / "logs", tmp_path / "to")
+    assert [(each.firstOffset, each.lastOffset) for each in run.ranges] == [(20, 29), (30, 49)]
+    assert not pipeline(tmp_path / "logs", tmp_path / "to").is_new
+    segments(directory, range(50, 60))
+    assert pipeline(tmp_path / "logs", tmp_path / "to").ranges == []
+    assert offsets(tmp_path / "to") == [*range(20), *range(50, 60)]
+    assert [row["firstOffset"] for row in own_table(tmp_path / "to", "damaged")] == [20, 30]
 
 
 def test_snapshots_that_overlap_become_one_table(tmp_path: Path) -> None:

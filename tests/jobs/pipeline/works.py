@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.dataset as ds
+from numpy.typing import NDArray
 from tests.jobs.exports import table
 from tests.log.whole_batches import batch
 
@@ -22,9 +24,15 @@ def pipeline(source: Path, to: Path, **settings: Any) -> PipelineRun:
     )
 
 
-def own_table(to: Path, name: str) -> list[dict[str, Any]]:
+def own_table(to: Path, name: str, form: str = "parquet") -> list[dict[str, Any]]:
     """One of the pipeline's own tables, by a reader that knows nothing of us."""
     return ds.dataset(to / PRIVATE / name).to_table().to_pylist()
+
+
+def table_offsets(to: Path, topic: str, partition: int, form: str = "parquet") -> NDArray[np.int64]:
+    """The offsets that the table of a topic has of a partition, by a reader that knows nothing of us."""
+    found = ds.dataset(to / f"topic={topic}", format="parquet")
+    return found.to_table(["offset"], filter=ds.field("partition") == partition)["offset"].to_numpy()
 
 
 def offsets(to: Path, topic: str = "t") -> list[int]:

@@ -18,7 +18,7 @@ from uuid import uuid4
 from brokerless.clock import now
 from brokerless.errors import Finding
 from brokerless.interchange.export_directory import check_target, only_export
-from brokerless.interchange.export_state import Exported
+from brokerless.interchange.export_state import Exported, Offsets
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.pipeline import tables
 from brokerless.jobs.pipeline.checks import check, not_exported, plan_checks
@@ -218,15 +218,17 @@ class _Run:
             for name, each in wave.items():
                 tried.setdefault(name, set()).add(each.path)
             met: list[Finding] = []
-            self._result.exported += self._export_wave(list(wave.values()), place, met.append)
+            done = self._export_wave(list(wave.values()), place, met.append)
+            self._result.exported += done
             exported.update(self._exported({name: copies[name] for name in wave}))
-            for name, partition in wave.items():
+            left_out = {each.source: each.left_out for each in done}
+            for partition in wave.values():
                 within = paths.join(partition.path, "")
                 own = [each for each in met if each.file == partition.path or each.file.startswith(within)]
-                self._record_met(partition, own, exported.get(name))
+                self._record_met(partition, own, left_out.get(partition.path, ()))
         if self._result.interrupted:  # after its commit, maybe, and before this
             for name in copies.keys() & exported.keys():
-                self._record_met(copies[name][0], (), exported[name])
+                self._record_met(copies[name][0], (), exported[name].left_out)
 
     def _export_wave(self, wave: list[PartitionPath], place: Place, report: Report) -> list[ExportedPartition]:
         settings = self._settings
@@ -237,7 +239,7 @@ class _Run:
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
             return list(export(planned, report, spark=place, done=done, say=self._say))
 
-    def _record_met(self, partition: PartitionPath, met: Iterable[Finding], exported: Exported | None) -> None:
+    def _record_met(self, partition: PartitionPath, met: Iterable[Finding], left_out: Iterable[Offsets]) -> None:
         """What only the export found: offsets that no reader reaches, or that went missing since the check."""
         before = self._ledger.get("export", partition.path)
         own = Checked(
@@ -248,7 +250,7 @@ class _Run:
         known = {_place(each) for checked in of_all for each in checked.findings}
         listed = [each for checked in of_all for each in checked.ranges]
         findings = tuple(each for each in met if _place(each) not in known)
-        ranges = tuple(not_exported(partition, () if exported is None else exported.left_out, listed))
+        ranges = tuple(not_exported(partition, left_out, listed))
         if findings or ranges:
             self._ledger.add(replace(own, findings=own.findings + findings, ranges=own.ranges + ranges))
             self._found(replace(own, findings=findings, ranges=ranges))

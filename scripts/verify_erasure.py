@@ -2,9 +2,10 @@
 
     python scripts/verify_erasure.py MANIFEST [--key PUBLIC.pem] [--output DIR] [--source DIR] [--keys FILE [--base64]]
 
-It checks signature, hashes of all files, that other batches and records are the same, and erased ones are gone; with
---source, the logs of before, and that no erased value is in a file or inflated record (a note: in another record); with
---keys, that no record has one. Prints violations; exits with 0, 1, 2.
+It checks signature, hashes of all files, that other batches and records are the same, and erased ones are gone (of
+blanked fields: that the bytes that the manifest names are others); with --source, the logs of before, and that no
+erased value is in a file or inflated record (a note: in another record); with --keys, that no record has one. Prints
+violations; exits with 0, 1, 2.
 """
 
 from __future__ import annotations
@@ -15,31 +16,17 @@ import hashlib
 import json
 import struct
 import sys
+import zlib
 from bisect import bisect_right
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiokafka.record.memory_records import MemoryRecords
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-Record = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 
-
-def entries(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The entries of a log file (batches; messages of v0, v1): offset, and all bytes."""
-    at = 0
-    while at < len(data):
-        offset, size = struct.unpack_from(">qi", data, at) if at + 12 <= len(data) else (0, 0)
-        if size <= 0 or at + 12 + size > len(data):
-            raise ValueError(f"no whole batch at byte {at}")
-        yield offset, data[at : at + 12 + size]
-        at += 12 + size
-
-
-def records_of(entry: bytes) -> list[Record]:
+def records_of(entry: bytes) -> list[Any]:
     batch = MemoryRecords(entry).next_batch()
     if batch is None or not batch.validate_crc():
         raise ValueError("a checksum does not match")
@@ -47,13 +34,13 @@ def records_of(entry: bytes) -> list[Record]:
              [(name.encode(), value) for name, value in each.headers]) for each in batch]  # fmt: skip
 
 
-def column(values: list[bytes | None]) -> bytes:
-    lengths = struct.pack(f">{len(values)}i", *(-1 if each is None else len(each) for each in values))
-    return lengths + b"".join(each or b"" for each in values)
-
-
-def digest(records: list[Record]) -> str:
+def digest(records: list[Any]) -> str:
     """As the manifest's ``keptSha256``: number, offsets, timestamps, then lengths and bytes of each field."""
+
+    def column(values: list[bytes | None]) -> bytes:
+        lengths = struct.pack(f">{len(values)}i", *(-1 if each is None else len(each) for each in values))
+        return lengths + b"".join(each or b"" for each in values)
+
     count, headers = len(records), [header for record in records for header in record[4]]
     found = struct.pack(f">i{2 * count}q", count, *(r[0] for r in records), *(r[1] for r in records))
     found += column([r[2] for r in records]) + column([r[3] for r in records])
@@ -61,17 +48,23 @@ def digest(records: list[Record]) -> str:
     return hashlib.sha256(found + column([h[0] for h in headers]) + column([h[1] for h in headers])).hexdigest()
 
 
-def parts(value: Any, fields: list[str]) -> Iterator[bytes]:
-    """What there is in blanked fields: each string and number."""
-    if isinstance(value, list):
-        for each in value:
-            yield from parts(each, fields)
-    elif isinstance(value, dict):
-        for name, inner_value in value.items():
-            inner = [each.partition(".")[2] for each in fields if each.partition(".")[0] == name]
-            yield from parts(inner_value, [""] if fields == [""] or "" in inner else inner)
-    elif fields == [""] and value is not None:
-        yield value.encode() if isinstance(value, str) else json.dumps(value).encode()
+def edited(value: bytes, edits: list[tuple[int, int, str]]) -> tuple[bytes, list[bytes]]:
+    """A value as it has to be after edits, and what they remove."""
+    if edits and value[:2] == b"\3\5" and value[18:19] == b"x":  # AWS Glue's, compressed
+        value = value[:1] + b"\0" + value[2:18] + zlib.decompress(value[18:])
+    gone = list[bytes]()
+    for at, length, new in edits:
+        gone.append(value[at : at + length])
+        value = value[:at] + bytes.fromhex(new) + value[at + length :]
+    return value, gone
+
+
+def is_left(value: Any, path: list[str]) -> bool:
+    """Whether there is something in a blanked field of JSON."""
+    if path and isinstance(value, list):
+        return any(is_left(each, path) for each in value)
+    inner = value.get(path[0]) if path and isinstance(value, dict) else None
+    return is_left(inner, path[1:]) if path and inner is not None else not path
 
 
 class Partition(NamedTuple):
@@ -82,15 +75,15 @@ class Partition(NamedTuple):
     when: str
     keys: set[bytes]
     patterns: set[bytes]
+    after: dict[tuple[str, int], bytes | None]
     errors: list[str]
 
     def check(self) -> None:
         files = {each["name"]: each for each in self.claim[self.when]}
         there = {path.name for path in self.path.iterdir() if not path.match(".*lock") or path.stat().st_size}
-        there -= self.claim["known"]
-        for name in sorted(there ^ files.keys()):
+        for name in sorted((there - self.claim["known"]) ^ files.keys()):
             self.errors.append(f"{self.path / name}: {'missing' if name in files else 'not in the manifest'}")
-        untouched, kept = hashlib.sha256(), dict[int, list[Record]]()
+        untouched, kept = hashlib.sha256(), dict[int, list[Any]]()
         for name in sorted(files.keys() & there):
             data = (self.path / name).read_bytes()
             if hashlib.sha256(data).hexdigest() != files[name]["sha256"]:
@@ -102,42 +95,49 @@ class Partition(NamedTuple):
                     self.check_log(data, untouched, kept)
                 except Exception as error:
                     self.errors.append(f"{self.path / name}: {type(error).__name__}: {error}")
-        if self.claim.get("isCopied", True):
-            return
-        if untouched.hexdigest() != self.claim["untouchedSha256"]:
+        if not self.claim.get("isCopied", True) and untouched.hexdigest() != self.claim["untouchedSha256"]:
             self.errors.append(f"{self.path}: the batches that were not touched are others")
-        for number, each in enumerate(self.claim["touched"]):
+        for number, each in enumerate(self.claim.get("touched", ())):
             if digest(kept.get(number, [])) != each["keptSha256"]:
                 self.errors.append(f"{self.path}: other records at offset {each['baseOffset']}")
 
-    def check_log(self, data: bytes, untouched: Any, kept: dict[int, list[Record]]) -> None:
-        touched, bases = self.claim["touched"], [each["baseOffset"] for each in self.claim["touched"]]
-        for offset, entry in entries(data):
+    def check_log(self, data: bytes, untouched: Any, kept: dict[int, list[Any]]) -> None:
+        touched, bases, at = self.claim["touched"], [each["baseOffset"] for each in self.claim["touched"]], 0
+        while at < len(data):
+            offset, size = struct.unpack_from(">qi", data, at)
+            entry = data[at : at + 12 + size]  # a batch; of v0 and v1, a message
+            if size <= 0 or len(entry) < 12 + size:
+                raise ValueError(f"no whole batch at byte {at}")
+            at += 12 + size
             if offset + (struct.unpack_from(">i", entry, 23)[0] if entry[16] >= 2 else 0) < self.claim["startOffset"]:
                 continue
             number = bisect_right(bases, offset) - 1
             if number >= 0 and offset <= touched[number]["lastOffset"]:
-                left = self.without_erased(records_of(entry), set(touched[number]["offsets"]))
-                kept.setdefault(number, []).extend(left)
+                offsets = touched[number]["offsets"]
+                erased = dict(zip(offsets, touched[number].get("edits", [[]] * len(offsets)), strict=True))
+                kept.setdefault(number, []).extend(self.without_erased(records_of(entry), erased))
             else:
                 untouched.update(entry)
             if (self.keys or self.patterns) and self.when == "after":
                 self.look(entry)
 
-    def without_erased(self, records: list[Record], offsets: set[int]) -> Iterator[Record]:
-        is_blanked = self.claim["action"]["kind"] == "blank"
-        for offset, timestamp, key, value, headers in records:
-            if offset not in offsets:
-                yield offset, timestamp, key, value, headers
-                continue
-            fields, found = self.claim["action"].get("fields"), [] if value is None else [value]
-            found = list(parts(json.loads(value), fields)) if fields and value is not None else found
-            if self.when == "before":
-                self.patterns.update(each for each in found if len(each) >= 4)
-            elif found or not is_blanked:
-                self.errors.append(f"{self.path}: what was erased at offset {offset} is there")
-            if is_blanked:
-                yield offset, timestamp, key, None, headers
+    def without_erased(self, records: list[Any], erased: dict[int, list[tuple[int, int, str]]]) -> Any:
+        is_blanked, fields = self.claim["action"]["kind"] == "blank", self.claim["action"].get("fields", [])
+        for record in records:
+            offset, value, edits = record[0], record[3], erased.get(record[0])
+            is_json = not self.claim["typed"] and all(each[2] in ("", b"null".hex()) for each in edits or ())
+            if edits is not None and self.when == "before":
+                after, gone = edited(value, edits) if fields and value is not None else (None, [value or b""])
+                self.after[self.claim["source"], offset] = after
+                self.patterns.update(each for each in gone if len(each) >= 4)
+            elif edits is not None:
+                is_there = value is None if edits else value is not None and not fields
+                is_there |= any((value or b"")[at : at + len(new) // 2].hex() != new for at, _, new in edits)
+                is_there |= is_json and any(is_left(json.loads(value or b"0"), each.split(".")) for each in fields)
+                if is_there or not is_blanked or self.after.get((self.claim["source"], offset), value) != value:
+                    self.errors.append(f"{self.path}: what was erased at offset {offset} is there, or more is changed")
+            if edits is None or is_blanked:
+                yield record if edits is None else (*record[:3], None, record[4])
 
     def look(self, entry: bytes) -> None:
         is_passed_over = (entry[16] >= 2 and entry[22] & 0x20) or self.claim["isCopied"]
@@ -150,8 +150,7 @@ class Partition(NamedTuple):
 
 
 def place(recorded: str, directory: Path | None) -> Path:
-    name, above = Path(recorded).name, Path(recorded).parent.name
-    nested = (directory / name, directory / above / name) if directory else ()
+    nested = [directory / Path(recorded).name, directory.joinpath(*Path(recorded).parts[-2:])] if directory else []
     return next((path for path in nested if path.is_dir()), directory or Path(recorded))
 
 
@@ -165,14 +164,15 @@ def main(arguments: list[str] | None = None) -> int:
     manifest = json.loads(data)
     errors = [] if manifest["directories"] else [f"{options.manifest}: the erasure was stopped before its end"]
     if options.key or manifest["publicKey"] or signature.exists():
+        key = load_pem_public_key(options.key.read_bytes()) if options.key else None
         try:
-            key = load_pem_public_key(options.key.read_bytes()) if options.key else None
             key = key or Ed25519PublicKey.from_public_bytes(bytes.fromhex(manifest["publicKey"]))
             key.verify(signature.read_bytes(), data)  # type: ignore[union-attr, call-arg]
-        except (InvalidSignature, ValueError, TypeError, OSError) as error:
+        except Exception as error:
             errors.append(f"{signature}: the signature is wrong ({type(error).__name__})")
     lines = options.keys.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines() if options.keys else []
     keys, patterns = {base64.b64decode(each) if options.base64 else each for each in lines if each}, set[bytes]()
+    after, typed = dict[tuple[str, int], bytes | None](), manifest.get("schemas")
     errors += [f"{each['source']}: was not written: {each['reason']}" for each in manifest.get("notWritten", ())]
     roots = {str(Path(each["target"]).parent) for each in manifest["directories"]} & {manifest["to"]}
     others = [*manifest["directories"], *({"target": each, "after": []} for each in roots)]
@@ -185,8 +185,8 @@ def main(arguments: list[str] | None = None) -> int:
         for path in (*paths, options.manifest.resolve(), signature.resolve()):
             known.setdefault(path.parent.resolve(), set()).add(path.name)
         for claim, path in zip(claims, paths, strict=True):
-            more = {"action": manifest["action"], "known": known.get(path.resolve(), set())}
-            Partition(claim | more, path, when, keys, patterns, errors).check()
+            more = {"action": manifest["action"], "known": known.get(path.resolve(), set()), "typed": typed}
+            Partition(claim | more, path, when, keys, patterns, after, errors).check()
     print("\n".join(errors or [f"{len(manifest['partitions'])} partitions: the proof holds"]))
     return 1 if errors else 0
 
@@ -194,6 +194,6 @@ def main(arguments: list[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except Exception as error:
         print(f"cannot be checked: {type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from brokerless.jobs.audit.job import PartitionAudit
     from brokerless.jobs.compact.job import CompactResult
     from brokerless.jobs.convert.job import ConvertResult
-    from brokerless.jobs.erase.job import ErasedPartition
     from brokerless.jobs.run.types import Spark
     from brokerless.jobs.salvage.job import SalvageResult
     from brokerless.jobs.size.result import TopicSize
@@ -239,54 +238,6 @@ def trim(
         source.directory, free=free, retention=retention, before=milliseconds(before), partitions=partitions,
         named=named or (), others=others, apply=apply,
     )  # fmt: skip
-
-
-def erase(
-    source: Source,
-    to: str | os.PathLike[str],
-    *,
-    keys: Iterable[bytes | str] | None,
-    where: str | None,
-    header: tuple[str, bytes | str] | None,
-    blank: bool,
-    blank_fields: Sequence[str],
-    manifest: str | os.PathLike[str] | None,
-    sign_key: str | os.PathLike[str] | None,
-    dry_run: bool,
-    max_batch_bytes: int | None,
-    storage_options: StorageOptions | None,
-    on_damage: OnDamage | None,
-    spark: Spark = "none",
-) -> list[ErasedPartition]:
-    from brokerless.jobs.convert.job import raise_damage
-    from brokerless.jobs.erase.blanking import Blanking
-    from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.job import Erasure, erase, finish, plan
-    from brokerless.jobs.erase.key_set import given_keys
-    from brokerless.jobs.erase.recording import ManifestWriter
-    from brokerless.jobs.erase.selection import Selection
-    from brokerless.tables.record_filter import given_header
-
-    own_keys = None if keys is None else given_keys(keys)
-    own_header = None if header is None else given_header(header)
-    blanking = Blanking(tuple(blank_fields)) if blank or blank_fields else None
-    erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
-    directory, options = source.directory, source.storage_options
-    chosen = [(directory, directory.partitions)]
-    writer = None
-    if manifest is not None and not dry_run:
-        writer = ManifestWriter(manifest, [directory.path], to, erasure, sign_key, storage_options)
-    finished = {} if writer is None else writer.finished
-    tasks = plan(chosen, to, erasure, options, storage_options, finished=finished)
-    copies = [] if writer is None else find_copies(chosen, erasure, storage_options=options)
-    record = None if writer is None else lambda partitions: writer.write(partitions, copies)
-    report = on_damage or raise_damage
-    results = erase(tasks, report, spark=spark, write_manifest=record, processes=1)
-    if not dry_run and not any(each.damages for each in results):
-        finish([directory], to, storage_options=options, target_storage_options=storage_options)
-    if writer is not None:
-        writer.complete([os.fspath(to)], copies, storage_options)
-    return results
 
 
 def size(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from brokerless.api import exporting, jobs
+from brokerless.api import erasing, exporting, jobs
 from brokerless.api.partition import Partition
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.arrow import table_of
@@ -30,8 +30,9 @@ from brokerless.tables.partition_reader import OnDamage, read_batches
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
+    from brokerless.api.erasing import ErasedPartition
     from brokerless.api.exporting import Catalog, ExportedPartition, ExportForm
-    from brokerless.api.jobs import CompactResult, ConvertResult, ErasedPartition, SalvageResult, TopicSize, Trim
+    from brokerless.api.jobs import CompactResult, ConvertResult, SalvageResult, TopicSize, Trim
     from brokerless.dataset.table_dataset import TableDataset
     from brokerless.dataset.tables import TableName
     from brokerless.jobs.report.plots import Plots
@@ -277,6 +278,8 @@ class Log:
         header: tuple[str, bytes | str] | None = None,
         blank: bool = False,
         blank_fields: Sequence[str] = (),
+        schemas: str | os.PathLike[str] | None = None,
+        value_format: str = "auto",
         manifest: str | os.PathLike[str] | None = None,
         sign_key: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
@@ -288,19 +291,17 @@ class Log:
         """Removes records, or blanks their values, and writes all others to partitions of the log directory ``to``, at
         their offsets; only batches with such records are rebuilt. Kafka's own topics are copied unchanged.
 
-        The records are those with one of ``keys`` (text is UTF-8), those for which ``where`` holds (a condition of
-        DuckDB's SQL on the columns of :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and
-        ``value_json``), or those with a ``header`` (name and value). ``blank``: they stay, with null for their values;
-        ``blank_fields``: with null for these fields of their JSON values, such as ``"address.street"``. ``manifest``:
-        a file for hashes and offsets, which :func:`brokerless.prove` checks, signed with ``sign_key`` (a PEM file with
-        an Ed25519 key); a run that was stopped is completed by the same call. Others as in :meth:`convert`.
-
-        Raises :class:`DamageError` or reports damage as :meth:`convert`, and :class:`UsageError`.
-        """
-        return jobs.erase(
+        The records are those with one of ``keys`` (text is UTF-8), those for which ``where`` holds (DuckDB's SQL on the
+        columns of :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and ``value_json``), or those
+        with a ``header`` (name and value). ``blank``: they stay, with null for their values; ``blank_fields``: without
+        these fields of their values, such as ``"address.street"``. ``schemas``: where those of Avro, Protobuf and JSON
+        Schema are (else the topic ``_schemas`` beside them); ``value_format``: ``auto``, ``json``, or that of values
+        that name no schema. ``manifest``: a file for hashes and offsets, which :func:`brokerless.prove` checks, signed
+        with ``sign_key`` (Ed25519 in PEM); the same call completes a stopped run. Others as in :meth:`convert`."""
+        return erasing.erase(
             self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
-            manifest=manifest, sign_key=sign_key, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage, spark=spark,
+            schemas=schemas, value_format=value_format, manifest=manifest, sign_key=sign_key, dry_run=dry_run,
+            max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage, spark=spark,
         )  # fmt: skip
 
     def compact(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from brokerless.api import exporting, jobs
+from brokerless.api import erasing, exporting, jobs
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding
 from brokerless.kafka_names import Isolation
@@ -155,6 +155,8 @@ class Partition(PartitionReader):
         header: tuple[str, bytes | str] | None = None,
         blank: bool = False,
         blank_fields: Sequence[str] = (),
+        schemas: str | os.PathLike[str] | None = None,
+        value_format: str = "auto",
         manifest: str | os.PathLike[str] | None = None,
         sign_key: str | os.PathLike[str] | None = None,
         dry_run: bool = False,
@@ -164,10 +166,10 @@ class Partition(PartitionReader):
     ) -> ErasedPartition | None:
         """Removes or blanks records of the partition, as ``brokerless erase``; None if a run with this manifest did it
         before. See :meth:`Log.erase`."""
-        erased = jobs.erase(
+        erased = erasing.erase(
             self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
-            manifest=manifest, sign_key=sign_key, dry_run=dry_run, max_batch_bytes=max_batch_bytes,
-            storage_options=storage_options, on_damage=on_damage,
+            schemas=schemas, value_format=value_format, manifest=manifest, sign_key=sign_key, dry_run=dry_run,
+            max_batch_bytes=max_batch_bytes, storage_options=storage_options, on_damage=on_damage,
         )  # fmt: skip
         return erased[0] if erased else None
 

@@ -8,7 +8,7 @@ allows make a record whose bytes are kept: the type has no place for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import pyarrow as pa
@@ -104,38 +104,54 @@ def _resolve(documents: dict[str, Any], name: str, pointer: str) -> Any:
     return document
 
 
-def json_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
-    """The decoder of a schema's payloads into ``target``; what the schema does not allow is refused.
+class JsonValidator:
+    """Validates documents by one schema."""
 
-    Raises ValueError for what is no schema, :class:`UsageError` where the library is missing."""
-    try:
-        import jsonschema
-        import referencing
-        import referencing.exceptions
-        import referencing.jsonschema
-        from jsonschema.validators import validator_for
-    except ImportError:
-        raise UsageError("decoding by JSON Schema needs more: pip install 'brokerless[decode]'") from None
-    documents = _documents(schema)
-    make: Any = referencing.Resource.from_contents
-    draft: Any = referencing.jsonschema.DRAFT7
-    resources = [(name, make(each, default_specification=draft)) for name, each in documents.items() if name]
-    registry: Any = referencing.Registry().with_resources(resources)
-    kind: Any = validator_for(documents[""], default=jsonschema.Draft7Validator)
-    try:
-        kind.check_schema(documents[""])
-    except jsonschema.SchemaError as error:
-        raise ValueError(f"no JSON Schema: {error.message}") from None
-    validator = kind(documents[""], registry=registry)
+    def __init__(self, schema: Schema) -> None:
+        """Raises ValueError for what is no schema, :class:`UsageError` where the library is missing."""
+        try:
+            import jsonschema
+            import referencing
+            import referencing.exceptions
+            import referencing.jsonschema
+            from jsonschema.validators import validator_for
+        except ImportError:
+            raise UsageError("decoding by JSON Schema needs more: pip install 'brokerless[decode]'") from None
+        documents = _documents(schema)
+        make: Any = referencing.Resource.from_contents
+        draft: Any = referencing.jsonschema.DRAFT7
+        resources = [(name, make(each, default_specification=draft)) for name, each in documents.items() if name]
+        registry: Any = referencing.Registry().with_resources(resources)
+        kind: Any = validator_for(documents[""], default=jsonschema.Draft7Validator)
+        try:
+            kind.check_schema(documents[""])
+        except jsonschema.SchemaError as error:
+            raise ValueError(f"no JSON Schema: {error.message}") from None
+        self._validator = kind(documents[""], registry=registry)
+        self._unresolvable = referencing.exceptions.Unresolvable
+
+    def problems(self, document: Any) -> Iterator[Any]:
+        """What is not as the schema says, as the library's ``ValidationError``. Raises ValueError where the schema
+        refers to what is not there."""
+        try:
+            yield from self._validator.iter_errors(document)
+        except self._unresolvable as error:
+            raise ValueError(f"the schema refers to {error}, which is not there") from None
+
+    def check(self, document: Any) -> None:
+        """Raises ValueError for the first problem, and as :meth:`problems`."""
+        for problem in self.problems(document):
+            raise ValueError(f"not as its schema says: {problem.json_path}: {problem.message}")
+
+
+def json_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
+    """The decoder of a schema's payloads into ``target``; what the schema does not allow is refused. Raises as
+    :class:`JsonValidator`."""
+    validator = JsonValidator(schema)
 
     def parse(data: bytes) -> Any:
         value = parse_json(data)
-        try:
-            problem = next(validator.iter_errors(value), None)
-        except referencing.exceptions.Unresolvable as error:
-            raise ValueError(f"the schema refers to {error}, which is not there") from None
-        if problem is not None:
-            raise ValueError(f"not as its schema says: {problem.json_path}: {problem.message}")
+        validator.check(value)
         return value
 
     return rows_decoder(parse, target)

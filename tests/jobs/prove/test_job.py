@@ -337,7 +337,7 @@ def test_more_that_was_changed_of_a_value_with_blanked_fields_is_found(tmp_path:
     (tmp_path / "more.json").write_text(json.dumps(manifest))
     assert brokerless.prove(tmp_path / "more.json").holds
     proof = brokerless.prove(tmp_path / "more.json", source=tmp_path / "from")
-    assert {each.kind for each in proof.findings if each.severity == "error"} == {"records-differ"}
+    assert {each.kind for each in proof.findings if each.severity == "error"} == {"edits-differ", "records-differ"}
 
 
 def test_keys_that_are_not_text_in_base64(tmp_path: Path) -> None:

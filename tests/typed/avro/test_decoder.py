@@ -200,3 +200,10 @@ def test_a_type_within_itself_is_json_row_by_row() -> None:
     assert column[0].as_py() == {"v": 1, "next": '{"v":2,"next":{"v":3,"next":null}}'}
     assert sorted(reasons) == [1, 2]
     assert reasons[2] == "nested too deeply"
+
+
+def test_a_union_of_one_branch_has_its_index() -> None:
+    found = {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["string"]}, {"name": "b", "type": "int"}]}
+    value = {"a": "x", "b": 7}
+    column, failed = decode(found, [encode(found, value)])
+    assert (column.to_pylist(), failed) == ([value], {})

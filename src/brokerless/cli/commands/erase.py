@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.erase.copies import Copy
     from brokerless.jobs.erase.job import ErasedPartition, Erasure
     from brokerless.jobs.erase.replicas import ReplicaComparison
+    from brokerless.log.directory import PartitionPath
 
 DESCRIPTION = """\
 Removes records, or blanks their values, and writes all others to new partitions that a broker can serve.
@@ -57,8 +58,18 @@ def add_options(parser: ArgumentParser) -> None:
     add("--header", metavar="NAME=VALUE", help="erase records with this header")
     help_of_blank = "keep the selected records, but make their values null (a tombstone in a compacted topic)"
     add("--blank", choices=("value",), help=help_of_blank)
-    help_of_fields = "keep them, but make these fields of their JSON values null, such as name,address.street"
+    help_of_fields = (
+        "keep them, but make these fields of their values null, such as name,address.street: of JSON, and of Avro, "
+        "Protobuf and JSON Schema with their schemas"
+    )
     add("--blank-fields", metavar="FIELDS", help=help_of_fields)
+    help_of_schemas = (
+        "where the schemas of these values are: a log directory with the topic _schemas, JSON Lines of that topic, or "
+        "a directory of .avsc, .proto and .json files (by default the topic _schemas beside the logs)"
+    )
+    add("--schemas", metavar="PATH", help=help_of_schemas)
+    help_of_format = "what these values are: auto, schema, avro, protobuf, json-schema, json, connect-json (auto)"
+    add("--value-format", metavar="FORMAT", default="auto", help=help_of_format)
     add("--manifest", metavar="FILE", help="where the manifest is written (DIRECTORY.erasure.json)")
     add("--sign-key", metavar="FILE", help="sign the manifest with this Ed25519 key (PEM; needs brokerless[erase])")
     add_dry_run(parser)
@@ -72,13 +83,13 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.replicas import compare_replicas
 
-    erasure = _erasure(options)
     output = Output()
     logs = list(output.open(options.paths, options.include))
     sources = [(log.directory, [each.paths for each in output.chosen(log, options)]) for log in logs]
     if output.exit_code == UNUSABLE:
         output.say("nothing was written")
         return output.end()
+    erasure = _erasure(options, [each for _, chosen in sources for each in chosen])
     named = named_topics([each for _, chosen in sources for each in chosen], options)
     writer = None
     if not erasure.dry_run:
@@ -119,10 +130,10 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _erasure(options: Namespace) -> Erasure:
+def _erasure(options: Namespace, partitions: list[PartitionPath]) -> Erasure:
     from brokerless.cli.erasure_options import selection_of
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-    from brokerless.jobs.erase.blanking import Blanking
+    from brokerless.jobs.erase.blanking import blanking_of
     from brokerless.jobs.erase.job import Erasure
 
     selection = selection_of(options)
@@ -132,7 +143,10 @@ def _erasure(options: Namespace) -> Erasure:
         raise UsageError("--blank and --blank-fields exclude each other; use one of them")
     blanking = None
     if options.blank is not None or options.blank_fields is not None:
-        blanking = Blanking(tuple((options.blank_fields or "").split(",")) if options.blank_fields is not None else ())
+        fields = options.blank_fields.split(",") if options.blank_fields is not None else ()
+        blanking = blanking_of(fields, options.value_format, options.schemas, partitions)
+    elif options.schemas is not None or options.value_format != "auto":
+        raise UsageError("--schemas and --value-format are for values whose fields are blanked; use --blank-fields")
     bound = options.max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
     return Erasure(selection, blanking, bound, options.dry_run)
 

@@ -1,11 +1,9 @@
-"""Blanks values: a record's value becomes null, or some fields of its JSON do."""
+"""Blanks values of records: a value becomes null, or some fields of it do, by what it is."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue]
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,118 +12,116 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import replace_values
-
-_DECODER = json.JSONDecoder()
-_SPACE = " \t\n\r"
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.tables.partition_reader import PartitionReader
+from brokerless.typed.blanking.edits import NotBlankedError
+from brokerless.typed.blanking.schemas import RecordedSchemas, RegistrySchemas, SchemaSource
+from brokerless.typed.blanking.values import FORMATS, BlankedValue, Header, ValueBlanker
+from brokerless.typed.schema_source import load_registry
 
 
 @dataclass(frozen=True, slots=True)
 class Blanking:
-    """What becomes null of selected records, which stay: the whole value, or ``fields`` of its JSON (dotted paths of
-    object members; arrays on the way stand for all their elements). Raises :class:`UsageError` for an empty path."""
+    """What becomes null of selected records, which stay: the whole value, or ``fields`` of it (dotted paths; arrays on
+    the way stand for all their elements). ``value_format``: one of :data:`FORMATS`; ``schemas``: of values that name
+    one; ``schemas_from``: where these are, None for nowhere. Raises :class:`UsageError` for an empty path or another
+    format."""
 
     fields: tuple[str, ...] = ()
+    value_format: str = "auto"
+    schemas: SchemaSource = field(default_factory=RecordedSchemas, compare=False)
+    schemas_from: str | None = None
 
     def __post_init__(self) -> None:
         for each in self.fields:
             if not all(each.split(".")):
                 raise UsageError(f"{each!r} is not the path of a field; write a, or a.b")
+        if self.value_format not in FORMATS:
+            raise UsageError(f"value format: {self.value_format!r} is none of {', '.join(FORMATS)}")
 
     @property
     def paths(self) -> list[tuple[str, ...]]:
         return [tuple(each.split(".")) for each in self.fields]
 
+    def action(self) -> dict[str, Any]:
+        """As a manifest has it."""
+        if not self.fields:
+            return {"kind": "blank"}
+        found: dict[str, Any] = {"kind": "blank", "fields": list(self.fields), "valueFormat": self.value_format}
+        return found if self.schemas_from is None else {**found, "schemasFrom": self.schemas_from}
 
-def blank_values(columns: RecordColumns, chosen: NDArray[np.bool_], blanking: Blanking) -> RecordColumns | str:
-    """The same records, with the values of ``chosen`` (bool) blanked; or why that is not possible."""
-    paths = blanking.paths
-    if not paths:
-        return replace_values(columns, chosen)
+    def blanker(self, topic: str) -> ValueBlanker:
+        """Of the values of one topic; belongs to one thread."""
+        return ValueBlanker(topic, self.paths, self.schemas, self.value_format)
+
+
+def blanking_of(
+    fields: Sequence[str],
+    value_format: str,
+    schemas: str | None,
+    partitions: Sequence[PartitionPath],
+    storage_options: StorageOptions | None = None,
+) -> Blanking:
+    """A blanking of partitions with the schemas in a path or, without one, those of the topic ``_schemas`` beside the
+    partitions, if any. Raises :class:`UsageError`, and UnreadableError for a path without schemas."""
+    if not fields:
+        if schemas is not None or value_format != "auto":
+            raise UsageError("schemas and the format of values are for blanked fields; use --blank-fields with them")
+        return Blanking()
+    registry = load_registry(schemas, [PartitionReader(each, storage_options) for each in partitions], storage_options)
+    source = None if registry.source is None else full_path(registry.source)
+    return Blanking(tuple(fields), value_format, RegistrySchemas(registry), source)
+
+
+RecordEdits = tuple[tuple[int, int, str], ...]
+"""What changed of one value, as a manifest has it, one after the other: at which byte of the changed value, how many
+bytes were removed there, and the new bytes in hexadecimal digits."""
+
+
+def blank_values(
+    columns: RecordColumns, chosen: NDArray[np.bool_], blanker: ValueBlanker | None
+) -> tuple[RecordColumns, dict[int, RecordEdits]] | str:
+    """The same records, with the values of ``chosen`` (bool) blanked, wholly without a ``blanker``, and what changed of
+    them by offset; or why that is not possible."""
+    if blanker is None:
+        return replace_values(columns, chosen), {}
     values: list[bytes | None] = []
-    for row in np.flatnonzero(chosen).tolist():
-        value = columns.value_data[columns.value_ends[row] : columns.value_ends[row + 1]].tobytes()
+    edits: dict[int, RecordEdits] = {}
+    for offset, value, headers in chosen_values(columns, chosen):
         try:
-            values.append(None if columns.value_null[row] else blank_json(value, paths))
-        except (ValueError, RecursionError):
-            text = f"the value of offset {columns.offset[row]} is not JSON, so its fields cannot be blanked"
+            found = None if value is None else blanker.blank(value, headers)
+        except NotBlankedError as error:
+            text = f"the value of offset {offset} {error}, so its fields cannot be blanked"
             return f"{text}; blank the whole value (--blank value), or erase without --blank-fields"
-    return replace_values(columns, chosen, values)
+        values.append(None if found is None else found.value)
+        edits[offset] = () if found is None else edits_of(found)
+    return replace_values(columns, chosen, values), edits
 
 
-def blank_json(value: bytes, paths: list[tuple[str, ...]]) -> bytes:
-    """JSON with null in place of the fields; all other bytes are unchanged. Raises ValueError for what is no JSON."""
-    text, spans = _spans(value, paths)
-    pieces: list[str] = []
-    at = 0
-    for start, end in spans:
-        pieces += [text[at:start], "null"]
-        at = end
-    return "".join([*pieces, text[at:]]).encode()
+def edits_of(found: BlankedValue) -> RecordEdits:
+    """What changed of a value, as a manifest has it."""
+    edits: list[tuple[int, int, str]] = []
+    growth = 0
+    for start, end, new in (piece for each in found.edits for piece in each.split()):
+        edits.append((start + growth, end - start, new.hex()))
+        growth += len(new) - (end - start)
+    return tuple(edits)
 
 
-def blanked_parts(value: bytes, paths: list[tuple[str, ...]]) -> list[bytes]:
-    """What :func:`blank_json` takes away, as it is in the bytes: of a string what is between its quotes, and of arrays
-    and objects also each string in them. Raises ValueError for what is no JSON."""
-    text, spans = _spans(value, paths)
-    parts: list[str] = []
-    for start, end in spans:
-        part = text[start:end]
-        if part.startswith('"'):
-            parts.append(part[1:-1])
-        elif part != "null":
-            parts += [part, *_strings(json.loads(part))]
-    return [each.encode("utf-8", "surrogatepass") for each in dict.fromkeys(parts)]
+def chosen_values(
+    columns: RecordColumns, rows: NDArray[np.bool_]
+) -> Iterator[tuple[int, bytes | None, tuple[Header, ...]]]:
+    """The offset, value and headers of each of some rows (bool)."""
+    ends, null = columns.value_ends, columns.value_null
+    for row in np.flatnonzero(rows).tolist():
+        value = None if null[row] else columns.value_data[ends[row] : ends[row + 1]].tobytes()
+        yield int(columns.offset[row]), value, tuple(_headers(columns, row))
 
 
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        inner: Iterable[Any] = value.values() if isinstance(value, dict) else value  # pyright: ignore
-        for each in inner:
-            yield from _strings(each)
-
-
-def _spans(value: bytes, paths: list[tuple[str, ...]]) -> tuple[str, list[tuple[int, int]]]:
-    """JSON as text, and where the fields' values are in it, in order, without those within another one."""
-    text = value.decode()
-    json.loads(text)
-    spans: list[tuple[int, int]] = []
-    for start, end in sorted(_find(text, _skip(text, 0), paths)):
-        if not spans or start >= spans[-1][1]:
-            spans.append((start, end))
-    return text, spans
-
-
-def _find(text: str, at: int, paths: list[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
-    """Where the values of some paths are, within the value that begins at a place of valid JSON."""
-    if text[at] == "[":
-        at = _skip(text, at + 1)
-        while text[at] != "]":
-            yield from _find(text, at, paths)
-            at = _after(text, _DECODER.raw_decode(text, at)[1], "]")
-    elif text[at] == "{":
-        at = _skip(text, at + 1)
-        while text[at] != "}":
-            name, after = scanstring(text, at + 1)
-            start = _skip(text, _skip(text, after) + 1)
-            end = _DECODER.raw_decode(text, start)[1]
-            if (name,) in paths:
-                yield start, end
-            else:
-                inner = [path[1:] for path in paths if len(path) > 1 and path[0] == name]
-                if inner:
-                    yield from _find(text, start, inner)
-            at = _after(text, end, "}")
-
-
-def _skip(text: str, at: int) -> int:
-    while text[at] in _SPACE:
-        at += 1
-    return at
-
-
-def _after(text: str, at: int, close: str) -> int:
-    """Where the next element begins after one that ends here, or where ``close`` is."""
-    at = _skip(text, at)
-    return at if text[at] == close else _skip(text, at + 1)
+def _headers(columns: RecordColumns, row: int) -> Iterator[Header]:
+    names, values = columns.header_key_ends, columns.header_value_ends
+    for at in range(int(columns.header_ends[row]), int(columns.header_ends[row + 1])):
+        name = columns.header_key_data[names[at] : names[at + 1]].tobytes()
+        is_null = bool(columns.header_value_null[at])
+        yield name, None if is_null else columns.header_value_data[values[at] : values[at + 1]].tobytes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,7 +17,7 @@ from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, Decoder
 from brokerless.format.write.column_slices import concat_buffers, slice_rows
-from brokerless.jobs.erase.blanking import Blanking, blank_values
+from brokerless.jobs.erase.blanking import Blanking, RecordEdits, blank_values
 from brokerless.jobs.erase.digests import UntouchedHash, digest_kept
 from brokerless.jobs.erase.selection import Matcher
 
@@ -28,7 +28,8 @@ Int64s = NDArray[np.int64]
 class TouchedBatch:
     """A batch that lost records, or values of them. ``offsets``: int64, of the selected records. ``records`` and
     ``size`` (bytes) are those before and after; ``size`` is 0 for a batch of v0 or v1 that is not there any more.
-    ``digest``: of what stays (:func:`brokerless.jobs.erase.digests.digest_kept`), the same before and after."""
+    ``digest``: of what stays (:func:`brokerless.jobs.erase.digests.digest_kept`), the same before and after. ``edits``:
+    where fields were blanked, what changed of the value of each selected record."""
 
     base_offset: int
     last_offset: int
@@ -36,6 +37,7 @@ class TouchedBatch:
     records: tuple[int, int]
     size: tuple[int, int]
     digest: str
+    edits: tuple[RecordEdits, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As a manifest has it."""
@@ -48,6 +50,7 @@ class TouchedBatch:
             "sizeBefore": self.size[0],
             "sizeAfter": self.size[1],
             "keptSha256": self.digest,
+            **({} if self.edits is None else {"edits": self.edits}),
         }
 
 
@@ -69,14 +72,16 @@ class Eraser:
 
     def __init__(
         self, matcher: Matcher, blanking: Blanking | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        *, needs: tuple[bool, bool, bool] = (True, True, True), untouched: UntouchedHash | None = None,
+        *, topic: str = "", needs: tuple[bool, bool, bool] = (True, True, True), untouched: UntouchedHash | None = None,
     ) -> None:  # fmt: skip
-        """``needs``: whether the matcher looks at keys, values and headers. ``max_batch_bytes``: bytes that one batch
-        may inflate to. ``untouched``: gets the bytes of all batches that are not touched, in order."""
+        """``topic``: whose values are blanked. ``needs``: whether the matcher looks at keys, values and headers.
+        ``max_batch_bytes``: bytes that one batch may inflate to. ``untouched``: gets the bytes of all batches that are
+        not touched, in order."""
         keys, values, headers = needs
         self.totals = ErasureTotals()
         self.legacy_until = self.read_until = 0
         """The offset after the last touched batch of v0 or v1, and after the last batch."""
+        self.blanker = blanking.blanker(topic) if blanking is not None and blanking.fields else None
         self._matcher, self._blanking, self._untouched = matcher, blanking, untouched
         self._decoder = Decoder(keys=keys, values=values, headers=headers, max_batch_bytes=max_batch_bytes)
         self._filter = BatchFilter(max_batch_bytes)
@@ -152,13 +157,13 @@ class Eraser:
             offsets = np.concatenate([selected[row] for row in part.tolist()])
             chosen = np.isin(whole.columns.offset[: whole.columns.rows], offsets)
             problems = whole.damages
-            columns = None
+            columns, edits = None, dict[int, RecordEdits]()
             if self._blanking is not None and not problems:
-                blanked = blank_values(whole.columns, chosen, self._blanking)
+                blanked = blank_values(whole.columns, chosen, self.blanker)
                 if isinstance(blanked, str):
                     problems = [Damage("not-blanked", base + int(whole.batches.positions[0]), -1, blanked)]
                 else:
-                    columns = blanked
+                    columns, edits = blanked
             if problems:
                 yield -1, problems[0], None
                 return
@@ -178,7 +183,10 @@ class Eraser:
                 if not filtered.dropped[number]:
                     data, at = filtered.buffer[starts[at] : starts[at + 1]], at + 1
                 records = int(whole.counts[number]), int(counts[number])
-                yield row, data, self._touched(whole, number, chosen, selected[row], records, len(data))
+                touched = self._touched(whole, number, chosen, selected[row], records, len(data))
+                if self.blanker is not None:
+                    touched = replace(touched, edits=tuple(edits[offset] for offset in selected[row].tolist()))
+                yield row, data, touched
 
     def _touched(
         self,

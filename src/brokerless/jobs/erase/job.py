@@ -12,7 +12,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from brokerless.errors import Finding, RefusedError, UsageError
@@ -47,6 +47,7 @@ from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions, directory_name, full_path
 from brokerless.log.write.follower_append import whole_batches
+from brokerless.typed.blanking.schemas import RecordedSchemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +101,14 @@ class EraseTaskResult:
     unfinished: StagedPartition | None = None
     before: tuple[ManifestFile, ...] = ()
     after: tuple[ManifestFile, ...] = ()
+    schemas: RecordedSchemas = field(default_factory=RecordedSchemas)
 
 
 @dataclass(frozen=True, slots=True)
 class ErasedPartition:
     """What became of one partition. Offsets are those of the log: the first that a reader gets, and the one after the
     last. ``untouched``: the SHA-256 of all batches that stayed, with a manifest. ``damages`` kept it from being
-    written."""
+    written. ``schemas``: those by which fields were blanked."""
 
     task: EraseTask
     totals: ErasureTotals
@@ -116,6 +118,7 @@ class ErasedPartition:
     damages: tuple[Finding, ...]
     before: tuple[ManifestFile, ...] = ()
     after: tuple[ManifestFile, ...] = ()
+    schemas: RecordedSchemas = field(default_factory=RecordedSchemas)
 
     def as_dict(self) -> dict[str, Any]:
         """As ``erase --json`` writes it."""
@@ -234,7 +237,7 @@ def erase(
                 waiting[str(tasks[index].directory)].append(value.unfinished)
             return ErasedPartition(
                 tasks[index], value.totals, value.start_offset, value.end_offset, value.untouched, value.damages,
-                value.before, value.after,
+                value.before, value.after, value.schemas,
             )  # fmt: skip
 
         name = "brokerless erase"
@@ -275,7 +278,8 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
     untouched = UntouchedHash() if task.is_hashed else None
     eraser = Eraser(
         Matcher(selection, task.topic, task.partition), erasure.blanking, erasure.max_batch_bytes,
-        needs=(selection.needs_keys, selection.needs_values, selection.needs_headers), untouched=untouched,
+        topic=task.topic, untouched=untouched,
+        needs=(selection.needs_keys, selection.needs_values, selection.needs_headers),
     )  # fmt: skip
     with ExitStack() as stack:
         output = None if erasure.dry_run else stack.enter_context(_begin(task))
@@ -308,6 +312,7 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
         return EraseTaskResult(
             eraser.totals, start, reading.end_offset, "" if untouched is None else untouched.hexdigest(),
             tuple(reading.damages), tuple(findings), unfinished, before, after,
+            RecordedSchemas() if eraser.blanker is None else eraser.blanker.recorded(),
         )  # fmt: skip
 
 

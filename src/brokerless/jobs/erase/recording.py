@@ -14,14 +14,17 @@ from brokerless.jobs.erase.signed_manifest import (
     describe_selection,
     directory_entry,
     finished_partitions,
+    load_manifest,
     load_private_key,
     partition_entry,
+    recorded_schemas,
     unwritten_entry,
     unwritten_partitions,
     write_manifest,
 )
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.typed.blanking.schemas import RecordedSchemas, join
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +53,9 @@ class ManifestWriter:
         self._partitions = list(self.finished.values())
         self._unwritten = unwritten_partitions(self.path)
         self._copies: list[dict[str, Any]] = []
+        self._schemas = RecordedSchemas()
+        if self.finished:
+            self._schemas = recorded_schemas(load_manifest(self.path))
         self._selection: dict[str, Any] = {}
 
     def write(self, partitions: Sequence[ErasedPartition], copies: Sequence[Copy]) -> None:
@@ -60,6 +66,7 @@ class ManifestWriter:
             *(partition_entry(each) for each in partitions if not each.damages),
         ]
         self._unwritten |= {each["target"]: each for each in map(unwritten_entry, partitions) if each is not None}
+        self._schemas = join([self._schemas, *(each.schemas for each in partitions)])
         for each in self._partitions:
             self._unwritten.pop(each["target"], None)
         self._partitions.sort(key=lambda each: (each["target"].rpartition("/")[0], each["topic"], each["partition"]))
@@ -79,5 +86,5 @@ class ManifestWriter:
         self._selection = self._selection or describe_selection(self._request.erasure.selection)
         write_manifest(
             self.path, self._request, self._selection, self._partitions, directories, self._copies, self._key,
-            list(self._unwritten.values()),
+            list(self._unwritten.values()), self._schemas.as_list(),
         )  # fmt: skip

@@ -28,6 +28,7 @@ from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import StorageOptions, full_path, is_local_within, is_remote, local
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
+from brokerless.typed.blanking.schemas import RecordedSchemas, parse_recorded
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -52,9 +53,7 @@ class Request:
 
     def action(self) -> dict[str, Any]:
         blanking = self.erasure.blanking
-        if blanking is None:
-            return {"kind": "remove"}
-        return {"kind": "blank", "fields": list(blanking.fields)} if blanking.fields else {"kind": "blank"}
+        return {"kind": "remove"} if blanking is None else blanking.action()
 
 
 def describe_selection(selection: Selection, salt: bytes | None = None) -> dict[str, Any]:
@@ -127,9 +126,11 @@ def write_manifest(
     copies: Sequence[Mapping[str, Any]],
     key: Ed25519PrivateKey | None,
     not_written: Sequence[Mapping[str, Any]] = (),
+    schemas: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Writes a manifest, and its signature if there is a key; both replace what was there. ``selection``: as
-    :func:`describe_selection` gives it. Raises UnwritableError."""
+    :func:`describe_selection` gives it; ``schemas``: those by which fields were blanked, so that they can be checked
+    without a registry. Raises UnwritableError."""
     manifest = {
         "erasure": VERSION,
         "tool": "brokerless",
@@ -139,6 +140,7 @@ def write_manifest(
         "to": request.to,
         "selection": selection,
         "action": request.action(),
+        "schemas": list(schemas),
         "publicKey": None if key is None else public_bytes(key.public_key()).hex(),
         "partitions": list(partitions),
         "notWritten": list(not_written),
@@ -235,6 +237,14 @@ def unwritten_partitions(path: str) -> dict[str, dict[str, Any]]:
         return {}
     every = load_manifest(path).value.get("notWritten", [])
     return {each["target"]: each for each in every if isinstance(each, dict) and isinstance(each.get("target"), str)}
+
+
+def recorded_schemas(manifest: SignedManifest) -> RecordedSchemas:
+    """The schemas by which fields were blanked. Raises :class:`UnreadableError` for what is none."""
+    try:
+        return parse_recorded(manifest.value.get("schemas", []))
+    except (WrongJsonError, RecursionError) as error:
+        raise UnreadableError(f"{manifest.path}: this is not the manifest of an erasure ({error})") from error
 
 
 def load_private_key(path: str) -> Ed25519PrivateKey:

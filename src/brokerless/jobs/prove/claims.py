@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import UnreadableError
+from brokerless.jobs.erase.blanking import RecordEdits
 from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES, SignedManifest
 from brokerless.log import names
 from brokerless.log.storage.paths import directory_name, parent_directory
@@ -26,6 +27,7 @@ from brokerless.strict_json import (
 )
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_BYTES = re.compile(r"([0-9a-f]{2})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +41,15 @@ class FileClaim:
 
 @dataclass(frozen=True, slots=True)
 class TouchedClaim:
-    """A batch that was rebuilt: its offsets, the selected records (int64), how many stayed, and their digest."""
+    """A batch that was rebuilt: its offsets, the selected records (int64), how many stayed, and their digest.
+    ``edits``: what changed of the value of each selected record, where fields were blanked."""
 
     base_offset: int
     last_offset: int
     offsets: NDArray[np.int64]
     records_after: int
     digest: str
+    edits: tuple[RecordEdits, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +212,26 @@ def _touched(value: Any, name: str) -> TouchedClaim:
     offsets = np.array(as_list(member(found, "offsets"), f"{name}.offsets", as_integer), np.int64)
     if not len(offsets) or (np.diff(offsets) <= 0).any() or offsets[0] < base or offsets[-1] > last:
         raise WrongJsonError(f"{name}.offsets are not ascending offsets of the batch")
-    return TouchedClaim(base, last, offsets, after, _sha256(member(found, "keptSha256"), f"{name}.keptSha256"))
+    edits = as_list(found["edits"], f"{name}.edits", _edits) if "edits" in found else None
+    if edits is not None and len(edits) != len(offsets):
+        raise WrongJsonError(f"{name}.edits are not one for each offset")
+    digest = _sha256(member(found, "keptSha256"), f"{name}.keptSha256")
+    return TouchedClaim(base, last, offsets, after, digest, edits)
+
+
+def _edits(value: Any, name: str) -> RecordEdits:
+    edits = as_list(value, name, _edit)
+    ends = [0, *(at + len(new) // 2 for at, _, new in edits)]
+    if any(at < end for (at, _, _), end in zip(edits, ends, strict=False)):
+        raise WrongJsonError(f"{name} are not in the order of bytes")
+    return edits
+
+
+def _edit(value: Any, name: str) -> tuple[int, int, str]:
+    if not isinstance(value, list) or len(cast("list[Any]", value)) != 3:
+        raise WrongJsonError(f"{name} is no edit")
+    at, removed, new = cast("list[Any]", value)
+    text = as_text(new, name)
+    if not _BYTES.fullmatch(text):
+        raise WrongJsonError(f"{name}: these are no hexadecimal digits")
+    return as_integer(at, name), as_integer(removed, name), text

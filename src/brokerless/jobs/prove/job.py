@@ -22,6 +22,7 @@ from brokerless.jobs.erase.signed_manifest import (
     load_manifest,
     load_public_key,
     public_bytes,
+    recorded_schemas,
 )
 from brokerless.jobs.prove.claims import (
     DirectoryClaim,
@@ -235,7 +236,8 @@ def _blanking(manifest: SignedManifest) -> Blanking | None:
     if action.get("kind") != "blank":
         raise UnreadableError(f"{manifest.path}: an unknown action; this brokerless knows remove and blank")
     try:
-        return Blanking(as_list(action.get("fields", []), "fields", as_text))
+        value_format = as_text(action.get("valueFormat", "auto"), "valueFormat")
+        return Blanking(as_list(action.get("fields", []), "fields", as_text), value_format, recorded_schemas(manifest))
     except (WrongJsonError, UsageError) as error:
         raise UnreadableError(f"{manifest.path}: action: {error}") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.format.columns import RecordColumns, empty_columns
+from brokerless.format.columns import empty_columns
 from brokerless.format.filter import BatchFilter, WholeBatches
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.write.column_slices import slice_rows
-from brokerless.jobs.erase.blanking import Blanking, blank_json, blanked_parts
+from brokerless.jobs.erase.blanking import Blanking, RecordEdits, chosen_values, edits_of
 from brokerless.jobs.erase.digests import UntouchedHash, digest_kept, digest_records
 from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES
@@ -34,6 +34,8 @@ from brokerless.log.storage.paths import (
     list_directory,
     open_file,
 )
+from brokerless.typed.blanking.edits import NotBlankedError
+from brokerless.typed.blanking.values import Header, ValueBlanker
 
 _LOCKS = (names.LOCK, names.COMMIT_LOCK)
 _EMPTY = digest_records(empty_columns())
@@ -57,12 +59,14 @@ class Check:
 @dataclass(slots=True)
 class Seen:
     """What a log has: the digest of each touched batch by its number, and the selected offsets in it. Of a source also
-    the bytes that were erased, and by offset, the SHA-256 of each value as it is with blanked fields."""
+    the bytes that were erased, and by offset, the SHA-256 of each value as it is with blanked fields. ``blanker``: of
+    its values, where fields were blanked."""
 
     digests: dict[int, str] = field(default_factory=dict[int, str])
     offsets: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
     values: list[bytes] = field(default_factory=list[bytes])
     blanked: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    blanker: ValueBlanker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,8 @@ def check_partition(claim: PartitionClaim, path: str, check: Check, report: Repo
     """Reports all that is not as it is claimed of the partition in ``path``, and gives what is in it. What cannot be
     opened is reported as well."""
     seen = Seen()
+    if check.blanking is not None and check.blanking.fields:
+        seen.blanker = check.blanking.blanker(claim.topic)
     files = claim.before if check.is_source else claim.after
     try:
         entries = {each.name: each for each in list_directory(path, check.storage_options)}
@@ -241,10 +247,13 @@ def _check_touched(
             continue
         columns = slice_rows(whole.columns, start, end)
         selected = np.isin(columns.offset, claim.touched[number].offsets)
-        fields = check.blanking is not None and bool(check.blanking.fields)
-        if check.is_source or fields:
-            for offset, value in _values(columns, selected):
-                _look_at(offset, value, path, check, report, seen)
+        if check.blanking is not None and check.blanking.fields:
+            edits = claim.touched[number].edits or ((),) * len(claim.touched[number].offsets)
+            claimed = dict(zip(claim.touched[number].offsets.tolist(), edits, strict=True))
+            for offset, value, headers in chosen_values(columns, selected):
+                _look_at(offset, value, headers, claimed[offset], path, check, report, seen)
+        elif check.is_source:
+            seen.values += [value for _, value, _ in chosen_values(columns, selected) if value is not None]
         elif check.blanking is None and selected.any():
             offset = int(columns.offset[np.argmax(selected)])
             report(_finding("record-present", path, "a record that was removed is there", offset))
@@ -258,33 +267,45 @@ def _check_touched(
         seen.digests[number] = digest_kept(columns, selected, is_blanked=check.blanking is not None)
 
 
-def _values(columns: RecordColumns, rows: NDArray[np.bool_]) -> Iterator[tuple[int, bytes]]:
-    """The offsets and values of some rows (bool) that have one."""
-    ends, null = columns.value_ends, columns.value_null
-    for row in np.flatnonzero(rows).tolist():
-        if not null[row]:
-            yield int(columns.offset[row]), columns.value_data[ends[row] : ends[row + 1]].tobytes()
-
-
-def _look_at(offset: int, value: bytes, path: str, check: Check, report: Report, seen: Seen) -> None:
-    """Notes the bytes that were erased of a value in a source; of one in which fields were blanked, these have to be
-    null, and the rest as it was."""
-    blanking = check.blanking
-    if blanking is None or not blanking.fields:
-        seen.values.append(value)
-        return
+def _look_at(
+    offset: int,
+    value: bytes | None,
+    headers: Sequence[Header],
+    claimed: RecordEdits,
+    path: str,
+    check: Check,
+    report: Report,
+    seen: Seen,
+) -> None:
+    """Collects the bytes that were erased of a value in a source; of one in which fields were blanked, these have to be
+    empty, and the rest as it was."""
+    assert seen.blanker is not None
     try:
-        parts, blanked = blanked_parts(value, blanking.paths), blank_json(value, blanking.paths)
-    except (ValueError, RecursionError):
-        report(_finding("value-not-json", path, "a value whose fields were blanked is not JSON", offset))
+        found = None if value is None else seen.blanker.blank(value, headers)
+    except NotBlankedError as error:
+        report(_finding("value-not-decoded", path, f"a value whose fields were blanked {error}", offset))
         return
     if check.is_source:
-        seen.values += parts
-        seen.blanked[offset] = hashlib.sha256(blanked).digest()
-    elif parts:
+        if found is not None:
+            seen.values += found.parts
+            seen.blanked[offset] = hashlib.sha256(found.value).digest()
+        if claimed != (() if found is None else edits_of(found)):
+            text = "the manifest names other bytes of a value than those of the fields that were blanked"
+            report(_finding("edits-differ", path, text, offset))
+    elif found is not None and found.edits:
         report(_finding("value-present", path, "a field that was blanked is there", offset))
-    elif check.blanked is not None and check.blanked.get(offset) != hashlib.sha256(value).digest():
-        report(_finding("records-differ", path, "more of a value is changed than the fields that were blanked", offset))
+    elif not _has_edits(value, claimed):
+        report(_finding("edits-differ", path, "a value is not changed where the manifest says it", offset))
+    elif check.blanked is not None:
+        now = None if value is None else hashlib.sha256(value).digest()
+        if check.blanked.get(offset) != now:
+            text = "more of a value is changed than the fields that were blanked"
+            report(_finding("records-differ", path, text, offset))
+
+
+def _has_edits(value: bytes | None, edits: RecordEdits) -> bool:
+    """Whether the new bytes of edits are where they have to be in a value."""
+    return not edits or (value is not None and all(value[at : at + len(new) // 2].hex() == new for at, _, new in edits))
 
 
 def _compare(claim: PartitionClaim, path: str, check: Check, untouched: str, seen: Seen, report: Report) -> None:

@@ -50,7 +50,7 @@ class AvroField:
 @dataclass(eq=False, slots=True)
 class AvroType:
     """One type. ``kind``: a primitive's name, ``record``, ``enum``, ``fixed``, ``array``, ``map`` or ``union``;
-    ``items``: of an array, and the values of a map."""
+    ``items``: of an array, and the values of a map; ``declared``: the logical type that the text names."""
 
     kind: str
     name: str = ""
@@ -62,6 +62,7 @@ class AvroType:
     fields: list[AvroField] = field(default_factory=list[AvroField])
     items: AvroType | None = None
     branches: tuple[AvroType, ...] = ()
+    declared: str = ""
 
     @property
     def label(self) -> str:
@@ -102,7 +103,7 @@ class _Parser:
             branches = tuple(self.parse(each, namespace) for each in cast("list[Any]", found))
             if any(each.kind == "union" for each in branches):
                 raise ValueError("a union in a union")
-            return branches[0] if len(branches) == 1 else AvroType("union", branches=branches)
+            return AvroType("union", branches=branches)
         if not isinstance(found, dict):
             raise ValueError("no Avro schema")
         own = cast("dict[str, Any]", found)
@@ -164,6 +165,7 @@ class _Parser:
 def _logical(type_: AvroType, own: dict[str, Any]) -> AvroType:
     """A logical type that is not known, or not right, is ignored, as the specification says."""
     logical = own.get("logicalType")
+    type_.declared = logical if isinstance(logical, str) else ""
     if (type_.kind, logical) in _LOGICAL or (logical == "uuid" and type_.kind == "string"):
         type_.logical = cast(str, logical)
     elif logical == "uuid" and type_.kind == "fixed" and type_.size == 16:
@@ -285,7 +287,7 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
         for index, branch in enumerate(type_.branches):
             size = len(out)
             try:
-                out += _varint(index)
+                out += zigzag(index)
                 return _encode(branch, value, out, depth + 1)
             except (ValueError, TypeError, AttributeError):
                 del out[size:]
@@ -296,7 +298,7 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
     elif kind == "boolean" and isinstance(value, bool):
         out.append(value)
     elif kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
-        out += _varint(value)
+        out += zigzag(value)
     elif kind in ("float", "double") and isinstance(value, (int, float)) and not isinstance(value, bool):
         import struct
 
@@ -305,16 +307,16 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
         data = value.encode() if kind == "string" else value.encode("latin-1")
         if kind == "fixed" and len(data) != type_.size:
             raise ValueError("a default of another size")
-        out += data if kind == "fixed" else _varint(len(data)) + data
+        out += data if kind == "fixed" else zigzag(len(data)) + data
     elif kind == "enum" and value in type_.symbols:
-        out += _varint(type_.symbols.index(value))
+        out += zigzag(type_.symbols.index(value))
     elif kind in ("array", "map") and isinstance(value, list if kind == "array" else dict):
         assert type_.items is not None
         if value:
-            out += _varint(len(value))
+            out += zigzag(len(value))
         for each in value:
             if kind == "map":
-                out += _varint(len(each.encode())) + each.encode()
+                out += zigzag(len(each.encode())) + each.encode()
             _encode(type_.items, value[each] if kind == "map" else each, out, depth + 1)
         out.append(0)
     elif kind == "record" and isinstance(value, dict):
@@ -327,7 +329,7 @@ def _encode(type_: AvroType, value: Any, out: bytearray, depth: int) -> None:
         raise ValueError("a default of another type")
 
 
-def _varint(number: int) -> bytes:
+def zigzag(number: int) -> bytes:
     rest = (number << 1) ^ (number >> 63)
     out = bytearray()
     while rest > 0x7F:

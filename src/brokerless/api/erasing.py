@@ -1,0 +1,68 @@
+"""Erasing, as a method of a log and of a partition, by the options of ``brokerless erase``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from brokerless.api.jobs import Source, bound
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import OnDamage
+
+if TYPE_CHECKING:
+    from brokerless.jobs.erase.job import ErasedPartition
+    from brokerless.jobs.run.types import Spark
+
+
+def erase(
+    source: Source,
+    to: str | os.PathLike[str],
+    *,
+    keys: Iterable[bytes | str] | None,
+    where: str | None,
+    header: tuple[str, bytes | str] | None,
+    blank: bool,
+    blank_fields: Sequence[str],
+    schemas: str | os.PathLike[str] | None,
+    value_format: str,
+    manifest: str | os.PathLike[str] | None,
+    sign_key: str | os.PathLike[str] | None,
+    dry_run: bool,
+    max_batch_bytes: int | None,
+    storage_options: StorageOptions | None,
+    on_damage: OnDamage | None,
+    spark: Spark = "none",
+) -> list[ErasedPartition]:
+    from brokerless.jobs.convert.job import raise_damage
+    from brokerless.jobs.erase.blanking import blanking_of
+    from brokerless.jobs.erase.copies import find_copies
+    from brokerless.jobs.erase.job import Erasure, erase, finish, plan
+    from brokerless.jobs.erase.key_set import given_keys
+    from brokerless.jobs.erase.recording import ManifestWriter
+    from brokerless.jobs.erase.selection import Selection
+    from brokerless.tables.record_filter import given_header
+
+    own_keys = None if keys is None else given_keys(keys)
+    own_header = None if header is None else given_header(header)
+    blanking = None
+    if blank or blank_fields or schemas is not None or value_format != "auto":
+        path = None if schemas is None else os.fspath(schemas)
+        blanking = blanking_of(blank_fields, value_format, path, source.directory.partitions, source.storage_options)
+    erasure = Erasure(Selection(own_keys, where, own_header), blanking, bound(max_batch_bytes), dry_run)
+    directory, options = source.directory, source.storage_options
+    chosen = [(directory, directory.partitions)]
+    writer = None
+    if manifest is not None and not dry_run:
+        writer = ManifestWriter(manifest, [directory.path], to, erasure, sign_key, storage_options)
+    finished = {} if writer is None else writer.finished
+    tasks = plan(chosen, to, erasure, options, storage_options, finished=finished)
+    copies = [] if writer is None else find_copies(chosen, erasure, storage_options=options)
+    record = None if writer is None else lambda partitions: writer.write(partitions, copies)
+    report = on_damage or raise_damage
+    results = erase(tasks, report, spark=spark, write_manifest=record, processes=1)
+    if not dry_run and not any(each.damages for each in results):
+        finish([directory], to, storage_options=options, target_storage_options=storage_options)
+    if writer is not None:
+        writer.complete([os.fspath(to)], copies, storage_options)
+    return results

@@ -1,0 +1,179 @@
+"""Finds what to change of an Avro payload, so that its writer's schema decodes it without some fields' values.
+
+A field becomes null where its schema permits null, else the empty or zero value of its type: 0, false, an empty string,
+array or map, zero bytes, the first symbol of an enum, a record of such fields. Of a union without null, the branch
+stays. All other bytes are unchanged, but for the sizes of blocks in which something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from brokerless.typed.avro.kernels import SPARE_ITEMS
+from brokerless.typed.avro.rows import MAX_DEPTH, AvroReader
+from brokerless.typed.avro.schema import MAX_NODES, AvroType, reader_branch, reader_field, renamed, zigzag
+from brokerless.typed.blanking.edits import Edit, Path, inner_paths
+
+_ZEROS = {"null": b"", "boolean": b"\0", "int": b"\0", "long": b"\0", "float": bytes(4), "double": bytes(8),
+          "bytes": b"\0", "string": b"\0", "enum": b"\0", "array": b"\0", "map": b"\0"}  # fmt: skip
+_TEXT = AvroType("string")
+_ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
+
+
+def avro_edits(data: bytes, type_: AvroType, reader: AvroType | None, paths: Sequence[Path]) -> list[Edit]:
+    """Edits of a payload. ``type_``: its writer's schema; ``reader``: the newest one of the topic, whose names of
+    fields (by its aliases) are taken as well. Raises ValueError for bytes that are not as the schema says."""
+    walker = _Walker(data)
+    walker.walk(type_, reader, paths, 0)
+    if walker.source.at != len(data):
+        raise ValueError("bytes are left after the value")
+    return walker.edits
+
+
+class _Walker:
+    """A place in one payload, and the edits before it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.source = AvroReader(data, 0, len(data) + SPARE_ITEMS)
+        self.edits: list[Edit] = []
+
+    def walk(self, type_: AvroType, reader: AvroType | None, paths: Sequence[Path], depth: int) -> None:
+        """Passes over a value, and edits what some paths in it lead to."""
+        if depth > MAX_DEPTH:
+            raise ValueError("nested too deeply")
+        if not paths or type_.kind not in ("record", "array", "map", "union"):
+            self._skip(type_, [], depth)
+        elif type_.kind == "union":
+            branch = self._branch(type_)
+            self.walk(branch, reader_branch(reader, branch), paths, depth + 1)
+        elif type_.kind == "record":
+            names = renamed(type_, reader)
+            for each in type_.fields:
+                own = {each.name, names[each.name]}
+                if any(path in paths for path in ((name,) for name in own)):
+                    self._erase(each.type, depth + 1)
+                else:
+                    inner = [path for name in own for path in inner_paths(paths, name)]
+                    self.walk(each.type, reader_field(reader, type_, names[each.name]), inner, depth + 1)
+        else:
+            assert type_.items is not None
+            other = reader_branch(reader, type_)
+            inner_reader = None if other is None else other.items
+            for _ in self._items():
+                if type_.kind == "array":
+                    self.walk(type_.items, inner_reader, paths, depth + 1)
+                    continue
+                key = self.source.take(self.source.varint()).decode()
+                if (key,) in paths:
+                    self._erase(type_.items, depth + 1)
+                else:
+                    self.walk(type_.items, inner_reader, inner_paths(paths, key), depth + 1)
+
+    def _erase(self, type_: AvroType, depth: int) -> None:
+        start, contents = self.source.at, list[tuple[int, int]]()
+        self._skip(type_, contents, depth)
+        old, end = self.source.data[start : self.source.at], self.source.at
+        new = _Zeros().of(type_, old)
+        if new != old:
+            self.edits.append(Edit(start, end, new, tuple(each for each in contents if each[0] < each[1])))
+
+    def _skip(self, type_: AvroType, contents: list[tuple[int, int]], depth: int) -> None:
+        """Passes over a value, checks it, and adds where what is in it is."""
+        if depth > MAX_DEPTH:
+            raise ValueError("nested too deeply")
+        source, kind, start = self.source, type_.kind, self.source.at
+        if kind == "union":
+            return self._skip(self._branch(type_), contents, depth + 1)
+        if kind == "record":
+            for each in type_.fields:
+                self._skip(each.type, contents, depth + 1)
+            return None
+        if kind in ("array", "map"):
+            assert type_.items is not None
+            for _ in self._items():
+                if kind == "map":
+                    self._skip(_TEXT, contents, depth + 1)
+                self._skip(type_.items, contents, depth + 1)
+            return None
+        if kind in ("bytes", "string", "fixed"):
+            data = source.take(type_.size if kind == "fixed" else source.varint())
+            if kind == "string":
+                data.decode()
+            start = source.at - len(data)
+        elif kind in ("float", "double"):
+            source.take(len(_ZEROS[kind]))
+        elif kind == "boolean":
+            if source.take(1)[0] > 1:
+                raise ValueError("a boolean that is neither 0 nor 1")
+        elif kind == "enum":
+            if not 0 <= source.varint() < len(type_.symbols):
+                raise ValueError("an enum has no such symbol")
+        elif kind != "null" and not -(1 << 31) <= source.varint() < 1 << 31 and kind == "int":
+            raise ValueError("an int of more than 32 bits")
+        contents.append((start, source.at))
+        return None
+
+    def _branch(self, type_: AvroType) -> AvroType:
+        index = self.source.varint()
+        if not 0 <= index < len(type_.branches):
+            raise ValueError("a union has no such branch")
+        return type_.branches[index]
+
+    def _items(self) -> Iterator[None]:
+        """Yields once for each item of an array or a map; the size of a block grows by what its items do."""
+        source = self.source
+        while count := source.varint():
+            size_at, body, size, first = source.at, source.at, -1, len(self.edits)
+            if count < 0:
+                count, size = -count, source.varint()
+                body = source.at
+            source.budget -= count
+            if source.budget < 0:
+                raise ValueError("more items than its bytes can hold")
+            for _ in range(count):
+                yield
+            if size >= 0 and source.at - body != size:
+                raise ValueError("a block of another size than it says")
+            growth = sum(each.growth for each in self.edits[first:])
+            if size >= 0 and growth:
+                self.edits.insert(first, Edit(size_at, body, zigzag(size + growth)))
+
+
+class _Zeros:
+    """The null of types or, without one, their empty values; a schema may make that long, or impossible."""
+
+    def __init__(self) -> None:
+        self._left = MAX_NODES
+
+    def of(self, type_: AvroType, old: bytes = b"", above: tuple[AvroType, ...] = ()) -> bytes:
+        """``old``: the value that was there, whose branch of a union stays; empty for none. ``above``: records that it
+        is in. Raises ValueError for a type that has no finite value."""
+        self._left -= 1
+        if type_ in above or len(above) > MAX_DEPTH or self._left < 0:
+            raise ValueError("its type has no empty value")
+        if type_.kind == "union":
+            return self._of_union(type_, old, above)
+        if type_.kind == "record":
+            return b"".join(self.of(each.type, above=(*above, type_)) for each in type_.fields)
+        if type_.kind == "fixed":
+            return bytes(type_.size)
+        if type_.kind == "string" and type_.logical == "uuid":
+            return zigzag(len(_ZERO_UUID)) + _ZERO_UUID
+        if type_.kind == "bytes" and type_.declared == "decimal":
+            return b"\x02\0"  # of one byte: Java's BigInteger has none of no bytes
+        if type_.kind == "bytes" and type_.declared == "big-decimal":
+            return b"\x06\x02\0\0"
+        return _ZEROS[type_.kind]
+
+    def _of_union(self, type_: AvroType, old: bytes, above: tuple[AvroType, ...]) -> bytes:
+        branches = type_.branches
+        order = list(range(len(branches)))
+        if old:
+            own = AvroReader(old).varint()
+            order = [own, *(each for each in order if each != own)]
+        order.sort(key=lambda each: branches[each].kind != "null")
+        for index in order:
+            with suppress(ValueError):
+                return zigzag(index) + self.of(branches[index], above=above)
+        raise ValueError("its type has no empty value")

@@ -1,0 +1,199 @@
+"""Blanks fields of values, each by what it is: plain JSON, Connect's JSON, or bytes with a schema."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.errors import UsageError
+from brokerless.schemas import HEADERS
+from brokerless.typed import framing
+from brokerless.typed.blanking.edits import Edit, NotBlankedError, Path, apply_edits
+from brokerless.typed.blanking.json_text import json_edits
+from brokerless.typed.blanking.schemas import RecordedSchemas, SchemaKey, SchemaSource
+from brokerless.typed.framing import CONFLUENT, GLUE_ZLIB, UNFRAMED, Frame
+from brokerless.typed.payloads import reason_of
+from brokerless.typed.plain import is_connect, parse_json
+from brokerless.typed.registry import Schema
+from brokerless.typed.topic_type import UNFRAMED_VALUES
+
+FORMATS = ("auto", "schema", "avro", "protobuf", "json-schema", "json", "connect-json")
+"""What values may be: ``auto`` goes by each value's bytes and headers; ``avro``, ``protobuf`` and ``json-schema`` are
+values that name no schema and have the only one of their topic."""
+Header = tuple[bytes, bytes | None]
+_Edits = Callable[[Frame, bytes], list[Edit]]
+_MAX_INFLATED = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BlankedValue:
+    """A value without some of its fields. ``edits``: of ``source``, which is the value itself, or one that AWS Glue's
+    serializer compressed, with its bytes as they are uncompressed."""
+
+    source: bytes
+    edits: tuple[Edit, ...]
+
+    @property
+    def value(self) -> bytes:
+        return apply_edits(self.source, self.edits)
+
+    @property
+    def parts(self) -> list[bytes]:
+        """What was taken away, as it was in the bytes."""
+        parts = [self.source[start:end] for each in self.edits for start, end in each.contents if start < end]
+        return list(dict.fromkeys([*parts, *(part for each in self.edits for part in each.more)]))
+
+
+@dataclass(slots=True)
+class ValueBlanker:
+    """Blanks the values of one topic. ``used``: the schemas by which that was done so far."""
+
+    topic: str
+    paths: Sequence[Path]
+    schemas: SchemaSource
+    format: str = "auto"
+    used: dict[SchemaKey, Schema] = field(default_factory=dict[SchemaKey, Schema])
+    _edits: dict[SchemaKey, _Edits] = field(default_factory=dict[SchemaKey, _Edits])
+
+    def blank(self, value: bytes, headers: Sequence[Header] = ()) -> BlankedValue:
+        """A value without its fields; its edits are none where there is nothing to blank. Raises NotBlankedError for
+        one that cannot be decoded, and :class:`UsageError` where a library is missing."""
+        try:
+            found = self._blank(value, headers)
+            if found.edits and self._blank(found.value, headers).edits:
+                raise NotBlankedError("cannot be read again without these fields")
+            return found
+        except (NotBlankedError, UsageError):
+            raise
+        except (ValueError, ArithmeticError, RecursionError, LookupError, TypeError) as error:
+            raise NotBlankedError(f"is not as its schema says ({reason_of(error)})") from error
+
+    def recorded(self) -> RecordedSchemas:
+        """The schemas that were used, with the newest of the topic."""
+        newest = self.schemas.newest(self.topic) if self.used else None
+        return RecordedSchemas(dict(self.used), {} if newest is None else {self.topic: newest})
+
+    def _blank(self, value: bytes, headers: Sequence[Header]) -> BlankedValue:
+        found = None if self.format in ("json", "connect-json") else _frame(value, headers)
+        if found is None and self.format in ("auto", "json", "connect-json"):
+            return BlankedValue(value, tuple(self._of_json(value)))
+        frame, at = found or (Frame(UNFRAMED_VALUES, ""), 0)
+        source = value
+        if frame.framing == GLUE_ZLIB:
+            source = value[:1] + b"\0" + value[2:at] + _inflated(value[at:])
+        edits = self._of_schema(frame)(frame, source[at:])
+        return BlankedValue(source if edits else value, tuple(each.shifted(at) for each in edits))
+
+    def _of_json(self, value: bytes) -> list[Edit]:
+        try:
+            if self.format != "json":
+                document = _envelope(value)
+                if document is not None:
+                    from brokerless.typed.blanking.connect import connect_edits
+
+                    return connect_edits(value, document, self.paths)
+                if self.format == "connect-json":
+                    raise NotBlankedError("is not JSON with its schema, as Connect writes it")
+            return json_edits(value, self.paths)
+        except NotBlankedError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise NotBlankedError("is not JSON") from error
+
+    def _of_schema(self, frame: Frame) -> _Edits:
+        key = SchemaKey(self.topic, frame.framing.removesuffix("-zlib"), frame.id)
+        if key not in self._edits:
+            schema = self.schemas.find(key)
+            if schema is None:
+                raise NotBlankedError(_unknown(frame))
+            self._edits[key] = self._compile(schema)
+            self.used[key] = schema
+        return self._edits[key]
+
+    def _compile(self, schema: Schema) -> _Edits:
+        paths = self.paths
+        try:
+            if schema.type == "AVRO":
+                from brokerless.typed.avro.schema import parse_schema
+                from brokerless.typed.blanking.avro import avro_edits
+
+                newest = self.schemas.newest(self.topic)
+                own, reader = parse_schema(schema), None
+                if newest is not None and newest.type == "AVRO":
+                    reader = parse_schema(newest)
+                return lambda _, data: avro_edits(data, own, reader, paths)
+            if schema.type == "PROTOBUF":
+                return _of_protobuf(schema, paths)
+            from brokerless.typed.blanking.json_schema import json_schema_edits
+            from brokerless.typed.json_schema import JsonValidator
+
+            validator = JsonValidator(schema)
+            return lambda _, data: json_schema_edits(data, validator, paths)
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise NotBlankedError(f"has a schema that cannot be used ({reason_of(error)})") from error
+
+
+def _of_protobuf(schema: Schema, paths: Sequence[Path]) -> _Edits:
+    from google.protobuf.message import DecodeError
+
+    from brokerless.typed.blanking.protobuf import protobuf_edits
+    from brokerless.typed.protobuf.decoder import read_indexes
+    from brokerless.typed.protobuf.files import message_types
+
+    types = message_types(schema)
+
+    def edits(frame: Frame, data: bytes) -> list[Edit]:
+        indexes, at = (0,), 0
+        if frame.framing == CONFLUENT or frame.message:
+            indexes, at = read_indexes(frame.message or data)
+        at = 0 if frame.message else at
+        try:
+            types.message_class(indexes)().ParseFromString(data[at:])
+        except DecodeError as error:
+            raise ValueError(str(error) or "no message of this type") from error
+        found = protobuf_edits(data[at:], types.descriptor(indexes), paths)
+        return [each.shifted(at) for each in found]
+
+    return edits
+
+
+def _frame(value: bytes, headers: Sequence[Header]) -> tuple[Frame, int] | None:
+    """What a value names as its schema, and where its payload begins."""
+    if not headers and value[:1] not in (b"\0", b"\3"):
+        return None
+    own = [{"key": name.decode(errors="replace"), "value": data} for name, data in headers]
+    frames = framing.find_frames(pa.array([value], pa.binary()), "value", pa.array([own], HEADERS) if own else None)
+    code = int(frames.codes[0])
+    return None if code == UNFRAMED else (frames.known[code], int(frames.starts[0]))
+
+
+def _envelope(value: bytes) -> dict[str, Any] | None:
+    """JSON with its schema in it, parsed; None for any other value."""
+    if b'"payload"' not in value or b'"schema"' not in value:
+        return None
+    try:
+        found = parse_json(value)
+    except (ValueError, RecursionError):
+        return None
+    return found if is_connect(found) else None
+
+
+def _inflated(payload: bytes) -> bytes:
+    inflate = zlib.decompressobj()
+    try:
+        data = inflate.decompress(payload, _MAX_INFLATED)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not inflate.eof:
+        raise ValueError("zlib data that is cut off, or inflates to more than 128 MiB")
+    return data
+
+
+def _unknown(frame: Frame) -> str:
+    if frame.framing == UNFRAMED_VALUES:
+        return "names no schema, and its topic has not exactly one: give its schemas as --schemas PATH"
+    return f"has a schema that is not known, {frame.framing} id {frame.id}: give it as --schemas PATH"

@@ -81,7 +81,7 @@ bench: install  ## Speed beside Kafka's Java reader, aiokafka and spark-sql-kafk
 
 # Only names, versions and hashes: the locks say nothing of where a package is downloaded from.
 LOCK := pip compile pyproject.toml --upgrade --universal --python-version 3.11 \
-    --extra spark --extra s3 --extra report --extra erase --extra sql --extra decode --extra iceberg --extra delta --extra pipeline --generate-hashes --no-header --no-annotate --quiet
+    --extra spark --extra s3 --extra report --extra erase --extra sql --extra decode --extra iceberg --extra delta --extra pipeline --extra restore --generate-hashes --no-header --no-annotate --quiet
 lock: .cache/uv  ## Newest versions that pyproject.toml allows, into requirements.lock; and the oldest
 	"$$(cat .cache/uv)" $(LOCK) --group dev -o requirements.lock
 	"$$(cat .cache/uv)" $(LOCK) --group test --resolution lowest-direct -o requirements-oldest.lock

@@ -26,7 +26,7 @@ ORDER = (
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
-    "jobs.cluster jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline",
+    "jobs.cluster jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline",
     "dataset sql",
     "api writing __init__ spark views cli __main__",
 )
@@ -54,6 +54,7 @@ OPENERS = {
     "log.write.segment_writer": "writes a segment",
     "internals.messages": "reads a file of the package",
     "interchange.export_directory": "locks a directory",
+    "jobs.restore.live.offset_map": "locks its directory",
     "jobs.report.page": "reads files of the package",
     "typed.protobuf.files": "reads what protoc wrote into its own directory",
     "views.explain.page": "reads files of the package",

@@ -20,6 +20,7 @@ from brokerless.api.partition import Partition
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.errors import (
     BrokerlessError,
+    ClusterError,
     DamageError,
     Finding,
     JobError,
@@ -33,6 +34,7 @@ from brokerless.record import Record, record_views
 if TYPE_CHECKING:
     from brokerless.api.cluster import cluster
     from brokerless.api.pipeline import pipeline
+    from brokerless.api.restore import restore
     from brokerless.fields.field import Field
     from brokerless.fields.files import Explanation, explain
     from brokerless.interchange.table_formats.catalog import Catalog
@@ -49,6 +51,7 @@ __all__ = [
     "BatchSettings",
     "BrokerlessError",
     "Catalog",
+    "ClusterError",
     "DamageError",
     "Decoding",
     "Explanation",
@@ -76,6 +79,7 @@ __all__ = [
     "pipeline",
     "prove",
     "record_views",
+    "restore",
     "schemas",
 ]
 __version__ = "0.1.0"
@@ -96,6 +100,7 @@ _LATE = {
     "pipeline": "brokerless.api.pipeline",
     "Proof": "brokerless.jobs.prove.job",
     "prove": "brokerless.jobs.prove.job",
+    "restore": "brokerless.api.restore",
 }
 """Imported when they are used: with Numba's kernels, ``import brokerless`` would take a second."""
 

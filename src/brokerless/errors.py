@@ -62,6 +62,10 @@ class UnwritableError(BrokerlessError):
     """A path where nothing can be written: not permitted, no space left. Existing files are left intact."""
 
 
+class ClusterError(BrokerlessError):
+    """A running cluster that cannot be reached, does not let us in, or refuses what is sent to it."""
+
+
 class RefusedError(BrokerlessError):
     """Batches that a log does not accept. ``reason`` is what Kafka throws, such as ``OffsetsOutOfOrderException``."""
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "schema": "list schemas, which topics use them, and the types of keys and values",
     "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",
     "cluster": "describe the cluster that some disks were of: nodes, topics with ids, configs, groups, disagreements",
+    "restore": "restore topics into a running cluster, with their groups' offsets",
     "completion": "print a script that completes commands, options and paths in bash, zsh or fish",
 }
 """Their names and what they do, in the order of the help."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from brokerless.errors import UsageError
@@ -43,7 +44,8 @@ def load_meta_properties(path: str, storage_options: StorageOptions | None = Non
     )
 
 
-def _parse(lines: list[str]) -> dict[str, str]:
+def parse_properties(lines: Iterable[str]) -> dict[str, str]:
+    """Names and values in a properties file: comments are passed over, and escaped characters taken for themselves."""
     properties: dict[str, str] = {}
     # Kafka writes this file through java.util.Properties, which escapes colons, equal signs and the like.
     for line in (line.lstrip(" \t\f") for line in lines):
@@ -51,6 +53,11 @@ def _parse(lines: list[str]) -> dict[str, str]:
         if match and line[:1] not in ("", "#", "!"):
             key, value = (re.sub(r"\\(.)", r"\1", each) for each in match.groups())
             properties[key] = value
+    return properties
+
+
+def _parse(lines: list[str]) -> dict[str, str]:
+    properties = parse_properties(lines)
     version = parse_integer(properties.get("version", "0"), f"version={properties.get('version')}")
     if version not in (0, 1):
         raise MalformedFileError("meta.properties of an unknown version", "version 0 or 1", str(version))

@@ -1,0 +1,78 @@
+"""What :func:`brokerless.restore` does: restores topics into a running cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from brokerless.clock import Time, milliseconds
+from brokerless.errors import UsageError, raise_errors
+from brokerless.kafka_names import Isolation
+from brokerless.log.directory import resolve
+from brokerless.log.read_progress import Done, ignore
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import OnDamage
+
+if TYPE_CHECKING:
+    from brokerless.jobs.restore.results import Restore
+
+
+def restore(
+    paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
+    *,
+    bootstrap_servers: str,
+    config: Mapping[str, str] | str | os.PathLike[str] | None = None,
+    topics: Collection[str] | None = None,
+    map: str | os.PathLike[str] | None = None,
+    groups: bool = False,
+    append: bool = False,
+    rate: int | None = None,
+    until: Time | None = None,
+    isolation: Isolation = "read_committed",
+    apply: bool = False,
+    max_batch_bytes: int | None = None,
+    storage_options: StorageOptions | None = None,
+    on_damage: OnDamage | None = None,
+    done: Done = ignore,
+) -> Restore:
+    """Restores topics from log directories into a running cluster, as ``brokerless restore``; without ``apply``, it
+    says what would be done.
+
+    ``config``: librdkafka's settings, or the path of a properties file of Kafka's tools. ``topics``: only these.
+    ``map``: the directory of the offset map, with which a restore that was cut short goes on. ``groups``: groups'
+    committed offsets are translated and committed. ``append``: topics may have records. ``rate``: bytes in a second.
+    ``until``: each partition ends before its first record of this time or later. ``max_batch_bytes``: what one batch
+    may inflate to (128 MiB). ``storage_options``: of ``paths`` that are URLs. ``on_damage`` is called with damage of
+    the source, and all else is restored; without it, the first error is raised as :class:`DamageError`.
+
+    The result has ``findings`` (an error among them keeps it from being applied), ``topics``, ``partitions`` and
+    ``groups``. Raises :class:`ClusterError`, :class:`UsageError`, :class:`UnreadableError`, :class:`UnwritableError`.
+    """
+    from brokerless.jobs.restore.live.connection import Connection, load_config
+    from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
+    from brokerless.jobs.restore.live.job import apply as apply_restore
+    from brokerless.jobs.restore.source import Reading
+
+    given = [os.fspath(each) for each in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    settings = config if isinstance(config, Mapping) else {} if config is None else load_config(os.fspath(config))
+    directories = [resolve(each, (), storage_options) for each in given]
+    everything = [each for directory in directories for each in directory.partitions]
+    chosen = [each for each in everything if topics is None or each.topic in topics]
+    missing = set(topics or ()) - {each.topic for each in chosen}
+    if missing:
+        raise UsageError(f"{', '.join(given)}: there is no topic {min(missing)}")
+    live = LiveSettings(
+        Reading(isolation, milliseconds(until), max_batch_bytes),
+        None if map is None else Path(map),
+        rate,
+        groups,
+        append,
+    )
+    report = on_damage or raise_errors
+    planned = plan_restore(
+        given, chosen, everything, Connection(bootstrap_servers, settings), live, named=sorted(topics or ()),
+        storage_options=storage_options, on_damage=report, done=done,
+    )  # fmt: skip
+    return apply_restore(planned, report, done) if apply else planned.plan

@@ -1,0 +1,1 @@
+"""Restores topics into a running cluster, by producing."""

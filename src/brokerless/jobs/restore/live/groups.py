@@ -1,0 +1,137 @@
+"""Translates the committed offsets of groups with the offset map, and commits them on the target."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from brokerless.jobs.restore.live.connection import TIMEOUT_S, Connection, describe, load_library
+from brokerless.jobs.restore.live.offset_map import Place, Run
+from brokerless.jobs.restore.results import GroupRestore
+
+Row = Mapping[str, Any]
+_FREE = ("EMPTY", "DEAD", "UNKNOWN")
+"""States of groups without members; a group that is not there is dead."""
+
+
+def source_groups(rows: Iterable[Row], places: Iterable[Place]) -> list[GroupRestore]:
+    """What groups have committed of the restored partitions, by the rows of the table ``offsets``."""
+    restored = set(places)
+    return [
+        GroupRestore(each["group"], each["topic"], each["partition"], each["offset"], None)
+        for each in rows
+        if (each["topic"], each["partition"]) in restored
+    ]
+
+
+def translate(groups: Sequence[GroupRestore], runs: Iterable[Run], starts: Mapping[Place, int]) -> list[GroupRestore]:
+    """Each with the target's offset of the first restored record that the group has not read, or, if it has read all,
+    the one after the last record. ``starts``: where the records begin on the target."""
+    wanted: dict[Place, list[int]] = {}
+    for each in groups:
+        wanted.setdefault((each.topic, each.partition), []).append(each.source_offset)
+    for offsets in wanted.values():
+        offsets.sort()
+    found: dict[tuple[Place, int], int] = {}
+    ends = dict(starts)
+    answered = dict.fromkeys(wanted, 0)
+    for run in runs:
+        place = run.topic, run.partition
+        ends[place] = run.target_end
+        if place not in wanted:
+            continue
+        until = bisect_right(wanted[place], run.source_last)
+        for offset in wanted[place][answered[place] : until]:
+            found[place, offset] = run.target_first + max(0, offset - run.source_first)
+        answered[place] = max(answered[place], until)
+    return [
+        replace(each, target_offset=found.get((place, each.source_offset), ends.get(place)))
+        for each in groups
+        for place in [(each.topic, each.partition)]
+    ]
+
+
+def commit_groups(connection: Connection, groups: Sequence[GroupRestore]) -> list[GroupRestore]:
+    """Commits offsets of groups that have no members, and have nothing else committed there; of all others,
+    ``target_offset`` is None and ``reason`` says why not. The metadata of commits stays behind: confluent-kafka adds a
+    zero byte to it."""
+    by_group: dict[str, list[GroupRestore]] = {}
+    for each in groups:
+        by_group.setdefault(each.group, []).append(each)
+    return [each for group in sorted(by_group) for each in _commit(connection, group, by_group[group])]
+
+
+def _commit(connection: Connection, group: str, offsets: Sequence[GroupRestore]) -> list[GroupRestore]:
+    library = load_library()
+    try:
+        state = _state(connection, group)
+        if state not in _FREE:
+            return [_left(each, f"the group is active on the target ({state.lower()})") for each in offsets]
+        there = _committed(connection, group, offsets)
+    except library.KafkaException as error:
+        return [_left(each, describe(error)) for each in offsets]
+    chosen: list[GroupRestore] = []
+    done: list[GroupRestore] = []
+    for each in offsets:
+        before = there.get((each.topic, each.partition), -1)
+        if before in (-1, each.target_offset):
+            chosen.append(each)
+        else:
+            done.append(_left(each, f"the group has committed offset {before} on the target"))
+    partitions = [library.TopicPartition(each.topic, each.partition, each.target_offset or 0) for each in chosen]
+    if partitions:
+        requested = library.ConsumerGroupTopicPartitions(group, partitions)
+
+        def commit(left: float) -> Any:
+            answers = connection.admin.alter_consumer_group_offsets([requested], request_timeout=left)
+            return next(iter(answers.values())).result(left + 1)
+
+        try:
+            answer = connection.ask(commit)
+        except Exception as error:  # of librdkafka, or ours
+            return [*done, *(_left(each, describe(error)) for each in chosen)]
+        errors = {
+            (each.topic, each.partition): each.error for each in answer.topic_partitions if each.error is not None
+        }
+        for each in chosen:
+            error = errors.get((each.topic, each.partition))
+            done.append(each if error is None else _left(each, str(error.str())))
+    return sorted(done, key=lambda each: (each.topic, each.partition))
+
+
+def _left(each: GroupRestore, reason: str) -> GroupRestore:
+    return replace(each, target_offset=None, reason=reason)
+
+
+def _state(connection: Connection, group: str) -> str:
+    library = load_library()
+
+    def ask(left: float) -> str:
+        answers = connection.admin.describe_consumer_groups([group], request_timeout=min(left, TIMEOUT_S))
+        try:
+            return str(answers[group].result(left + 1).state.name)
+        except library.KafkaException as error:
+            if error.args[0].code() == library.KafkaError.GROUP_ID_NOT_FOUND:
+                return "DEAD"
+            raise
+
+    return connection.ask(ask)
+
+
+def _committed(connection: Connection, group: str, offsets: Sequence[GroupRestore]) -> dict[Place, int]:
+    library = load_library()
+    partitions = [library.TopicPartition(each.topic, each.partition) for each in offsets]
+    requested = library.ConsumerGroupTopicPartitions(group, partitions)
+
+    def ask(left: float) -> Any:
+        answers = connection.admin.list_consumer_group_offsets([requested], request_timeout=left)
+        try:
+            return next(iter(answers.values())).result(left + 1).topic_partitions
+        except library.KafkaException as error:
+            if error.args[0].code() == library.KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise
+
+    return {(each.topic, each.partition): max(each.offset, -1) for each in connection.ask(ask)}

@@ -1,0 +1,268 @@
+"""Restores topics into a running cluster: plans, says what will happen, sends the records, and commits groups' offsets.
+
+Only committed records are sent, in no transaction of their own: what a transaction's outcome was stays, its markers do
+not. A partition's records keep their partition and order; their offsets are new, and the offset map has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from brokerless import clock
+from brokerless.errors import Finding, UsageError
+from brokerless.internals.cluster import Cluster
+from brokerless.internals.tables import state_rows
+from brokerless.jobs.restore import source
+from brokerless.jobs.restore.checks import check_topic, limits_of
+from brokerless.jobs.restore.live.connection import Connection
+from brokerless.jobs.restore.live.groups import commit_groups, source_groups, translate
+from brokerless.jobs.restore.live.offset_map import OffsetMap, Place, is_map, open_map
+from brokerless.jobs.restore.live.production import Pace, Production, Row, rows_of
+from brokerless.jobs.restore.live.resumption import Resumed, Target, resume
+from brokerless.jobs.restore.live.topics import (
+    TargetTopic,
+    create_topics,
+    default_settings,
+    describe_topics,
+    own_settings,
+)
+from brokerless.jobs.restore.results import GroupRestore, Restore, RestoredPartition, TopicRestore
+from brokerless.log import names
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
+
+Done = source.Done
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSettings:
+    """``rate``: bytes in a second. ``map_directory``: where the offset map goes. ``groups``: groups' offsets are
+    committed, too. ``append``: topics may have records already."""
+
+    reading: source.Reading = field(default_factory=source.Reading)
+    map_directory: Path | None = None
+    rate: int | None = None
+    groups: bool = False
+    append: bool = False
+
+
+@dataclass(slots=True)
+class LiveRestore:
+    """A restore that was planned. ``everything``: all partitions of the source, Kafka's own topics among them."""
+
+    connection: Connection
+    settings: LiveSettings
+    paths: tuple[str, ...]
+    readers: Mapping[str, Sequence[PartitionReader]]
+    everything: Sequence[PartitionReader]
+    plan: Restore
+    targets: dict[str, TargetTopic]
+
+
+def plan_restore(
+    paths: Sequence[str],
+    partitions: Sequence[PartitionPath],
+    everything: Sequence[PartitionPath],
+    connection: Connection,
+    settings: LiveSettings,
+    *,
+    named: Sequence[str] = (),
+    storage_options: StorageOptions | None = None,
+    on_damage: OnDamage,
+    done: Done,
+) -> LiveRestore:
+    """Reads the source once, and compares it with the target; nothing is changed. ``named``: topics that the user has
+    named. ``everything``: all partitions beside those that were chosen, to know settings and groups by.
+
+    Raises :class:`UsageError`, :class:`ClusterError`, UnreadableError."""
+    readers = source.choose_partitions(partitions, named, storage_options)
+    connection.open()
+    limit = settings.reading.max_batch_bytes
+    cluster = source.source_cluster(everything, storage_options, limit)
+    targets = describe_topics(connection, list(readers))
+    defaults = default_settings(connection) if readers.keys() - targets.keys() else {}
+    is_resumed = settings.map_directory is not None and is_map(settings.map_directory)
+    topics: list[TopicRestore] = []
+    findings: list[Finding] = []
+    for name, of_topic in readers.items():
+        topic = _plan_topic(name, of_topic, cluster, targets.get(name), defaults, settings, on_damage, done)
+        topics.append(topic)
+        findings += check_topic(topic, connection.bootstrap)
+        findings += _check_partitions(topic, connection.bootstrap, len(of_topic), cluster is not None)
+    if not is_resumed and not settings.append and targets:
+        findings += _check_empty(connection, targets, readers)
+    others = [PartitionReader(each, storage_options) for each in everything]
+    places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
+    groups = _source_groups(others, places, limit, on_damage) if settings.groups else []
+    plan = Restore(
+        connection.bootstrap, tuple(topics), tuple(findings), tuple(groups), is_resumed=is_resumed,
+        map_directory=None if settings.map_directory is None else str(settings.map_directory),
+    )  # fmt: skip
+    return LiveRestore(connection, settings, tuple(map(full_path, paths)), readers, others, plan, targets)
+
+
+def _plan_topic(
+    name: str,
+    readers: Sequence[PartitionReader],
+    cluster: Cluster | None,
+    target: TargetTopic | None,
+    defaults: Mapping[str, str],
+    settings: LiveSettings,
+    on_damage: OnDamage,
+    done: Done,
+) -> TopicRestore:
+    configs = source.topic_configs(cluster, name)
+    effective = {**defaults, **own_settings(configs or {})} if target is None else target.settings
+    limits = limits_of(effective, clock.now())
+    found = tuple(source.measure(each, settings.reading, limits, on_damage, done) for each in readers)
+    count = source.partition_count(cluster, name, readers) if target is None else target.partition_count
+    return TopicRestore(name, found, count, configs, effective, target is not None)
+
+
+def _check_partitions(topic: TopicRestore, path: str, count: int, is_known: bool) -> Iterator[Finding]:
+    last = max(each.partition for each in topic.partitions)
+    if topic.partition_count <= last:
+        text = f"{topic.topic} has too few partitions on the target: kafka-topics --alter --topic {topic.topic} "
+        text, found = f"{text}--partitions {last + 1}", str(topic.partition_count)
+        yield Finding("error", "too-few-partitions", path, None, None, text, str(last + 1), found)
+    elif topic.partition_count > count:
+        text = f"{topic.topic} has {topic.partition_count} partitions, of which {count} are in the source"
+        yield Finding("info" if is_known else "warning", "partitions-missing", path, None, None, text)
+
+
+def _check_empty(
+    connection: Connection, targets: Mapping[str, TargetTopic], readers: Mapping[str, Sequence[PartitionReader]]
+) -> Iterator[Finding]:
+    with Target(connection) as target:
+        for name, topic in targets.items():
+            numbers = [each.partition or 0 for each in readers[name] if (each.partition or 0) < topic.partition_count]
+            found = [target.bounds((name, number)) for number in numbers]
+            records = sum(end - start for start, end in found)
+            if records:
+                text = f"{name} has records on the target ({records} offsets): give --append to restore after them, or "
+                text += "the --map of the restore that wrote them to go on with it"
+                yield Finding("error", "target-not-empty", connection.bootstrap, None, None, text)
+
+
+def _source_groups(
+    everything: Sequence[PartitionReader], places: Sequence[Place], limit: int | None, on_damage: OnDamage
+) -> list[GroupRestore]:
+    offsets = [each for each in everything if each.topic == "__consumer_offsets" and each.paths.state == "live"]
+    if not offsets:
+        raise UsageError("--groups: the source has no __consumer_offsets, where groups' offsets are")
+    return source_groups(state_rows(offsets, ("offsets",), on_damage, limit)["offsets"], places)
+
+
+def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:
+    """Creates what is missing, sends the records, writes the map, and commits groups' offsets. After an error or a
+    kill, the same again goes on where it ended.
+
+    Raises :class:`UsageError` where a finding is an error, or the map is of another restore; :class:`ClusterError`."""
+    plan, settings, connection = restore.plan, restore.settings, restore.connection
+    refused = [each for each in plan.findings if each.severity == "error"]
+    if refused:
+        raise UsageError(f"{len(refused)} findings are errors, and nothing was restored; the first: {refused[0]}")
+    if settings.map_directory is None:
+        raise UsageError("give the directory of the offset map with --map; the same one lets a restore go on")
+    missing = {each.topic: (each.partition_count, each.configs or {}) for each in plan.topics if not each.exists}
+    if missing and plan.is_resumed:
+        text = f"{next(iter(missing))} is not on the target any more"
+        raise UsageError(f"{settings.map_directory}: {text}; to restore it again, give another directory with --map")
+    create_topics(connection, missing)
+    targets = describe_topics(connection, list(restore.readers))
+    with Target(connection) as target:
+        places = [(each.topic, each.partition) for topic in plan.topics for each in topic.partitions]
+        bounds = target.settled_ends(places) if plan.is_resumed else {at: target.bounds(at) for at in places}
+        with open_map(settings.map_directory, _start(restore, targets, bounds)) as map_:
+            restored, interrupted = _send_all(restore, map_, target, targets, bounds, on_damage, done)
+            map_.write_tables()
+            starts = {at: map_.start["topics"][at[0]]["starts"][str(at[1])] for at in places}
+            groups = commit_groups(connection, translate(plan.groups, map_.runs(), starts)) if plan.groups else []
+    more = [_interruption(connection, place) for place in interrupted]
+    return replace(
+        plan, partitions=tuple(restored), groups=tuple(groups), findings=(*plan.findings, *more), is_applied=True,
+        created=tuple(missing),
+    )  # fmt: skip
+
+
+def _start(
+    restore: LiveRestore, targets: Mapping[str, TargetTopic], bounds: Mapping[Place, tuple[int, int]]
+) -> dict[str, Any]:
+    reading = restore.settings.reading
+    return {
+        "source": list(restore.paths),
+        "clusterId": restore.connection.cluster_id,
+        "isolation": reading.isolation,
+        "until": reading.until,
+        "topics": {
+            name: {
+                "topicId": targets[name].topic_id,
+                "starts": {str(number): end for (topic, number), (_, end) in bounds.items() if topic == name},
+            }
+            for name in restore.readers
+        },
+    }
+
+
+def _send_all(
+    restore: LiveRestore,
+    map_: OffsetMap,
+    target: Target,
+    targets: Mapping[str, TargetTopic],
+    bounds: Mapping[Place, tuple[int, int]],
+    on_damage: OnDamage,
+    done: Done,
+) -> tuple[list[RestoredPartition], list[Place]]:
+    before = {place: at.records for place, at in map_.positions.items()}
+    matched: dict[Place, Resumed] = {}
+    interrupted: list[Place] = []
+    with Production(restore.connection, map_, Pace(restore.settings.rate)) as production:
+        for topic in restore.plan.topics:
+            settings = targets[topic.topic].settings
+            largest = settings.get("max.message.bytes")
+            for found, reader in zip(topic.partitions, restore.readers[topic.topic], strict=True):
+                place = found.topic, found.partition
+                start = map_.positions[place].source
+                with closing(_rows(reader, restore.settings.reading, start, found.end_offset, on_damage, done)) as rows:
+                    pending = None
+                    if not map_.is_new:
+                        is_compacted = "compact" in settings.get("cleanup.policy", "")
+                        matched[place], pending = resume(map_, target, place, bounds[place], rows, is_compacted)
+                        if matched[place].foreign:
+                            interrupted.append(place)
+                    for row in (*([] if pending is None else [pending]),):
+                        production.send(place, row, found.codec, None if largest is None else int(largest))
+                    for row in rows:
+                        production.send(place, row, found.codec, None if largest is None else int(largest))
+        production.finish()
+    interrupted += [each for each in production.interrupted if each not in interrupted]
+    results = [_result(map_, place, before[place], matched.get(place)) for place in map_.positions]
+    return results, interrupted
+
+
+def _rows(
+    reader: PartitionReader, reading: source.Reading, start: int, end: int, on_damage: OnDamage, done: Done
+) -> Generator[Row]:
+    with closing(source.records(reader, reading, start, end, on_damage, done)) as batches:
+        for batch in batches:
+            for row in rows_of(batch):
+                if row.is_nameable:
+                    yield row
+
+
+def _result(map_: OffsetMap, place: Place, before: int, resumed: Resumed | None) -> RestoredPartition:
+    at, matched = map_.positions[place], 0 if resumed is None else resumed.matched
+    start = map_.start["topics"][place[0]]["starts"][str(place[1])]
+    first = start if at.records else None
+    return RestoredPartition(*place, at.records - before - matched, before, matched, first, at.target)
+
+
+def _interruption(connection: Connection, place: Place) -> Finding:
+    name = names.partition_directory(*place)
+    text = f"{name}: somebody else wrote to it while it was restored; the offset map says which records are restored"
+    return Finding("warning", "written-by-others", connection.bootstrap, None, None, text)

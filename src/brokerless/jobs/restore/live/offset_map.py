@@ -1,0 +1,277 @@
+"""The old-to-new offset map: a journal while records are sent, and tables when all are there.
+
+``journal.jsonl`` begins with what is restored from where to where. Each other line is a run of records that the target
+has acknowledged: ``{"topic": "orders", "partition": 0, "sourceFirst": 100, "sourceLast": 149, "targetFirst": 0}``;
+each offset of the source has the one of the target at the same distance. A run's line is written after the target has
+its records, so that the journal never claims too much; what it misses after a kill is found on the target
+(``resumption.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from brokerless.bounds import MAX_INT32
+from brokerless.errors import UsageError
+from brokerless.log.storage.atomic import replacing, sync_directory
+from brokerless.log.storage.file_lock import file_lock
+from brokerless.log.storage.own_files import open_own
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.schemas import NAME
+from brokerless.strict_json import WrongJsonError, as_integer, as_object, as_text, member, parse_object
+
+Place = tuple[str, int]
+"""Topic and partition."""
+JOURNAL, PARQUET, JSON_LINES = "journal.jsonl", "offset-map.parquet", "offset-map.jsonl"
+VERSION = 1
+OFFSET_MAP = pa.schema(
+    {
+        "topic": NAME,
+        "partition": pa.int32(),
+        "sourceFirst": pa.int64(),
+        "sourceLast": pa.int64(),
+        "targetFirst": pa.int64(),
+    }
+)
+"""A run of records: that with the offset ``sourceFirst + n`` has ``targetFirst + n`` on the target."""
+_ROWS = 65_536
+_LINE_LIMIT = 1 << 24
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records of one partition whose offsets follow each other on both sides."""
+
+    topic: str
+    partition: int
+    source_first: int
+    source_last: int
+    target_first: int
+
+    @property
+    def target_end(self) -> int:
+        return self.target_first + self.source_last - self.source_first + 1
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "sourceFirst": self.source_first,
+            "sourceLast": self.source_last,
+            "targetFirst": self.target_first,
+        }
+
+
+@dataclass(slots=True)
+class Position:
+    """How far a partition has come: the offsets after the last records that are known to be on the target. ``records``:
+    so many are there."""
+
+    source: int
+    target: int
+    records: int = 0
+
+
+@dataclass(slots=True)
+class OffsetMap:
+    """The map of one restore, open for writing. ``start``: what the first line says; ``positions`` by partition."""
+
+    directory: Path
+    start: dict[str, Any]
+    is_new: bool
+    positions: dict[Place, Position]
+    _file: BinaryIO = field(repr=False)
+    _open: dict[Place, Run] = field(default_factory=dict[Place, Run], repr=False)
+    _lines: list[Run] = field(default_factory=list[Run], repr=False)
+
+    def add(self, place: Place, source: int, target: int) -> None:
+        """A record that the target has; those of a partition come in order. It is in the file after :meth:`write`."""
+        position, run = self.positions[place], self._open.get(place)
+        if run is not None and run.source_last + 1 == source and run.target_end == target:
+            self._open[place] = Run(*place, run.source_first, source, run.target_first)
+        else:
+            if run is not None:
+                self._lines.append(run)
+            self._open[place] = Run(*place, source, source, target)
+        position.source, position.target, position.records = source + 1, target + 1, position.records + 1
+
+    def write(self) -> None:
+        """Writes all runs so far, durably. Raises OSError."""
+        runs, self._lines = [*self._lines, *self._open.values()], []
+        self._open.clear()
+        if runs:
+            self._file.write(b"".join(_JSON.encode(each.as_dict()).encode() + b"\n" for each in runs))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def runs(self) -> Generator[Run]:
+        """All runs that were written, those of a partition in order; neighbours are one."""
+        last: dict[Place, Run] = {}
+        for each in _read_runs(self.directory / JOURNAL):
+            place, before = (each.topic, each.partition), last.get((each.topic, each.partition))
+            if (
+                before is not None
+                and before.source_last + 1 == each.source_first
+                and before.target_end == each.target_first
+            ):
+                last[place] = Run(*place, before.source_first, each.source_last, before.target_first)
+                continue
+            if before is not None:
+                yield before
+            last[place] = each
+        yield from last.values()
+
+    def write_tables(self) -> None:
+        """Writes the map as Parquet and as JSON Lines beside the journal. Raises OSError, UnwritableError."""
+        with (
+            replacing(self.directory / PARQUET) as file,
+            pq.ParquetWriter(file, OFFSET_MAP, compression="zstd") as writer,
+            replacing(self.directory / JSON_LINES) as lines,
+        ):
+            for rows in _grouped(each.as_dict() for each in self.runs()):
+                writer.write_batch(pa.RecordBatch.from_pylist(rows, OFFSET_MAP))
+                lines.write(b"".join(_JSON.encode(row).encode() + b"\n" for row in rows))
+
+
+@contextmanager
+def open_map(directory: Path, start: Mapping[str, Any]) -> Generator[OffsetMap]:
+    """The map in a directory, begun if there is none, and locked meanwhile. ``start`` has what an existing one must say
+    by the same names (but for ``topics``), and ``topics``: by name the target's topic ID and, by partition, the offset
+    at which the records will begin.
+
+    Raises :class:`UsageError` if the map is of another restore, is in use, or is none; UnwritableError."""
+    with unwritable(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / JOURNAL
+        busy = f"{directory}: another restore writes this map; wait for its end"
+        with file_lock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY), busy):
+            found = _load_start(path) if path.exists() else None
+            if found is None:
+                with replacing(path) as file:
+                    file.write(_JSON.encode({"offsetMap": VERSION, **start}).encode() + b"\n")
+                sync_directory(directory)
+            else:
+                _check_start(path, found, start)
+                _cut_last_line(path)
+            chosen = dict(start) if found is None else found
+            positions = _positions(path, chosen)
+            with os.fdopen(open_own(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
+                yield OffsetMap(directory, chosen, found is None, positions, file)
+
+
+def is_map(directory: Path) -> bool:
+    """Whether a restore has begun a map there."""
+    return (directory / JOURNAL).exists()
+
+
+def load_map_start(directory: Path) -> dict[str, Any]:
+    """The first line of a map. Raises :class:`UsageError`."""
+    return _load_start(directory / JOURNAL)
+
+
+def _load_start(path: Path) -> dict[str, Any]:
+    with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+        line = file.readline(_LINE_LIMIT)
+    try:
+        found = parse_object(line)
+        if as_integer(member(found, "offsetMap"), "offsetMap") != VERSION:
+            raise WrongJsonError("offsetMap is not 1")
+        topics = as_object(member(found, "topics"), "topics")
+        for name, topic in topics.items():
+            described = as_object(topic, name)
+            as_text(member(described, "topicId"), "topicId")
+            for number, offset in as_object(member(described, "starts"), "starts").items():
+                as_integer(int(number) if number.isdecimal() else None, "partition", most=MAX_INT32)
+                as_integer(offset, "start")
+    except WrongJsonError as error:
+        raise UsageError(f"{path}: this is no map of a restore: {error}; give another directory with --map") from error
+    del found["offsetMap"]
+    return found
+
+
+def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any]) -> None:
+    for name, value in start.items():
+        if name != "topics" and found.get(name) != value:
+            text = f"this map is of another restore: its {name} is {found.get(name)!r}, and not {value!r}"
+            raise UsageError(f"{path}: {text}; give another directory with --map")
+    if found["topics"].keys() != start["topics"].keys():
+        known = ", ".join(sorted(found["topics"]))
+        raise UsageError(f"{path}: this map is of the topics {known}; restore the same, or give another --map")
+    for topic, described in start["topics"].items():
+        known_id = found["topics"][topic]["topicId"]
+        if known_id != described["topicId"]:
+            text = f"{topic} was deleted and created again since: its ID was {known_id}, and is {described['topicId']}"
+            raise UsageError(f"{path}: {text}; to restore it again, give another directory with --map")
+
+
+def _cut_last_line(path: Path) -> None:
+    """Takes away a line that a kill cut short."""
+    with os.fdopen(open_own(path, os.O_RDWR), "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        end = size
+        while end:
+            file.seek(max(0, end - 4096))
+            block = file.read(min(4096, end))
+            if b"\n" in block:
+                end = max(0, end - 4096) + block.rindex(b"\n") + 1
+                break
+            end = max(0, end - 4096)
+        if end < size:
+            file.truncate(end)
+            os.fsync(file.fileno())
+
+
+def _positions(path: Path, start: Mapping[str, Any]) -> dict[Place, Position]:
+    positions = {
+        (topic, int(number)): Position(0, offset)
+        for topic, described in start["topics"].items()
+        for number, offset in described["starts"].items()
+    }
+    for run in _read_runs(path):
+        at = positions.get((run.topic, run.partition))
+        if at is None or run.source_first < at.source or run.target_first < at.target:
+            name = f"{run.topic}-{run.partition}"
+            raise UsageError(f"{path}: the runs of {name} are not in order; give another directory with --map")
+        at.source, at.target = run.source_last + 1, run.target_end
+        at.records += run.source_last - run.source_first + 1
+    return positions
+
+
+def _read_runs(path: Path) -> Iterator[Run]:
+    with os.fdopen(open_own(path, os.O_RDONLY), "rb") as file:
+        file.readline(_LINE_LIMIT)
+        for number, line in enumerate(file, 2):
+            try:
+                found = parse_object(line)
+                first, last, target = (
+                    as_integer(member(found, name), name) for name in ("sourceFirst", "sourceLast", "targetFirst")
+                )
+                topic = as_text(member(found, "topic"), "topic")
+                partition = as_integer(member(found, "partition"), "partition", most=MAX_INT32)
+                if last < first:
+                    raise WrongJsonError("sourceLast is before sourceFirst")
+            except WrongJsonError as error:
+                text = f"line {number} is no run of offsets: {error}; give another directory with --map"
+                raise UsageError(f"{path}: {text}") from error
+            yield Run(topic, partition, first, last, target)
+
+
+def _grouped(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    group: list[dict[str, Any]] = []
+    for each in rows:
+        group.append(each)
+        if len(group) == _ROWS:
+            yield group
+            group = []
+    if group:
+        yield group

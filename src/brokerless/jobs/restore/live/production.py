@@ -1,0 +1,197 @@
+"""Sends a partition's records to a running cluster, and records where they went.
+
+An idempotent producer keeps the order of each partition and repeats nothing by itself (KIP-98); the first record that
+is refused ends it, so that no later one gets ahead. How far a restore has come is known from the acknowledgements.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from brokerless.errors import ClusterError
+from brokerless.jobs.restore.live.connection import Connection, load_library
+from brokerless.jobs.restore.live.offset_map import OffsetMap, Place
+from brokerless.jobs.restore.source import sizes_of
+from brokerless.text import format_bytes
+
+QUEUE_BYTES = 32 << 20
+"""What is sent and not acknowledged yet."""
+_BATCH_BYTES = 1_000_000
+_LARGEST_MESSAGE = 1_000_000_000
+_JOURNAL_EVERY_S = 0.5
+_TRIES = 10
+_SERVE_EVERY = 256
+"""Records after which acknowledgements are taken."""
+PATIENCE_S = 60.0
+"""How long a cluster may take no record before the restore ends; it can go on later."""
+FIRST_TIMESTAMP = 1
+"""librdkafka takes a timestamp of 0 for none, and puts its own time there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A record in the form in which it is sent, and in which it comes back. ``timestamp`` in ms."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: int
+    size: int
+
+    @property
+    def is_nameable(self) -> bool:
+        """Whether librdkafka, whose names of headers are C's strings, can send it."""
+        return not any("\0" in name for name, _ in self.headers)
+
+
+def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
+    """The records of a batch with the columns of :data:`brokerless.jobs.restore.source.COLUMNS`."""
+    columns = (
+        batch.column("offset").to_pylist(),
+        batch.column("key").to_pylist(),
+        batch.column("value").to_pylist(),
+        batch.column("headers").to_pylist(),
+        batch.column("timestamp").cast(pa.int64()).to_pylist(),
+        sizes_of(batch).tolist(),
+    )
+    for offset, key, value, headers, timestamp, size in zip(*columns, strict=True):
+        named = tuple((each["key"], each["value"]) for each in headers) if headers else ()
+        yield Row(offset, key, value, named, timestamp or FIRST_TIMESTAMP, size)
+
+
+@dataclass(slots=True)
+class Pace:
+    """At most ``rate`` bytes in a second; None for as fast as it goes."""
+
+    rate: int | None
+    _next: float = 0.0
+
+    def wait_s(self, size: int) -> float:
+        """How long to wait before so many bytes are sent."""
+        if self.rate is None:
+            return 0.0
+        now = time.monotonic()
+        wait = max(0.0, self._next - now)
+        self._next = max(self._next, now) + size / self.rate
+        return wait
+
+
+@dataclass(slots=True)
+class Production:
+    """Records on their way to the cluster. Leaving it as a context manager drops what was not acknowledged."""
+
+    connection: Connection
+    map: OffsetMap
+    pace: Pace
+    interrupted: list[Place] = field(default_factory=list[Place])
+    """Partitions in which others wrote in between."""
+    _producers: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    _failure: Any = None
+    _pending: int = 0
+    _progress: float = 0.0
+    _written: float = 0.0
+
+    def __enter__(self) -> Production:
+        self._progress = self._written = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._producers.values():
+            each.purge()
+            each.flush(1)
+        self.map.write()
+
+    def send(self, place: Place, row: Row, codec: str, largest: int | None) -> None:
+        """Sends a record that can be sent. ``largest``: of a batch, by the topic's ``max.message.bytes``. Raises
+        :class:`ClusterError` if this or an earlier one was refused, or the cluster takes none any more."""
+        library, producer = load_library(), self._producer(codec, largest)
+        wait = self.pace.wait_s(row.size)
+        while wait > 0:
+            self._serve(min(wait, 0.1))
+            wait -= 0.1
+        while True:
+            try:
+                producer.produce(
+                    place[0], partition=place[1], key=row.key, value=row.value, headers=list(row.headers) or None,
+                    timestamp=row.timestamp, on_delivery=partial(self._delivered, place, row.offset, row.size),
+                )  # fmt: skip
+                break
+            except BufferError:
+                self._serve(0.1)
+            except library.KafkaException as error:
+                self._serve(0.1)
+                raise self._refused(place, row.offset, row.size, error.args[0]) from error
+        self._pending += 1
+        if self._pending % _SERVE_EVERY == 0:
+            self._serve(0)
+
+    def finish(self) -> None:
+        """Waits until all records are acknowledged, and records it. Raises as :meth:`send`."""
+        while self._pending:
+            self._serve(0.1)
+        self.map.write()
+
+    def _producer(self, codec: str, largest: int | None) -> Any:
+        """One for each codec and limit, as these are settings of a client."""
+        batch = _BATCH_BYTES if largest is None else max(1, min(_BATCH_BYTES, largest))
+        name = f"{codec} {batch}"
+        if name not in self._producers:
+            settings = self.connection.settings(
+                enable_idempotence=True, enable_gapless_guarantee=True, acks="all", compression_codec=codec,
+                message_max_bytes=_LARGEST_MESSAGE, batch_size=batch, linger_ms=20, message_timeout_ms=0,
+                queue_buffering_max_kbytes=QUEUE_BYTES >> 10, queue_buffering_max_messages=200_000,
+            )  # fmt: skip
+            library = load_library()
+            self._producers[name] = self.connection.create(lambda: library.Producer(settings))
+        return self._producers[name]
+
+    def _serve(self, timeout: float) -> None:
+        """Takes acknowledgements, and writes the map now and then."""
+        fatal = None
+        for each in self._producers.values():
+            for _ in range(_TRIES):  # which record it was comes after that it is fatal
+                try:
+                    each.poll(timeout)
+                    break
+                except load_library().KafkaException as error:
+                    fatal, timeout = error, 0.1
+        now = time.monotonic()
+        if now - self._written > _JOURNAL_EVERY_S:
+            self.map.write()
+            self._written = now
+        if self._failure is not None:
+            raise self._refused(*self._failure)
+        if fatal is not None:
+            raise self.connection.failure(fatal) from fatal
+        if self.connection.denied is not None:
+            raise ClusterError(f"{self.connection.bootstrap}: {self.connection.denied}")
+        if self._pending and now - self._progress > PATIENCE_S:
+            last = f": {self.connection.problems[-1]}" if self.connection.problems else ""
+            text = f"no record was acknowledged for {PATIENCE_S:.0f} s{last}. Run this again to go on from here"
+            raise ClusterError(f"{self.connection.bootstrap}: {text}")
+
+    def _delivered(self, place: Place, offset: int, size: int, error: Any, message: Any) -> None:
+        self._pending -= 1
+        self._progress = time.monotonic()
+        if error is not None:
+            self._failure = self._failure or (place, offset, size, error)
+        elif self._failure is None:
+            target = message.offset()
+            if target != self.map.positions[place].target and place not in self.interrupted:
+                self.interrupted.append(place)
+            self.map.add(place, offset, target)
+
+    def _refused(self, place: Place, offset: int, size: int, error: Any) -> ClusterError:
+        codes = load_library().KafkaError
+        text = str(error.str())
+        if error.code() == codes.MSG_SIZE_TOO_LARGE:
+            text += f" ({format_bytes(size)}); raise max.message.bytes of the topic with kafka-configs"
+        name = f"{place[0]}-{place[1]}"
+        return ClusterError(f"{self.connection.bootstrap}: {name}, offset {offset}: {text}. Run this again to go on")

@@ -1,0 +1,198 @@
+"""Reads what is restored: selects partitions, measures them against a target's limits, and yields their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from brokerless.errors import BrokerlessError, UsageError
+from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.jobs.restore.results import Limits, SourcePartition
+from brokerless.kafka_names import Isolation
+from brokerless.log import names
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
+
+Done = Callable[[int], object]
+Int64s = NDArray[np.int64]
+COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+_TOPIC = 2
+"""``ConfigResource.Type``."""
+_OVERHEAD = 61 + 7 * 5
+"""Bytes of a batch's header, and most of what a record takes beside key, value and headers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a source is read. ``until``: a partition ends before its first record of this time (ms) or later."""
+
+    isolation: Isolation = "read_committed"
+    until: int | None = None
+    max_batch_bytes: int | None = None
+
+
+def choose_partitions(
+    partitions: Iterable[PartitionPath], named: Collection[str], storage_options: StorageOptions | None = None
+) -> dict[str, list[PartitionReader]]:
+    """The partitions to restore, by topic and number. ``named``: topics that the user has named.
+
+    Raises :class:`UsageError` for Kafka's own topics among those, a partition that is there twice, and none."""
+    found: dict[tuple[str, int], PartitionReader] = {}
+    for each in partitions:
+        if each.topic is None or each.partition is None or each.state != "live":
+            continue
+        if names.is_internal(each.topic):
+            if each.topic in named:
+                text = "is Kafka's own topic, which only brokers write; --groups restores committed offsets"
+                raise UsageError(f"{each.path}: {each.topic} {text}")
+            continue
+        place = each.topic, each.partition
+        if place in found:
+            name = names.partition_directory(*place)
+            raise UsageError(f"{each.path}: {name} is also in {found[place].path}; combine replicas with merge first")
+        found[place] = PartitionReader(each, storage_options)
+    if not found:
+        raise UsageError("there is no partition to restore; give a log directory, or partitions' directories")
+    topics: dict[str, list[PartitionReader]] = {}
+    for place in sorted(found):
+        topics.setdefault(place[0], []).append(found[place])
+    return topics
+
+
+def source_cluster(
+    partitions: Iterable[PartitionPath],
+    storage_options: StorageOptions | None = None,
+    max_batch_bytes: int | None = None,
+) -> Cluster | None:
+    """What the cluster's metadata beside the source knows; None where it is not there, or cannot be read."""
+    for each in partitions:
+        if each.topic == names.CLUSTER_METADATA and each.state == "live":
+            with suppress(BrokerlessError):
+                return read_cluster(PartitionReader(each, storage_options), lambda _: None, None, max_batch_bytes)
+    return None
+
+
+def topic_configs(cluster: Cluster | None, topic: str) -> Mapping[str, str] | None:
+    """A topic's own settings; None where the metadata does not know it."""
+    if cluster is None or topic not in cluster.topics.values():
+        return None
+    return cluster.configs.get((_TOPIC, topic), {})
+
+
+def partition_count(cluster: Cluster | None, topic: str, partitions: Sequence[PartitionReader]) -> int:
+    """How many partitions a topic has by the metadata, or else by the last one that is there."""
+    last = max((each.partition or 0) + 1 for each in partitions)
+    topics = {} if cluster is None else cluster.topics
+    known = [len(cluster.partitions.get(topic_id, ())) for topic_id in topics if cluster and topics[topic_id] == topic]
+    return max([last, *known])
+
+
+def end_of(partition: PartitionReader, reading: Reading) -> int:
+    """The offset before which a partition is restored."""
+    end = partition.end_offset or 0
+    if reading.until is None:
+        return end
+    found = partition.offset_for_timestamp(reading.until, max_batch_bytes=reading.max_batch_bytes)
+    return end if found is None else found
+
+
+def measure(
+    partition: PartitionReader, reading: Reading, limits: Limits, on_damage: OnDamage, done: Done
+) -> SourcePartition:
+    """Reads a partition once, and counts what of it meets the limits. Damage is reported as :meth:`records` does."""
+    end = end_of(partition, reading)
+    found = SourcePartition(
+        partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, codec=_codec_of(partition)
+    )
+    for batch in records(partition, reading, 0, end, on_damage, done):
+        found = _add(found, batch, limits)
+    if reading.until is not None:
+        late = partition.records(
+            ["timestamp"], start_offset=end, isolation=reading.isolation, end_timestamp=reading.until,
+            max_batch_bytes=reading.max_batch_bytes, on_damage=lambda _: None,
+        )  # fmt: skip
+        found = replace(found, late=sum(batch.num_rows for batch in late))
+    return found
+
+
+def records(
+    partition: PartitionReader, reading: Reading, start: int, end: int, on_damage: OnDamage, done: Done
+) -> Generator[pa.RecordBatch]:
+    """The records to restore with ``start <= offset < end``, with :data:`COLUMNS`."""
+    yield from partition.records(
+        COLUMNS, start_offset=start, end_offset=end, isolation=reading.isolation,
+        max_batch_bytes=reading.max_batch_bytes, on_damage=on_damage, done=done,
+    )  # fmt: skip
+
+
+def sizes_of(batch: pa.RecordBatch) -> Int64s:
+    """Bytes of the key, the value and the headers of each record."""
+    sizes = _lengths(batch.column("key")) + _lengths(batch.column("value"))
+    headers = batch.column("headers")
+    if len(headers.flatten()):
+        items = headers.values
+        of_items = _lengths(items.field("key")) + _lengths(items.field("value"))
+        sums = np.concatenate([[0], np.cumsum(of_items)])
+        ends = headers.offsets.to_numpy()
+        sizes = sizes + sums[ends[1:]] - sums[ends[:-1]]
+    return sizes
+
+
+def _lengths(column: pa.Array) -> Int64s:
+    return (
+        pc.call_function("coalesce", [pc.call_function("binary_length", [column]), pa.scalar(0, pa.int32())])
+        .to_numpy(zero_copy_only=False)
+        .astype(np.int64)
+    )
+
+
+def _add(found: SourcePartition, batch: pa.RecordBatch, limits: Limits) -> SourcePartition:
+    sizes, times = sizes_of(batch), batch.column("timestamp").cast(pa.int64()).to_numpy()
+    timed = times[times >= 0]
+    first, last = (int(timed.min()), int(timed.max())) if len(timed) else (None, None)
+    largest = found.largest
+    if len(sizes) and int(sizes.max()) > largest[0]:
+        largest = int(sizes.max()), batch.column("offset")[int(sizes.argmax())].as_py()
+    is_expired = np.zeros(len(times), np.bool_)
+    if limits.expired_before is not None:
+        is_expired = (times >= 0) & (times < limits.expired_before)
+    is_out = np.zeros(len(times), np.bool_)
+    if limits.earliest is not None:
+        is_out |= (times >= 0) & (times < limits.earliest)
+    if limits.latest is not None:
+        is_out |= times > limits.latest
+    too_large = 0 if limits.largest is None else int((sizes + _OVERHEAD > limits.largest).sum())
+    names_of_headers = batch.column("headers").flatten().field("key")
+    unnameable = sum("\0" in name for name in names_of_headers.unique().to_pylist())
+    return replace(
+        found,
+        records=found.records + len(sizes),
+        size=found.size + int(sizes.sum()),
+        first_timestamp=min((each for each in (found.first_timestamp, first) if each is not None), default=None),
+        last_timestamp=max((each for each in (found.last_timestamp, last) if each is not None), default=None),
+        largest=largest,
+        expired=(found.expired[0] + int(is_expired.sum()), found.expired[1] + int(sizes[is_expired].sum())),
+        out_of_range=found.out_of_range + int(is_out.sum()),
+        too_large=found.too_large + too_large,
+        without_key=found.without_key + batch.column("key").null_count,
+        at_zero=found.at_zero + int((times == 0).sum()),
+        unnameable=found.unnameable + unnameable,
+    )
+
+
+def _codec_of(partition: PartitionReader) -> str:
+    """That of the last batch; a source without a batch has none."""
+    last = partition.segment_paths[-1:]
+    codec = "none"
+    with suppress(BrokerlessError):
+        reader = PartitionReader(replace(partition.paths, segments=last), partition.storage_options)
+        for batch in reader.batches(["compression"], on_damage=lambda _: None):
+            codec = batch.column("compression")[batch.num_rows - 1].as_py() or codec
+    return codec

@@ -1,0 +1,1 @@
+"""What people see of a restore: before it, and afterwards."""

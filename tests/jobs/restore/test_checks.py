@@ -1,0 +1,76 @@
+"""What is said before a topic is restored: what the target would refuse, delete or change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from brokerless.jobs.restore.checks import check_topic, limits_of
+from brokerless.jobs.restore.results import Limits, SourcePartition, TopicRestore
+
+PARTITION = SourcePartition("t", 0, 0, 10, records=10, size=1000, codec="none")
+TOPIC = TopicRestore("t", (PARTITION,), 1, {}, {}, True)
+NOW = 1_000_000
+
+
+def kinds(topic: TopicRestore = TOPIC, **partition: Any) -> dict[str, str]:
+    found = check_topic(replace(topic, partitions=(replace(PARTITION, **partition),)), "broker")
+    return {each.kind: each.severity for each in found}
+
+
+def test_a_topic_that_fits_is_not_worth_a_word() -> None:
+    assert kinds() == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, Limits()),
+        ({"retention.ms": "1000"}, Limits(expired_before=NOW - 1000)),
+        ({"retention.ms": "-1"}, Limits()),
+        ({"retention.ms": "1000", "cleanup.policy": "compact"}, Limits()),
+        ({"retention.ms": "1000", "cleanup.policy": "compact,delete"}, Limits(expired_before=NOW - 1000)),
+        ({"retention.ms": "1000", "message.timestamp.type": "LogAppendTime"}, Limits()),
+        ({"retention.ms": "much"}, Limits()),
+        ({"max.message.bytes": "500"}, Limits(largest=500)),
+        ({"message.timestamp.before.max.ms": "10", "message.timestamp.after.max.ms": str(2**63 - 1)},
+         Limits(earliest=NOW - 10)),
+        ({"message.timestamp.after.max.ms": "10"}, Limits(latest=NOW + 10)),
+    ],
+)  # fmt: skip
+def test_limits_are_those_of_the_settings(settings: dict[str, str], expected: Limits) -> None:
+    assert limits_of(settings, NOW) == expected
+
+
+def test_what_the_target_refuses_is_an_error() -> None:
+    compacted = replace(TOPIC, target={"cleanup.policy": "compact"}, configs={"cleanup.policy": "compact"})
+    assert kinds(too_large=1, largest=(5000, 3)) == {"record-too-large": "error"}
+    assert kinds(out_of_range=1) == {"timestamp-refused": "error"}
+    assert kinds(compacted, without_key=1)["key-missing"] == "error"
+    assert kinds(unnameable=1) == {"header-name": "error"}
+
+
+def test_a_large_record_may_pass_once_it_is_compressed() -> None:
+    assert kinds(too_large=1, codec="zstd") == {"record-too-large": "warning"}
+
+
+def test_what_is_deleted_or_changed_is_a_warning() -> None:
+    assert kinds(expired=(3, 300)) == {"retention-deletes": "warning"}
+    assert kinds(replace(TOPIC, target={"retention.bytes": "400"})) == {"retention-deletes": "warning"}
+    assert kinds(replace(TOPIC, target={"retention.bytes": "4000"})) == {}
+    assert kinds(replace(TOPIC, target={"cleanup.policy": "compact"})) == {"target-compacts": "warning"}
+    times = replace(TOPIC, target={"message.timestamp.type": "LogAppendTime"})
+    assert kinds(times) == {"timestamps-replaced": "warning"}
+    assert kinds(late=1, at_zero=1) == {"late-records": "warning", "timestamp-zero": "warning"}
+
+
+def test_settings_that_differ_are_shown_with_both_values() -> None:
+    topic = replace(TOPIC, configs={"max.message.bytes": "5", "segment.ms": "7"}, target={"max.message.bytes": "6"})
+    found = {each.message: (each.expected, each.found) for each in check_topic(topic, "broker")}
+    assert found == {
+        "t: max.message.bytes is another on the target": ("5", "6"),
+        "t: segment.ms is another on the target": ("7", None),
+    }
+    assert kinds(replace(topic, configs=None)) == {"configs-unknown": "info"}

@@ -63,6 +63,10 @@ def alike(run: Run, data: Path, url: str, *arguments: object, path: str = "") ->
         (["cat", "--tail", "3"], 0),
         (["cat", "--isolation", "read_committed"], 1), (["cat", "-t", "segments", "--offset", "300:320"], 0),
         (["batches"], 1), (["verify"], 1), (["audit", "--json"], 1), (["internals", "--json"], 0),
+        (["cat", "--grep", "30", "--json"], 1), (["cat", "-t", "segments", "--decode", "-n", "3"], 0),
+        (["sql", 'SELECT topic, count(*) AS n FROM records GROUP BY ALL ORDER BY n, topic'], 1),
+        (["sql", 'SELECT * FROM topic.segments WHERE "offset" BETWEEN 300 AND 303', "-t", "segments", "--json"], 0),
+        (["sql", 'FROM topics ORDER BY topic', "--json"], 0), (["schema"], 1),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip

@@ -64,6 +64,12 @@ def add_table_format(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help_of_form = "what to write: Parquet files (the default), or a table of Iceberg or Delta for each topic"
     add("--as", dest="form", choices=("parquet", "iceberg", "delta"), default="parquet", help=help_of_form)
+    add_catalog(parser)
+
+
+def add_catalog(parser: ArgumentParser) -> None:
+    """Iceberg's catalogue."""
+    add = parser.add_argument
     help_of_catalog = "Iceberg's catalogue, by its name in pyiceberg's configuration (SQLite in DIRECTORY/catalog.db)"
     add("--catalog", metavar="NAME", help=help_of_catalog)
     help_of_property = "a property of Iceberg's catalogue, as uri=https://..., type=glue, s3.endpoint=...; repeatable"
@@ -71,12 +77,14 @@ def add_table_format(parser: ArgumentParser) -> None:
     add("--namespace", metavar="NAME", help="Iceberg's namespace of the tables (kafka)")
 
 
-def catalog(options: Namespace) -> Catalog:
-    """What :func:`add_table_format` says."""
+def catalog(options: Namespace, form: str | None = None) -> Catalog | None:
+    """What :func:`add_catalog` says; None where nothing was given. ``form``: the tables' format, of which only Iceberg
+    has a catalogue; None where it is not known yet."""
     from brokerless.interchange.table_formats.catalog import NAMESPACE, Catalog
 
-    is_named = options.catalog is not None or options.catalog_property or options.namespace is not None
-    if is_named and options.form != "iceberg":
+    if options.catalog is None and not options.catalog_property and options.namespace is None:
+        return None
+    if form not in (None, "iceberg"):
         raise UsageError("--catalog, --catalog-property and --namespace are for --as iceberg")
     return Catalog(options.catalog, dict(options.catalog_property), options.namespace or NAMESPACE)
 

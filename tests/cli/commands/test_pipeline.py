@@ -22,13 +22,13 @@ def logs(tmp_path: Path) -> Path:
 
 
 def test_exit_codes_and_lines(run: Run, logs: Path, tmp_path: Path) -> None:
-    first = run("pipeline", logs, "--to", tmp_path / "to", "--no-report")
+    first = run("pipeline", logs, "--to", tmp_path / "to", "--as", "parquet", "--no-report")
     assert first.exit_code == 1
     assert (
         f"40 records of 1 partition in 1 log directory: 1 file, {first.lines[1].split('  ')[-1]}" in first.out.decode()
     )
     assert first.lines[-1] == "1 error, 0 warnings, 1 damaged range"
-    second = run("pipeline", logs, "--to", tmp_path / "to", "--no-report")
+    second = run("pipeline", logs, "--to", tmp_path / "to", "--as", "parquet", "--no-report")
     assert (second.exit_code, second.lines) == (0, ["nothing new in 1 partition in 1 log directory"])
 
 
@@ -44,7 +44,7 @@ def test_json_has_the_run_and_what_it_found(run: Run, logs: Path, tmp_path: Path
 
 def test_options_come_before_the_file_of_settings(run: Run, logs: Path, tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
-    file.write_text(f"path: {logs}\nto: {tmp_path / 'one'}\nreport: false\nspark: none\n")
+    file.write_text(f"path: {logs}\nto: {tmp_path / 'one'}\nreport: false\nspark: none\nas: parquet\n")
     assert run("pipeline", "--settings", file).exit_code == 1
     assert run("pipeline", "--settings", file, "--to", tmp_path / "two").exit_code == 1
     assert offsets(tmp_path / "one") == offsets(tmp_path / "two")
@@ -63,10 +63,10 @@ def test_what_is_missing_is_a_wrong_command_line(run: Run, logs: Path, tmp_path:
 
 def test_python_has_the_same(logs: Path, tmp_path: Path) -> None:
     found: list[brokerless.Finding] = []
-    result = brokerless.pipeline(logs, tmp_path / "to", report=False, on_finding=found.append)
+    result = brokerless.pipeline(logs, tmp_path / "to", report=False, form="parquet", on_finding=found.append)
     assert [each.kind for each in found] == ["checksum-mismatch"]
     assert result.row()["records"] == 40
-    assert not brokerless.pipeline([logs], tmp_path / "to", report=False).is_new
+    assert not brokerless.pipeline([logs], tmp_path / "to", report=False, form="parquet").is_new
     with pytest.raises(brokerless.UsageError, match="did you mean report"):
         brokerless.pipeline(logs, tmp_path / "to", repot=False)
 
@@ -74,8 +74,8 @@ def test_python_has_the_same(logs: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_following_ends_with_a_signal(tmp_path: Path) -> None:
     segments(tmp_path / "logs" / "t-0", range(0, 20))
-    command = [sys.executable, "-m", "brokerless", "pipeline", "logs", "--to", "to", "--no-report", "--follow", "1"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "brokerless", "pipeline", "logs", "--to", "to", "--no-report", "--as", "parquet"]
+    with subprocess.Popen([*command, "--follow", "1"], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for end in (20, 40):
             segments(tmp_path / "logs" / "t-0", range(0, end))

@@ -15,7 +15,7 @@ from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, seg
 import brokerless
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.interchange.export_directory import only_export
-from brokerless.jobs.pipeline.job import follow, run_pipeline
+from brokerless.jobs.pipeline.job import follow
 from brokerless.jobs.pipeline.settings import Settings
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -181,7 +181,7 @@ def test_a_path_without_logs_and_a_target_inside_what_is_searched(tmp_path: Path
         pipeline(tmp_path / "empty", tmp_path / "to")
     segments(tmp_path / "root" / "kafka" / "t-0", range(0, 20))
     (tmp_path / "root" / "loop").symlink_to(tmp_path / "root")
-    run = run_pipeline(Settings((str(tmp_path / "root" / "kafka"),), str(tmp_path / "root" / "tables"), report=False))
+    run = pipeline(tmp_path / "root" / "kafka", tmp_path / "root" / "tables")
     assert offsets(tmp_path / "root" / "tables") == list(range(20))
     assert run.log_directories == 1
 
@@ -196,7 +196,8 @@ def test_without_verification_the_tables_are_the_same(tmp_path: Path) -> None:
 
 def test_following_goes_on_where_the_files_ended(tmp_path: Path) -> None:
     segments(tmp_path / "logs" / "t-0", range(0, 20))
-    runs = follow(Settings((str(tmp_path / "logs"),), str(tmp_path / "to"), report=False, spark="none"), 0.01)
+    settings = Settings((str(tmp_path / "logs"),), str(tmp_path / "to"), form="parquet", report=False, spark="none")
+    runs = follow(settings, 0.01)
     assert [each.next_offset for each in next(runs).exported] == [20]
     assert not next(runs).is_new
     segments(tmp_path / "logs" / "t-0", range(0, 50))

@@ -23,6 +23,11 @@ max-batch-bytes: 200MB
 verify: false
 report: false
 keep-snapshots: 12h
+as: iceberg
+catalog: prod
+namespace: raw
+catalog-properties: {uri: "https://rest", s3.path-style-access: true, retries: 3}
+table-options: {AWS_REGION: eu-west-1}
 spark: local[2]
 to-storage-options:
   anon: false
@@ -50,6 +55,9 @@ def test_all_settings_are_read(tmp_path: Path) -> None:
     assert (settings.decoding.value_format, settings.decoding.key_format) == ("json", "auto")
     assert (settings.verify, settings.report, settings.keep_snapshots_s) == (False, False, 43_200)
     assert settings.spark == "local[2]"
+    assert (settings.form, settings.catalog.name, settings.catalog.namespace) == ("iceberg", "prod", "raw")
+    properties = {"uri": "https://rest", "s3.path-style-access": "true", "retries": "3"}
+    assert (settings.catalog.properties, settings.table_options) == (properties, {"AWS_REGION": "eu-west-1"})
     assert settings.to_storage_options == {
         "anon": False, "client_kwargs": {"endpoint_url": "http://localhost:9000", "retries": 3}
     }  # fmt: skip
@@ -63,6 +71,7 @@ WRONG = {
     "file-bytes: 3 apples\n": "line 1: file-bytes is not a number of bytes; use one such as",
     "file-bytes: 0\n": "line 1: file-bytes is not a number of bytes",
     "by-date: maybe\n": "line 1: by-date is neither true nor false",
+    "to: x\nnamespace: a/b\n": "namespace: 'a/b' has other characters",
     "to: x\nas: csv\n": "line 2: as: 'csv' is not one of ",
     "isolation: serializable\n": "line 1: isolation: 'serializable' is not one of read_uncommitted, read_committed",
     "keep-snapshots: forever\n": "line 1: keep-snapshots is not a time; use one such as 30m, 12h or 7d",

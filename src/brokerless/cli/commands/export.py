@@ -83,6 +83,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.interchange.parquet_files import FILE_BYTES
+    from brokerless.interchange.table_formats.catalog import Catalog
     from brokerless.jobs.export.job import Export, export, plan
 
     requested = Export(
@@ -95,7 +96,7 @@ def run(options: Namespace) -> int:
         options.allow_removed,
         decoding(options),
         options.form,
-        catalog(options),
+        catalog(options, options.form) or Catalog(),
     )
     output = Output()
     partitions = [each.paths for each in output.partitions(options)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from brokerless.cli.options import add_decode, add_max_batch_bytes, add_spark, decoding
+from brokerless.cli.options import add_catalog, add_decode, add_max_batch_bytes, add_spark, catalog, decoding
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.cli.values import positive, size
@@ -16,8 +16,9 @@ Keeps tables of what is in log directories: finds what is new, verifies it, expo
 
 A PATH is a log directory, or a directory with log directories in it, such as nightly backups or the disks of several
 brokers; of copies of a partition, the one that leaves least out is exported, and what is in another one later is added.
-Each topic becomes a table below --to. Beside them, in _brokerless-pipeline, are the tables runs (the figures of each
-run), findings, and damaged (the ranges of files and offsets that are in no table), and the page report.html.
+Each topic becomes a table below --to: of Iceberg or Delta, as brokerless export --as makes it, or Parquet files.
+Three more tables are the figures of each run (runs), findings, and the ranges of files and offsets that are in no table
+(damaged): in the namespace kafka_pipeline, or in the directory _brokerless-pipeline, where the page report.html is.
 
 Each run does what is new and nothing else: a segment is verified once, a record is exported once. A run that was
 killed is continued by the next one. Settings may be in a YAML file, under the names of these options; those given here
@@ -49,6 +50,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("-t", "--topic", action="append", default=[], metavar="NAME", help=help_of_topic)
     add("--exclude", action="append", default=[], metavar="NAME", help="not this topic, or topics; can be repeated")
     add("--as", dest="form", choices=FORMS, help=f"format of the tables ({FORMS[0]})")
+    add_catalog(parser)
     help_of_isolation = "read_committed leaves out aborted records (read_uncommitted)"
     add("--isolation", choices=ISOLATION_LEVELS, help=help_of_isolation)
     add("--by-date", action="store_true", help="Parquet: a directory for each date of the records' timestamps (UTC)")
@@ -93,6 +95,7 @@ def _given(options: Namespace) -> dict[str, Any]:
         "topic": tuple(options.topic),
         "exclude": tuple(options.exclude),
         "decoding": decoding(options, scan="auto"),
+        "catalog": catalog(options),
     }
     names = ("to", "form", "isolation", "by_date", "compression", "file_bytes", "spark", "max_batch_bytes")
     given |= {name: getattr(options, name) for name in names}

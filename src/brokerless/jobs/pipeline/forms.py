@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Literal
 
-Form = Literal["parquet"]
-FORMS: tuple[Form, ...] = ("parquet",)
+Form = Literal["iceberg", "delta", "parquet"]
+FORMS: tuple[Form, ...] = ("iceberg", "delta", "parquet")

@@ -166,6 +166,7 @@ class _Run:
             self._ledger.flush()
             if result.findings or result.ranges or result.interrupted:
                 tables.save_findings(settings, self._ledger)
+            tables.maintain(settings, {each.topic for each in result.exported})
             listed = [segment.log.path for each in partitions for segment in each.segments]
             self._ledger.consolidate([each.path for each in directories], listed)
         with self._stage("report"):
@@ -234,7 +235,7 @@ class _Run:
         settings = self._settings
         planned = plan(
             wave, settings.paths, settings.to, tables.export_settings(settings),
-            settings.storage_options, settings.to_storage_options,
+            settings.storage_options, tables.target_options(settings),
         )  # fmt: skip
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
             return list(export(planned, report, spark=place, done=done, say=self._say))

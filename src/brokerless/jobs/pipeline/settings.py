@@ -11,6 +11,7 @@ from typing import Any, NoReturn, cast
 from brokerless.errors import UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.interchange.parquet_files import FILE_BYTES
+from brokerless.interchange.table_formats.catalog import Catalog
 from brokerless.jobs.pipeline.forms import FORMS, Form
 from brokerless.kafka_names import COMPRESSION_TYPES, ISOLATION_LEVELS, Isolation
 from brokerless.log.storage.paths import StorageOptions, read_bytes
@@ -29,9 +30,10 @@ class Settings:
 
     ``paths``: log directories, or directories with log directories in them, such as nightly backups. ``to``: the root
     of the tables. ``topic`` and ``exclude``: patterns (``*``, ``?``, ``[...]``) of topics; Kafka's own are left out
-    unless a pattern that begins with ``__`` selects them. ``form``: the tables' format. ``verify``: check what is new
-    before it is exported. ``report``: write the page. ``keep_snapshots_s``: seconds for which an older state of a
-    table can be read. ``spark``: where tasks run, as ``--spark`` takes it. ``storage_options`` and
+    unless a pattern that begins with ``__`` selects them. ``form``: the tables' format; ``catalog`` is Iceberg's, and
+    ``table_options`` are deltalake's storage options. ``by_date``: of Parquet, as tables always are. ``verify``: check
+    what is new before it is exported. ``report``: write the page. ``keep_snapshots_s``: seconds for which an older
+    state of a table can be read. ``spark``: where tasks run, as ``--spark`` takes it. ``storage_options`` and
     ``to_storage_options``: of fsspec, for what is read and for the tables."""
 
     paths: tuple[str, ...]
@@ -39,6 +41,8 @@ class Settings:
     topic: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     form: Form = FORMS[0]
+    catalog: Catalog = field(default_factory=Catalog)
+    table_options: StorageOptions | None = field(default=None, repr=False)
     isolation: Isolation = "read_uncommitted"
     by_date: bool = False
     compression: str = "zstd"
@@ -102,6 +106,7 @@ class _File:
     def settings(self, root: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
         decoding: dict[str, Any] = {}
+        catalog: dict[str, Any] = {}
         for name, key, node in self._members(root):
             if name not in _SETTINGS:
                 near = get_close_matches(name, _SETTINGS, 1)
@@ -109,16 +114,19 @@ class _File:
                 self.fail(key, f"there is no setting {name!r}; {hint}")
             target, read = _SETTINGS[name]
             value = read(self, node, name)
-            if target.startswith("decoding."):
-                decoding[target.removeprefix("decoding.")] = value
+            kind, _, inner = target.rpartition(".")
+            if kind:
+                (decoding if kind == "decoding" else catalog)[inner] = value
             else:
                 found[target] = value
-        if decoding:
-            is_on = decoding.pop("decode", bool(decoding))
-            try:
+        try:
+            if catalog:
+                found["catalog"] = Catalog(**catalog)
+            if decoding:
+                is_on = decoding.pop("decode", bool(decoding))
                 found["decoding"] = Decoding(**decoding, scan="auto") if is_on else None
-            except UsageError as error:
-                raise UsageError(f"{self._path}: {error}") from error
+        except UsageError as error:
+            raise UsageError(f"{self._path}: {error}") from error
         return found
 
     def text(self, node: Any, name: str) -> str:
@@ -172,6 +180,11 @@ class _File:
                 found[key] = self.text(value, f"{name}.{key}")
         return found
 
+    def text_mapping(self, node: Any, name: str) -> dict[str, str]:
+        """Options of a library that takes all of them as texts; true and false in lower case."""
+        return {key: str(self.flag(value, key)).lower() if self._kind(value) == "bool" else self.text(value, key)
+                for key, _, value in self._members(node, name)}  # fmt: skip
+
     def fail(self, node: Any, text: str) -> NoReturn:
         raise UsageError(f"{self._path}, line {node.start_mark.line + 1}: {text}")
 
@@ -203,6 +216,10 @@ _SETTINGS: dict[str, tuple[str, Read]] = {
     "topic": ("topic", _File.texts),
     "exclude": ("exclude", _File.texts),
     "as": ("form", _choice(*FORMS)),
+    "catalog": ("catalog.name", _File.text),
+    "catalog-properties": ("catalog.properties", _File.text_mapping),
+    "namespace": ("catalog.namespace", _File.text),
+    "table-options": ("table_options", _File.text_mapping),
     "isolation": ("isolation", _choice(*ISOLATION_LEVELS)),
     "by-date": ("by_date", _File.flag),
     "compression": ("compression", _choice(*COMPRESSION_TYPES)),

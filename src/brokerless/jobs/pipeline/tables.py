@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,31 +13,50 @@ import pyarrow.parquet as pq
 from brokerless.errors import Finding
 from brokerless.interchange import export_state
 from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.table_formats.catalog import table_name
+from brokerless.interchange.table_formats.store import open_store
 from brokerless.jobs.export.job import Export
 from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
+from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.paths import StorageOptions
 from brokerless.text import readable
 
 SCHEMAS = {"findings": FINDINGS, "damaged": DAMAGED}
+_OWN = "_pipeline"
+"""Added to Iceberg's namespace for the pipeline's own tables."""
 
 
 def export_settings(settings: Settings) -> Export:
     return Export(
         settings.by_date, settings.isolation, settings.compression, settings.file_bytes, settings.max_batch_bytes,
-        decoding=settings.decoding,
+        decoding=settings.decoding, form=settings.form, catalog=settings.catalog,
     )  # fmt: skip
 
 
+def target_options(settings: Settings) -> StorageOptions | None:
+    """What an export takes as the storage options of its target."""
+    return settings.to_storage_options if settings.form == "parquet" else settings.table_options
+
+
 def load_state(settings: Settings, topic: str) -> ExportState | None:
-    """How far a topic is in its table; None for one without a table. Raises as :func:`export_state.load`."""
-    return export_state.load(settings.to, topic, settings.to_storage_options)
+    """How far a topic is in its table; None for one without a table. Raises :class:`UnreadableError`, and
+    :class:`UsageError` for a table that is not the topic's."""
+    if settings.form == "parquet":
+        return export_state.load(settings.to, topic, settings.to_storage_options)
+    found = open_store(settings.form, settings.to, settings.catalog, settings.table_options).load(topic)
+    return None if found is None else found.state
 
 
 def add_run(settings: Settings, row: Mapping[str, Any]) -> None:
     """Adds a run to the table of runs."""
-    _write(settings, "runs", f"run-{row['runId']}.parquet", pa.Table.from_pylist([row], RUNS))
+    rows = pa.Table.from_pylist([row], RUNS)
+    if settings.form == "parquet":
+        _write(settings, "runs", f"run-{row['runId']}.parquet", rows)
+    else:
+        _own_store(settings).append_rows("runs", rows, {})
 
 
 def save_findings(settings: Settings, ledger: Ledger) -> None:
@@ -48,7 +68,49 @@ def save_findings(settings: Settings, ledger: Ledger) -> None:
         "damaged": [place | _row(found) for place, each in own for found in each.ranges],
     }
     for name, of_table in rows.items():
-        _write(settings, name, f"{name}.parquet", pa.Table.from_pylist(of_table, SCHEMAS[name]))
+        _replace(settings, name, pa.Table.from_pylist(of_table, SCHEMAS[name]))
+
+
+def maintain(settings: Settings, topics: Iterable[str]) -> None:
+    """Keeps the tables of topics that were written to healthy, and the pipeline's own: small files become larger ones,
+    and what only older states of a table need is removed. Parquet files alone stay as they were written."""
+    if settings.form == "parquet" or not (topics := sorted(topics)):
+        return
+    store, own = open_store(settings.form, settings.to, settings.catalog, settings.table_options), _own_store(settings)
+    names = [(store, table_name(topic)) for topic in topics] + [(own, name) for name in ("runs", *SCHEMAS)]
+    for each, name in names:
+        table = each.open_table(name)
+        if table is not None and settings.form == "iceberg":
+            maintain_iceberg(table, settings.file_bytes, settings.keep_snapshots_s)
+        elif table is not None:
+            maintain_delta(table, settings.file_bytes, settings.keep_snapshots_s)
+
+
+def _replace(settings: Settings, name: str, rows: pa.Table) -> None:
+    """Makes ``rows`` all that one of the pipeline's own tables has, in one commit."""
+    if settings.form == "parquet":
+        _write(settings, name, f"{name}.parquet", rows)
+        return
+    store = _own_store(settings)
+    table = store.open_table(name)
+    if table is None:
+        store.append_rows(name, rows, {})
+    elif settings.form == "iceberg":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that an empty table has nothing to delete
+            table.overwrite(rows)
+    else:
+        from deltalake import write_deltalake
+
+        write_deltalake(table, rows, mode="overwrite")
+
+
+def _own_store(settings: Settings) -> Any:
+    """Where no topic's table can be: another namespace, or a directory of another kind of name."""
+    if settings.form == "iceberg":
+        catalog = replace(settings.catalog, namespace=settings.catalog.namespace + _OWN)
+        return open_store("iceberg", settings.to, catalog)
+    return open_store("delta", paths.join(settings.to, PRIVATE), None, settings.table_options)
 
 
 def _row(value: Finding | DamagedRange) -> dict[str, Any]:

@@ -1,0 +1,131 @@
+"""Keeps tables of Iceberg and Delta healthy: merges small files, expires old states, removes files that none needs.
+
+Each merge is one commit that takes the small files away and adds the large one, so that readers see each record once.
+What an export recorded is in the table's properties and earlier commits, which a merge does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from brokerless.interchange.table_formats.types import EXPORT
+from brokerless.log.storage import paths
+
+_FEW = 4
+"""So many small files of a day stay as they are: a merge rewrites all of their bytes."""
+_SMALL = 2
+"""A file of less than one so-manieth of the size that files should have is small."""
+_SUFFIXES = (".parquet", ".avro", ".metadata.json")
+
+
+def maintain_iceberg(table: Any, file_bytes: int, keep_s: int) -> None:
+    """Merges small files of a table into files of about ``file_bytes``, expires snapshots older than ``keep_s``
+    seconds, and removes files of the table's directory that no snapshot left has."""
+    for group in _small_files(table, file_bytes):
+        _merge(table, group)
+        table.refresh()
+    before = datetime.now(UTC) - timedelta(seconds=keep_s)
+    current = table.current_snapshot()
+    is_old = [each.timestamp_ms < before.timestamp() * 1000 for each in table.metadata.snapshots if each != current]
+    if any(is_old):
+        table.maintenance.expire_snapshots().older_than(before.replace(tzinfo=None)).commit()
+        table.refresh()
+        _remove_orphans(table, before.timestamp())
+
+
+def _small_files(table: Any, file_bytes: int) -> Iterator[list[Any]]:
+    """Data files that become one, each group of one day."""
+    days: dict[str, list[Any]] = {}
+    for task in table.scan().plan_files():
+        if task.file.file_size_in_bytes * _SMALL < file_bytes and not task.delete_files:
+            days.setdefault(str(task.file.partition), []).append(task.file)
+    for files in days.values():
+        group: list[Any] = []
+        size = 0
+        for each in sorted(files, key=lambda file: file.file_path):
+            group.append(each)
+            size += each.file_size_in_bytes
+            if size >= file_bytes:
+                yield group
+                group, size = [], 0
+        if len(group) >= _FEW:
+            yield group
+
+
+def _merge(table: Any, files: list[Any]) -> None:
+    """One file in the place of several, row group after row group, in one commit."""
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+
+    schema = schema_to_pyarrow(table.schema())
+    target = f"{files[0].file_path.rpartition('/')[0]}/merged-{uuid4().hex}.parquet"
+    with table.io.new_output(target).create() as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+        for each in files:
+            with table.io.new_input(each.file_path).open() as source:
+                file = pq.ParquetFile(source)
+                for group in range(file.num_row_groups):
+                    writer.write_table(_as(file.read_row_group(group), schema))
+    merged = parquet_file_to_data_file(table.io, table.metadata, target)
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as update:
+        for each in files:
+            update.delete_data_file(each)
+        update.append_data_file(merged)
+
+
+def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows of a file that was written before the table's schema evolved, in the columns that it has now."""
+    columns: list[Any] = []
+    for each in schema:
+        at = rows.schema.get_field_index(each.name)
+        columns.append(pa.nulls(rows.num_rows, each.type) if at < 0 else _cast(rows.column(at), each.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _cast(column: Any, type_: pa.DataType) -> Any:
+    return column if column.type.equals(type_) else column.cast(type_)
+
+
+def _remove_orphans(table: Any, before_s: float) -> None:
+    """Removes files of a local table that no snapshot and no version of its metadata has, and that are older than the
+    snapshots that were kept: a commit that is under way has newer ones. In an object store, the catalogue's own
+    maintenance does it."""
+    if paths.is_remote(table.location()):
+        return
+    root = Path(paths.local(table.location()))
+    needed = {paths.local(path) for path in _needed(table)}
+    for path in root.rglob("*"):
+        is_ours = path.name.endswith(_SUFFIXES) and not path.is_symlink() and path.is_file()
+        if is_ours and str(path) not in needed and path.stat().st_mtime < before_s:
+            with suppress(FileNotFoundError):
+                path.unlink()
+
+
+def _needed(table: Any) -> Iterator[str]:
+    yield table.metadata_location
+    yield from (each.metadata_file for each in table.metadata.metadata_log)
+    for snapshot in table.metadata.snapshots:
+        yield snapshot.manifest_list
+        for manifest in snapshot.manifests(table.io):
+            yield manifest.manifest_path
+            yield from (entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io))
+
+
+def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
+    """The same for a table of Delta, by its own operations; its state is copied into the commit of a merge, so that it
+    is there when older commits are not."""
+    from deltalake import CommitProperties
+
+    state = next((each[EXPORT] for each in table.history(64) if EXPORT in each), None)
+    own = None if state is None else CommitProperties(custom_metadata={EXPORT: state})
+    sizes = pa.table(table.get_add_actions()).column("size_bytes").to_pylist()
+    if sum(size * _SMALL < file_bytes for size in sizes) >= _FEW:
+        table.optimize.compact(target_size=file_bytes, commit_properties=own)
+    hours = -(-keep_s // 3600)
+    table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)

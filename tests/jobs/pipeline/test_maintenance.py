@@ -1,0 +1,68 @@
+"""Small files become larger ones, old states expire, and no reader sees a record twice or misses one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from tests.jobs.pipeline.works import pipeline, segments, table_offsets
+
+from brokerless.jobs.pipeline import maintenance
+from brokerless.jobs.pipeline.maintenance import maintain_iceberg
+
+
+def runs(tmp_path: Path, count: int, **settings: Any) -> None:
+    for number in range(count):
+        segments(tmp_path / "logs" / "t-0", *(range(at * 50, at * 50 + 50) for at in range(number + 1)), wrong=(20,))
+        pipeline(tmp_path / "logs", tmp_path / "to", **settings)
+
+
+def iceberg(to: Path) -> Any:
+    return load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db").load_table(("kafka", "t"))
+
+
+@pytest.mark.parametrize("form", ["iceberg", "delta"])
+def test_files_of_many_runs_become_one(tmp_path: Path, form: str) -> None:
+    runs(tmp_path, 5, form=form)
+    assert sorted(table_offsets(tmp_path / "to", "t", 0, form)) == [*range(20), *range(30, 250)]
+    if form == "iceberg":
+        files = [task.file.record_count for task in iceberg(tmp_path / "to").scan().plan_files()]
+        assert sorted(files) == [50, 190]
+    assert not pipeline(tmp_path / "logs", tmp_path / "to", form=form).is_new  # what was exported is known still
+
+
+def test_only_small_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs(tmp_path, 3, form="iceberg")
+    monkeypatch.setattr(maintenance, "_FEW", 2)
+    for file_bytes, expected in ((100, [40, 50, 50]), (1 << 20, [140])):
+        maintain_iceberg(iceberg(tmp_path / "to"), file_bytes, 86_400)
+        files = iceberg(tmp_path / "to").scan().plan_files()
+        assert sorted(each.file.record_count for each in files) == expected
+
+
+def test_states_expire_and_only_what_none_needs_is_removed(tmp_path: Path) -> None:
+    runs(tmp_path, 5, form="iceberg")
+    table = iceberg(tmp_path / "to")
+    assert len(table.metadata.snapshots) == 6
+    directory = tmp_path / "to" / "kafka" / "t"
+    (directory / "data" / "being-written.parquet").write_bytes(b"new")
+    (directory / "notes.txt").write_text("not ours")
+    (tmp_path / "victim.parquet").write_bytes(b"precious")
+    (directory / "data" / "link.parquet").symlink_to(tmp_path / "victim.parquet")
+    for path in directory.rglob("*"):
+        if path.name != "being-written.parquet" and path.is_file():
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+    for each in table.metadata.snapshots:
+        object.__setattr__(each, "timestamp_ms", each.timestamp_ms - 3_600_000)
+    maintain_iceberg(table, 1 << 20, 600)
+    names = {path.name for path in (directory / "data").rglob("*.parquet")}
+    needed = {Path(task.file.file_path).name for task in iceberg(tmp_path / "to").scan().plan_files()}
+    assert names == needed | {"being-written.parquet", "link.parquet"}
+    assert (directory / "notes.txt").exists()
+    assert (tmp_path / "victim.parquet").read_bytes() == b"precious"
+    assert sorted(table_offsets(tmp_path / "to", "t", 0, "iceberg")) == [*range(20), *range(30, 250)]
+    runs(tmp_path, 6, form="iceberg")
+    assert sorted(table_offsets(tmp_path / "to", "t", 0, "iceberg")) == [*range(20), *range(30, 300)]

@@ -1,0 +1,57 @@
+"""Tables of Iceberg and Delta: exported once, with the pipeline's own tables beside them, in one format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.jobs.pipeline.works import own_table, pipeline, segments, table_offsets
+
+from brokerless.errors import UsageError
+
+each_format = pytest.mark.parametrize("form", ["iceberg", "delta"])
+
+
+@each_format
+def test_what_is_new_is_added_and_findings_are_replaced(tmp_path: Path, form: str) -> None:
+    segments(tmp_path / "logs" / "a.b-0", range(0, 50), wrong=(20,))
+    segments(tmp_path / "logs" / "a.b-1", range(0, 30))
+    first = pipeline(tmp_path / "logs", tmp_path / "to", form=form)
+    assert not pipeline(tmp_path / "logs", tmp_path / "to", form=form).is_new
+    segments(tmp_path / "logs" / "a.b-0", range(0, 80), wrong=(20, 60))
+    third = pipeline(tmp_path / "logs", tmp_path / "to", form=form)
+    assert sorted(table_offsets(tmp_path / "to", "a.b", 0, form)) == [*range(20), *range(30, 60), *range(70, 80)]
+    assert sorted(table_offsets(tmp_path / "to", "a.b", 1, form)) == list(range(30))
+    assert [each.firstOffset for each in (*first.ranges, *third.ranges)] == [20, 60]
+    assert [(row["topic"], row["firstOffset"]) for row in own_table(tmp_path / "to", "damaged", form)] == [
+        ("a.b", 20), ("a.b", 60)
+    ]  # fmt: skip
+    assert {row["kind"] for row in own_table(tmp_path / "to", "findings", form)} == {"checksum-mismatch"}
+    assert sorted(row["records"] for row in own_table(tmp_path / "to", "runs", form)) == [0, 20, 70]
+
+
+@each_format
+def test_a_root_has_tables_of_one_format(tmp_path: Path, form: str) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 20))
+    pipeline(tmp_path / "logs", tmp_path / "to", form=form)
+    with pytest.raises(UsageError, match=f"the tables here are {form}, not parquet"):
+        pipeline(tmp_path / "logs", tmp_path / "to", form="parquet")
+
+
+@each_format
+@pytest.mark.parametrize("topic", ["_brokerless-pipeline", "runs", "catalog.db", "kafka_pipeline", "..."])
+def test_topics_may_have_the_names_of_the_pipelines_own_tables(tmp_path: Path, form: str, topic: str) -> None:
+    segments(tmp_path / "logs" / f"{topic}-0", range(0, 20))
+    pipeline(tmp_path / "logs", tmp_path / "to", form=form)
+    assert sorted(table_offsets(tmp_path / "to", topic, 0, form)) == list(range(20))
+    assert len(own_table(tmp_path / "to", "runs", form)) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", "to"}
+
+
+def test_topics_that_would_share_a_table_are_refused(tmp_path: Path) -> None:
+    for name in ("a.b-0", "a_b-0"):
+        segments(tmp_path / "logs" / name, range(0, 20))
+    with pytest.raises(UsageError, match=r"a.b and a_b would have one table"):
+        pipeline(tmp_path / "logs", tmp_path / "to", form="iceberg")
+    pipeline(tmp_path / "logs", tmp_path / "to", form="iceberg", exclude=("a_b",))
+    assert sorted(table_offsets(tmp_path / "to", "a.b", 0, "iceberg")) == list(range(20))

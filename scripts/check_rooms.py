@@ -26,7 +26,7 @@ ORDER = (
     "jobs.run jobs.manifest jobs.named_partitions jobs.directory_state jobs.segment_checks jobs.recovered",
     "jobs.verify jobs.audit jobs.restart jobs.convert jobs.compact",
     "jobs.size jobs.load jobs.export jobs.salvage jobs.merge",
-    "jobs.cluster jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline",
+    "jobs.cluster jobs.rebuild jobs.restore jobs.trim jobs.report jobs.erase jobs.prove jobs.pipeline",
     "dataset sql",
     "api writing __init__ spark views cli __main__",
 )

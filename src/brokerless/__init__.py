@@ -32,7 +32,7 @@ from brokerless.errors import (
 from brokerless.record import Record, record_views
 
 if TYPE_CHECKING:
-    from brokerless.api.cluster import cluster
+    from brokerless.api.cluster import cluster, rebuild, undo_rebuild
     from brokerless.api.pipeline import pipeline
     from brokerless.api.restore import restore
     from brokerless.fields.field import Field
@@ -78,9 +78,11 @@ __all__ = [
     "open",
     "pipeline",
     "prove",
+    "rebuild",
     "record_views",
     "restore",
     "schemas",
+    "undo_rebuild",
 ]
 __version__ = "0.1.0"
 
@@ -101,6 +103,8 @@ _LATE = {
     "Proof": "brokerless.jobs.prove.job",
     "prove": "brokerless.jobs.prove.job",
     "restore": "brokerless.api.restore",
+    "rebuild": "brokerless.api.cluster",
+    "undo_rebuild": "brokerless.api.cluster",
 }
 """Imported when they are used: with Numba's kernels, ``import brokerless`` would take a second."""
 

@@ -1,4 +1,4 @@
-"""What :func:`brokerless.cluster` does: describes the cluster that some disks were of."""
+"""What ``brokerless.cluster`` and ``brokerless.rebuild`` do: describe a cluster by its disks, and rebuild it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from brokerless.errors import UsageError
-from brokerless.log.directory import resolve
+from brokerless.log.directory import LogDirectory, resolve
 
 if TYPE_CHECKING:
     from brokerless.jobs.cluster.job import ClusterDescription
+    from brokerless.jobs.rebuild.plan import Data, Quorum, Rebuild
+
+Paths = Iterable[str | os.PathLike[str]] | str | os.PathLike[str]
 
 
-def cluster(
-    paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str], *, max_batch_bytes: int | None = None
-) -> ClusterDescription:
+def cluster(paths: Paths, *, max_batch_bytes: int | None = None) -> ClusterDescription:
     """Describes the cluster that some log directories were of, as ``brokerless cluster``: give all of them, of all
     nodes. Nothing is changed.
 
@@ -25,7 +26,63 @@ def cluster(
     """
     from brokerless.jobs.cluster.job import describe_cluster
 
+    return describe_cluster(_directories(paths), max_batch_bytes=max_batch_bytes)
+
+
+def rebuild(
+    paths: Paths,
+    to: str | os.PathLike[str],
+    *,
+    data: Data = "copy",
+    mapping: str | os.PathLike[str] | None = None,
+    metadata_version: str | None = None,
+    quorum: Quorum | None = None,
+    source: str | os.PathLike[str] | None = None,
+    without_metadata: bool = False,
+    adopt: bool = False,
+    cluster_id: str | None = None,
+    apply: bool = False,
+    max_batch_bytes: int | None = None,
+) -> Rebuild:
+    """Makes the log directories of a cluster again, in ``to``, from those that are left of all of its nodes, as
+    ``brokerless rebuild``; without ``apply`` nothing is written.
+
+    ``data``: ``"copy"``, ``"link"`` or ``"in-place"``. ``mapping``: a file with the nodes of the new cluster.
+    ``metadata_version``: such as ``"4.0"``; that of the old cluster by default. ``quorum``: ``"static"`` or
+    ``"dynamic"``. ``source``: a log, a ``.checkpoint`` or tables as JSON Lines to take the state from;
+    ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too.
+
+    Of the result, ``cluster``, ``nodes`` and ``directories`` are what is written, ``lost`` and ``findings`` what is
+    not. Raises :class:`UsageError`, :class:`UnreadableError` and :class:`UnwritableError`.
+    """
+    from brokerless.internals.metadata_versions import parse_level
+    from brokerless.jobs.rebuild.job import rebuild as run
+    from brokerless.jobs.rebuild.plan import RebuildOptions
+
+    options = RebuildOptions(
+        data=data,
+        mapping=None if mapping is None else os.fspath(mapping),
+        level=None if metadata_version is None else parse_level(metadata_version),
+        quorum=quorum,
+        source=None if source is None else os.fspath(source),
+        without_metadata=without_metadata,
+        adopt=adopt,
+        cluster_id=cluster_id,
+        max_batch_bytes=max_batch_bytes,
+    )
+    return run(_directories(paths), os.fspath(to), options, apply=apply)
+
+
+def undo_rebuild(paths: Paths, to: str | os.PathLike[str], *, force: bool = False) -> tuple[str, ...]:
+    """Puts back what a rebuild of ``paths`` with ``data="in-place"`` replaced, by the journal in its ``to``; returns
+    the directories. ``force``: also where brokers have run since. Raises as :func:`rebuild`."""
+    from brokerless.jobs.rebuild.in_place import undo
+
+    return undo([each.path for each in _directories(paths)], os.fspath(to), force=force)
+
+
+def _directories(paths: Paths) -> list[LogDirectory]:
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise UsageError("give the log directories of the cluster's nodes")
-    return describe_cluster([resolve(os.fspath(each)) for each in given], max_batch_bytes=max_batch_bytes)
+    return [resolve(os.fspath(each)) for each in given]

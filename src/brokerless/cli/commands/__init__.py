@@ -25,6 +25,7 @@ COMMANDS = {
     "schema": "list schemas, which topics use them, and the types of keys and values",
     "internals": "decode Kafka's own topics: committed offsets, groups, transactional ids, cluster metadata",
     "cluster": "describe the cluster that some disks were of: nodes, topics with ids, configs, groups, disagreements",
+    "rebuild": "make the log directories of a cluster again from its disks, so that brokers start on them",
     "restore": "restore topics into a running cluster, with their groups' offsets",
     "completion": "print a script that completes commands, options and paths in bash, zsh or fish",
 }

@@ -11,6 +11,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 from brokerless import clock
@@ -28,7 +29,7 @@ from brokerless.log.recovery.plan import apply_recovery, plan_recovery
 from brokerless.log.storage.atomic import sync_directory, write_file
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import lock_directory, was_clean_shutdown
-from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, list_directory, open_file
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, list_directory, local, open_file
 from brokerless.log.storage.write_errors import unwritable
 
 _BLOCK = 8 << 20
@@ -52,11 +53,13 @@ def copy_partition(
     *,
     cleaned_until: int | None = None,
     owner: str = "",
+    link: bool = False,
     storage_options: StorageOptions | None = None,
 ) -> StagedPartition:
     """Copies a partition whose log is intact, under a name that readers pass over; ``end_offset`` is where that ends.
     ``topic_id``: of one that has no ``partition.metadata``. ``cleaned_until``: the offset up to which it was compacted,
-    for the cleaner's checkpoint.
+    for the cleaner's checkpoint. ``link``: logs of segments that were flushed and are not the last become hard links to
+    the source's files; both have to be local, and on one file system.
 
     Raises UsageError if a broker runs on ``directory``, UnreadableError, UnwritableError.
     """
@@ -72,7 +75,8 @@ def copy_partition(
         path = log_directory / unfinished_name(topic, partition, owner)
         try:
             path.mkdir()
-            _copy_current(source, path, storage_options)
+            linked = _unchanging(source, None if clean else recovery_point or 0) if link else frozenset[str]()
+            _copy_current(source, path, storage_options, linked)
             if source.partition_metadata is None:
                 write_file(path / names.PARTITION_METADATA, partition_metadata(topic_id))
             recorded = PartitionOffsets(end_offset, checkpoints.log_start_offset, end_offset, checkpoints.cleaner)
@@ -99,8 +103,21 @@ def copy_partition(
             raise
 
 
-def _copy_current(source: PartitionPath, target: Path, storage_options: StorageOptions | None) -> None:
-    """Copies the files of a partition, again if a broker replaced or deleted some of them meanwhile."""
+def _unchanging(source: PartitionPath, recovery_point: int | None) -> frozenset[str]:
+    """The names of logs that neither a recovery nor an append changes: those of segments that end at the recovery point
+    or before it, of all but the last one without a recovery."""
+    return frozenset(
+        segment.log.name
+        for segment, following in pairwise(source.segments)
+        if recovery_point is None or following.base_offset <= recovery_point
+    )
+
+
+def _copy_current(
+    source: PartitionPath, target: Path, storage_options: StorageOptions | None, linked: frozenset[str]
+) -> None:
+    """Copies the files of a partition, again if a broker replaced or deleted some of them meanwhile. ``linked``: names
+    of those that are hard links."""
     for number in range(TRIES + 1):
         if number:
             for path in target.iterdir():
@@ -109,7 +126,10 @@ def _copy_current(source: PartitionPath, target: Path, storage_options: StorageO
         before, is_whole = files_of(source, storage_options), True
         for entry in before:
             try:
-                _copy(entry, target / entry.name, storage_options)
+                if entry.name in linked:
+                    os.link(local(entry.path), target / entry.name, follow_symlinks=False)
+                else:
+                    _copy(entry, target / entry.name, storage_options)
             except UnreadableError as error:
                 if not isinstance(error.__cause__, FileNotFoundError):
                     raise

@@ -29,3 +29,11 @@ def file_lock(descriptor: int, busy: str | None = None) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def only_job(directory: str | os.PathLike[str], busy: str) -> Generator[None]:
+    """Holds the lock of a directory that one job at a time writes to. Raises :class:`UsageError` with the text ``busy``
+    while another one does; OSError."""
+    with file_lock(os.open(directory, os.O_RDONLY | os.O_DIRECTORY), busy):
+        yield

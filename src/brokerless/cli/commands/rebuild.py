@@ -1,0 +1,109 @@
+"""``brokerless rebuild``: makes a cluster's log directories again from what is left of its disks."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from brokerless.cli.options import add_max_batch_bytes
+from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.progress import progress
+from brokerless.errors import UsageError
+
+DESCRIPTION = """\
+Makes formatted, consistent log directories of the disks of a cluster, with which its brokers and controllers start.
+
+Give every log directory that is left, of all nodes. The cluster's state is taken from the replica of its metadata with
+the longest valid log (any broker has one), cut after its last valid batch; where there is none, from the directories of
+partitions and their partition.metadata alone, and what is lost is listed; or, with --from, from a log, a snapshot, or
+tables as internals --json and this command's --json print them, edited as needed.
+
+Without --apply nothing is written: topics, directories, losses and the settings of each node are shown. With it, DIR
+gets a directory node-N for each node, with meta.properties, a snapshot of the metadata with the voters, and the
+partitions: copied, linked (flushed segments are hard links), or left in place. In place only the metadata and
+meta.properties are replaced, what was there is saved in DIR, and --undo puts it back.
+
+A mapping file names the nodes of the new cluster where they are not those of the disks:
+  {"nodes": [{"id": 1, "was": 3, "roles": ["broker", "controller"], "disks": ["/mnt/disk3"], "rack": "a",
+              "listeners": {"PLAINTEXT": "kafka1:9092", "CONTROLLER": "kafka1:9093"}}]}
+
+The exit code is 0, 1 if anything is lost or left out, and 2 if nothing can be done.
+"""
+EXAMPLES = """\
+  brokerless rebuild /mnt/disk1 /mnt/disk2 /mnt/disk3 --to /srv/rebuilt
+  brokerless rebuild /mnt/disk* --to /srv/rebuilt --map nodes.json --data link --apply
+  brokerless rebuild /mnt/disk* --to /srv/rebuilt --json > state.jsonl
+  brokerless rebuild /mnt/disk* --to /srv/rebuilt --from state.jsonl --metadata-version 4.0 --apply
+  brokerless rebuild /mnt/disk* --to /srv/rebuilt --undo
+"""
+
+
+def add_paths(parser: ArgumentParser) -> None:
+    help_of_paths = "a log directory of a node of the old cluster; all of them are needed; local"
+    parser.add_argument("paths", nargs="*", metavar="DISK", help=help_of_paths)
+    parser.set_defaults(topic=[], partition=[], exclude_internal=False, include=())
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, metavar="DIR", help="where the nodes' directories are written")
+    help_of_data = "how partitions get there: copied (the default), linked, or not at all, as their disks are used"
+    parser.add_argument("--data", choices=("copy", "link", "in-place"), default="copy", help=help_of_data)
+    parser.add_argument("--map", metavar="FILE", help="a mapping file: the nodes of the rebuilt cluster")
+    help_of_version = "the metadata version, as 3.9, 4.0-IV3 or 21, that of the old cluster by default"
+    parser.add_argument("--metadata-version", metavar="VERSION", help=help_of_version)
+    help_of_quorum = "voters in each node's configuration, or in the metadata (KIP-853); as it was by default"
+    parser.add_argument("--quorum", choices=("static", "dynamic"), help=help_of_quorum)
+    help_of_from = "take the state from a log, a .checkpoint or tables as .jsonl, and not from the disks"
+    parser.add_argument("--from", dest="source", metavar="FILE", help=help_of_from)
+    help_of_without = "from partitions' directories alone, although the disks have metadata"
+    parser.add_argument("--without-metadata", action="store_true", help=help_of_without)
+    help_of_adopt = "also take in topics that the disks have, and the metadata does not know"
+    parser.add_argument("--adopt", action="store_true", help=help_of_adopt)
+    help_of_id = "the cluster id, where no disk has one; a random one by default"
+    parser.add_argument("--cluster-id", metavar="ID", help=help_of_id)
+    parser.add_argument("--apply", action="store_true", help="write it; without it, nothing is changed")
+    help_of_undo = "put back what --data in-place replaced, by the journal in the directory of --to"
+    parser.add_argument("--undo", action="store_true", help=help_of_undo)
+    help_of_force = "with --undo: also where brokers have run since"
+    parser.add_argument("--force", action="store_true", help=help_of_force)
+    add_max_batch_bytes(parser)
+
+
+def run(options: Namespace) -> int:
+    from brokerless.internals.metadata_versions import parse_level
+    from brokerless.jobs.rebuild.in_place import undo
+    from brokerless.jobs.rebuild.job import rebuild
+    from brokerless.jobs.rebuild.plan import RebuildOptions
+    from brokerless.views.internals.rebuild import rebuild_lines, rebuild_rows
+
+    output = Output()
+    if not options.paths:
+        raise UsageError("give the log directories of the old cluster's nodes")
+    if options.undo:
+        for each in undo(options.paths, options.to, force=options.force):
+            output.line(f"{each}: as it was before")
+        return output.end()
+    directories = [log.directory for log in output.open(options.paths, options.include)]
+    if len(directories) < len(options.paths):
+        return output.end()  # what cannot be opened is no disk that may be left out
+    chosen = RebuildOptions(
+        data=options.data,
+        mapping=options.map,
+        level=None if options.metadata_version is None else parse_level(options.metadata_version),
+        quorum=options.quorum,
+        source=options.source,
+        without_metadata=options.without_metadata,
+        adopt=options.adopt,
+        cluster_id=options.cluster_id,
+        max_batch_bytes=options.max_batch_bytes,
+    )
+    size = sum(each.size for directory in directories for each in directory.partitions) if options.apply else None
+    with progress("writing" if options.apply else "reading", size) as done:
+        rebuilt = rebuild(directories, options.to, chosen, apply=options.apply, done=done)
+    if rebuilt.lost or any(each.severity != "info" for each in rebuilt.findings):
+        output.exit_code = max(output.exit_code, FINDINGS)
+    if options.json:
+        output.objects(rebuild_rows(rebuilt))
+    else:
+        for line in rebuild_lines(rebuilt):
+            output.line(line)
+    return output.end()

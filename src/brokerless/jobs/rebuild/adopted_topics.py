@@ -1,0 +1,105 @@
+"""Topics of which only directories are left: their ids and partitions, and what is lost of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from brokerless.errors import Finding
+from brokerless.internals.cluster import Cluster
+from brokerless.jobs.cluster.disks import Disk
+from brokerless.jobs.rebuild.nodes import Node
+from brokerless.jobs.rebuild.replicas import topic_ids_of
+from brokerless.log import names
+from brokerless.log.checkpoint.offset_checkpoints import load_offset_checkpoint
+from brokerless.log.checkpoint.topic_ids import random_id
+from brokerless.log.storage.paths import exists, join
+
+_TOPIC = 2
+_SEGMENT_BYTES = "104857600"
+_OF_KAFKA: dict[str, dict[str, str]] = {
+    "__consumer_offsets": {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": _SEGMENT_BYTES,
+    },
+    "__transaction_state": {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": _SEGMENT_BYTES,
+        "unclean.leader.election.enable": "false",
+    },
+    "__share_group_state": {
+        "cleanup.policy": "delete",
+        "compression.type": "none",
+        "retention.ms": "-1",
+        "segment.bytes": _SEGMENT_BYTES,
+    },
+}
+"""The settings with which brokers create their own topics, whatever a cluster's are (``groupMetadataTopicConfigs``,
+``transactionStateTopicConfigs``, ``shareGroupStateTopicConfigs``, 4.4.0)."""
+
+
+def adopt_topics(
+    cluster: Cluster, disks: Sequence[Disk], nodes: Sequence[Node], report: Callable[[Finding], None]
+) -> list[str]:
+    """Takes topics and partitions into a cluster's state that only the disks have; returns the topics' names. Leaders,
+    in-sync replicas and epochs are for the caller. What cannot be known is reported."""
+    owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
+    known = {name: topic_id for topic_id, name in cluster.topics.items()}
+    ids = {**topic_ids_of(disks), **known}
+    holders: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for disk in disks:
+        for each in disk.replicas if disk.path in owners else ():
+            if each.state == "live" and each.topic_id in (None, ids.get(each.topic)):
+                holders[each.topic][each.partition].append(owners[disk.path])
+    adopted: list[str] = []
+    brokers = [each.node_id for each in nodes if each.is_broker]
+    for topic, partitions in sorted(holders.items()):
+        if topic not in ids:
+            ids[topic] = random_id()
+            text = f"no partition of {topic} has a partition.metadata: the topic gets a new id"
+            report(Finding("warning", "topic-id-lost", _first_path(disks, topic), None, None, text, None, ids[topic]))
+        topic_id = ids[topic]
+        there = cluster.partitions.setdefault(topic_id, {})
+        if topic not in known:
+            cluster.topics[topic_id] = topic
+            cluster.configs.setdefault((_TOPIC, topic), {}).update(_OF_KAFKA.get(topic, {}))
+            adopted.append(topic)
+        for number in range(max(partitions) + 1):
+            if number in there:
+                continue
+            holding = sorted(set(partitions.get(number, ())))
+            if not holding:
+                text = f"no disk has a replica of {topic}-{number}: it begins again, empty"
+                report(Finding("error", "partition-missing", _first_path(disks, topic), None, None, text))
+                holding = [brokers[number % len(brokers)]]
+            at = number % len(holding)
+            there[number] = _partition(topic_id, number, holding[at:] + holding[:at])
+    _report_compacted(disks, adopted, report)
+    return adopted
+
+
+def _partition(topic_id: str, number: int, replicas: list[int]) -> dict[str, Any]:
+    """A partition as it is created; replicas' order decides who leads first."""
+    return {
+        "partitionId": number, "topicId": topic_id, "replicas": replicas, "isr": [], "removingReplicas": [],
+        "addingReplicas": [], "leader": -1, "leaderRecoveryState": 0, "leaderEpoch": -1, "partitionEpoch": -1,
+    }  # fmt: skip
+
+
+def _first_path(disks: Sequence[Disk], topic: str) -> str:
+    return next((each.paths.path for disk in disks for each in disk.replicas if each.topic == topic), disks[0].path)
+
+
+def _report_compacted(disks: Sequence[Disk], topics: Sequence[str], report: Callable[[Finding], None]) -> None:
+    compacted: dict[str, str] = {}
+    for disk in disks:
+        path = join(disk.path, names.CLEANER_CHECKPOINT)
+        for topic, _ in load_offset_checkpoint(path).offsets if exists(path) else ():
+            if topic in topics and topic not in _OF_KAFKA:
+                compacted.setdefault(topic, path)
+    for topic, path in sorted(compacted.items()):
+        text = f"{topic} was compacted, and its settings are lost: with cleanup.policy=delete, records would be deleted"
+        report(Finding("error", "cleanup-policy-lost", path, None, None, text, "cleanup.policy, given with --from"))

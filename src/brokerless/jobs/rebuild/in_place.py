@@ -1,0 +1,178 @@
+"""Changes log directories in place, and changes them back: what is replaced is saved first, and a journal says where.
+
+A broker takes every directory in a log directory for a partition's, so that what is saved lies beside the new
+directories. In place only the metadata is replaced, ``meta.properties`` rewritten, and ``partition.metadata`` added
+where a partition had none: partitions' logs stay as they were. While this goes on there is no ``meta.properties``, so
+that no broker starts on a half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.jobs.rebuild.node_directories import METADATA, held_in, write_metadata, write_properties
+from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
+from brokerless.log import names
+from brokerless.log.checkpoint.partition_metadata import partition_metadata
+from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.directory_lock import lock_directory
+from brokerless.log.storage.own_files import read_own, refuse_links
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, parse_object
+
+JOURNAL = "rebuild-journal.json"
+SAVED = "before"
+_LIMIT = 4 << 30
+_FORMAT = 1
+
+
+def refuse_journal(to: Path) -> None:
+    """Raises :class:`UsageError` where an earlier run's changes are neither undone nor forgotten."""
+    if (to / JOURNAL).exists():
+        text = "is of an earlier run that changed disks in place; undo it with --undo, or write to another directory"
+        raise UsageError(f"{to / JOURNAL}: this {text}")
+
+
+def change_in_place(rebuild: Rebuild, to: Path) -> None:
+    """Replaces the metadata in the directories that stay where they are. Raises :class:`UsageError` if a broker runs on
+    one, UnwritableError, UnreadableError and OSError; what was changed by then is undone by :func:`undo`."""
+    targets = [each for each in rebuild.directories if not each.is_new]
+    with ExitStack() as stack:
+        for each in targets:
+            stack.enter_context(unwritable(each.path))
+            stack.enter_context(lock_directory(each.path, exclusive=True))
+        _write_journal(to, targets, [_save(rebuild, each, to / SAVED / str(at)) for at, each in enumerate(targets)])
+        for each in targets:
+            path = Path(each.path)
+            (path / names.META_PROPERTIES).unlink(missing_ok=True)
+            sync_directory(path)
+            _remove_metadata(path)
+            if each.is_first:
+                write_metadata(rebuild, path)
+            for directory, topic_id in _unnamed(rebuild, each):
+                write_file(directory / names.PARTITION_METADATA, partition_metadata(topic_id))
+        for each in targets:
+            write_properties(rebuild, each, Path(each.path))
+
+
+def _unnamed(rebuild: Rebuild, target: TargetDirectory) -> list[tuple[Path, str]]:
+    """Partitions without ``partition.metadata``, and the topic ids that they get."""
+    return [
+        (Path(each.replica.paths.path), each.topic_id)
+        for each in held_in(rebuild, target)
+        if each.replica.topic_id is None
+    ]
+
+
+def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> dict[str, Any]:
+    """Copies what will be replaced, and returns the journal's entry."""
+    path = Path(target.path)
+    metadata = path / METADATA
+    files = [Path(names.META_PROPERTIES)] if (path / names.META_PROPERTIES).exists() else []
+    if metadata.is_dir() and not metadata.is_symlink():
+        refuse_links(metadata)
+        files += [Path(METADATA) / each.name for each in sorted(metadata.iterdir()) if each.is_file()]
+    (saved / METADATA).mkdir(parents=True)
+    hashes: dict[str, str] = {}
+    for each in files:
+        data = read_own(str(path / each), _LIMIT)
+        write_file(saved / each, data)
+        hashes[str(each)] = hashlib.sha256(data).hexdigest()
+    added = [directory.name for directory, _ in _unnamed(rebuild, target)]
+    return {"path": str(path), "files": hashes, "hasMetadata": metadata.is_dir(), "addedTo": added}
+
+
+def _write_journal(to: Path, targets: Sequence[TargetDirectory], entries: list[dict[str, Any]]) -> None:
+    if targets:
+        document = {"brokerless": "rebuild", "format": _FORMAT, "directories": entries}
+        write_file(to / JOURNAL, json.dumps(document, indent=1).encode())
+
+
+def _remove_metadata(path: Path) -> None:
+    """Removes KRaft's own log, file by file."""
+    metadata = path / METADATA
+    if metadata.is_symlink():
+        raise UsageError(f"{metadata}: this is a symbolic link, and links are not followed here")
+    if metadata.is_dir():
+        for each in metadata.iterdir():
+            each.unlink()
+        metadata.rmdir()
+        sync_directory(path)
+
+
+def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ...]:
+    """Puts back what :func:`change_in_place` replaced in the directories ``paths``, by the journal in ``to``; returns
+    those that were changed. Raises :class:`UsageError` if the journal names another directory, if a broker runs on one,
+    or has run since, unless ``force``; UnreadableError for a journal, or saved files, that are not what was written."""
+    root = Path(to)
+    journal = root / JOURNAL
+    try:
+        document = parse_object(read_own(str(journal), 1 << 26))
+        entries = as_list(document.get("directories"), "directories", _entry)
+        if document.get("brokerless") != "rebuild" or document.get("format") != _FORMAT:
+            raise WrongJsonError("it is of another version or command")
+    except WrongJsonError as error:
+        raise UnreadableError(f"{journal}: this is not a journal of brokerless rebuild: {error}") from error
+    named = {Path(os.path.realpath(each)) for each in paths}
+    for path, _, _, _ in entries:  # nothing is removed where only a file says so
+        if Path(os.path.realpath(path)) not in named:
+            raise UsageError(f"{journal}: it is of {path} as well; name that directory, too, to have it put back")
+    with ExitStack() as stack:
+        for path, _, _, _ in entries:
+            stack.enter_context(unwritable(path))
+            stack.enter_context(lock_directory(path, exclusive=True))
+            if not force and any((path / METADATA).glob("*.log")):
+                text = "a broker has run here since; what it wrote is of a metadata that will be gone"
+                raise UsageError(f"{path}: {text}. Give --force to undo all the same")
+        saved = [_load_saved(root / SAVED / str(at), entry[1]) for at, entry in enumerate(entries)]
+        for (path, _, had_metadata, added), files in zip(entries, saved, strict=True):
+            (path / names.META_PROPERTIES).unlink(missing_ok=True)
+            sync_directory(path)
+            _remove_metadata(path)
+            for name in added:
+                (path / name / names.PARTITION_METADATA).unlink(missing_ok=True)
+            if had_metadata:
+                (path / METADATA).mkdir()
+            for name, data in files.items():
+                if name != names.META_PROPERTIES:
+                    write_file(path / name, data)
+            sync_directory(path)
+        for (path, _, _, _), files in zip(entries, saved, strict=True):
+            if names.META_PROPERTIES in files:
+                write_file(path / names.META_PROPERTIES, files[names.META_PROPERTIES])
+    journal.rename(root / f"{JOURNAL}.undone")
+    sync_directory(root)
+    return tuple(str(path) for path, _, _, _ in entries)
+
+
+_Entry = tuple[Path, dict[str, str], bool, tuple[str, ...]]
+
+
+def _entry(value: Any, name: str) -> _Entry:
+    found = as_object(value, name)
+    files = {key: as_text(each, key) for key, each in as_object(found.get("files"), f"{name}.files").items()}
+    for file in files:
+        parts = Path(file).parts
+        is_ours = parts == (names.META_PROPERTIES,) or (len(parts) == 2 and parts[0] == METADATA and parts[1] != "..")
+        if not is_ours:
+            raise WrongJsonError(f"{name}.files has another file than brokerless replaces")
+    added = as_list(found.get("addedTo"), f"{name}.addedTo", as_text)
+    if any(names.parse_partition_directory(each) is None for each in added):
+        raise WrongJsonError(f"{name}.addedTo has what is no partition's directory")
+    return Path(as_text(found.get("path"), f"{name}.path")), files, cast("Any", found.get("hasMetadata")) is True, added
+
+
+def _load_saved(saved: Path, hashes: dict[str, str]) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    for name, expected in hashes.items():
+        files[name] = read_own(str(saved / name), _LIMIT)
+        if hashlib.sha256(files[name]).hexdigest() != expected:
+            raise UnreadableError(f"{saved / name}: this is not what was saved; nothing was changed")
+    return files

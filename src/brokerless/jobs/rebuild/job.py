@@ -1,0 +1,58 @@
+"""Rebuilds a cluster from its disks: plans it, and with ``apply`` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from brokerless.errors import UsageError
+from brokerless.jobs.cluster.disks import load_disk
+from brokerless.jobs.rebuild.in_place import change_in_place, refuse_journal
+from brokerless.jobs.rebuild.node_directories import refuse_existing, write_new_directories
+from brokerless.jobs.rebuild.nodes import refuse_running
+from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions, plan_rebuild
+from brokerless.log.directory import LogDirectory
+from brokerless.log.read_progress import Done, ignore
+from brokerless.log.storage.file_lock import only_job
+from brokerless.log.storage.paths import is_local_within, is_remote
+from brokerless.log.storage.write_errors import unwritable
+
+
+def rebuild(
+    directories: Sequence[LogDirectory],
+    to: str,
+    options: RebuildOptions,
+    *,
+    apply: bool = False,
+    done: Done = ignore,
+) -> Rebuild:
+    """Plans the rebuilding of the cluster that some log directories were of, and with ``apply`` writes it into ``to``:
+    a directory ``node-N`` for each node. ``done`` is called with bytes as they are written.
+
+    Raises :class:`UsageError` for what is no local log directory, a disk on which a broker runs, disks of several
+    clusters, and what cannot be expressed; UnreadableError, UnwritableError.
+    """
+    if is_remote(to) or any(is_remote(each.path) for each in directories):
+        raise UsageError("a cluster is rebuilt on this machine; copy what is in an object store first")
+    for each in directories:
+        if each.kind != "log-directory":
+            raise UsageError(f"{each.path}: this is not a log directory; give the directories of log.dirs, one a disk")
+        if is_local_within(to, each.path):
+            raise UsageError(f"{to} is in {each.path}, which is read; write to another directory")
+    disks = [load_disk(each, options.max_batch_bytes) for each in directories]
+    refuse_running(disks)
+    planned = plan_rebuild(disks, to, options)
+    refuse_existing(planned)
+    root = Path(to)
+    refuse_journal(root)
+    if not apply:
+        return planned
+    with unwritable(to):
+        root.mkdir(parents=True, exist_ok=True)
+        busy = f"{to}: another rebuild writes here; wait for it, or write to another directory"
+        with only_job(root, busy):
+            write_new_directories(planned, root, done)
+            if options.data == "in-place":
+                change_in_place(planned, root)
+    return replace(planned, is_applied=True)

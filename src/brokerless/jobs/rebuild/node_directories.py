@@ -1,0 +1,107 @@
+"""Writes the log directories of a rebuilt cluster: partitions, checkpoints, the metadata's snapshot, and last of all
+``meta.properties``, without which no broker starts.
+
+Everything goes into a directory of its own beside the targets, and gets its name when all of it is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from brokerless.errors import UsageError
+from brokerless.internals.metadata_snapshot import snapshot_batches
+from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
+from brokerless.jobs.rebuild.replicas import HeldReplica
+from brokerless.log import names
+from brokerless.log.checkpoint.meta_properties import meta_properties
+from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
+from brokerless.log.checkpoint.partition_metadata import partition_metadata
+from brokerless.log.commit.commit import commit
+from brokerless.log.commit.partition_copy import copy_partition
+from brokerless.log.read_progress import Done
+from brokerless.log.storage.atomic import rename, replacing, sync_directory, write_file
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.directory_lock import NO_BROKER
+
+UNFINISHED = ".brokerless-rebuild"
+"""What is written before it gets its name."""
+METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
+
+
+def refuse_existing(rebuild: Rebuild) -> None:
+    """Raises :class:`UsageError` for a directory that is to be new, and has something in it."""
+    for each in rebuild.directories:
+        path = Path(each.path)
+        if each.is_new and (path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))):
+            raise UsageError(f"{path}: this exists already; write to another directory")
+
+
+def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> None:
+    """Writes the new directories, in which nothing is yet. Raises UnwritableError, UnreadableError, OSError."""
+    scratch = to / UNFINISHED
+    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed; a link is not followed
+    scratch.mkdir()
+    new = [each for each in rebuild.directories if each.is_new]
+    for target in new:
+        _write(rebuild, target, scratch / Path(target.path).name, done)
+    for target in new:
+        path = Path(target.path)
+        if path.exists():
+            path.rmdir()  # empty
+        rename(scratch / path.name, path)
+    scratch.rmdir()
+    sync_directory(to)
+
+
+def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) -> None:
+    path.mkdir()
+    staged = []
+    for each in sorted(held_in(rebuild, target), key=lambda held: (held.replica.topic, held.replica.partition)):
+        replica = each.replica
+        place = replica.paths.path, replica.topic, replica.partition
+        cleaned = recorded_offset(*place, names.CLEANER_CHECKPOINT)
+        staged.append(
+            copy_partition(
+                replica.paths,
+                Destination(str(path)),
+                each.topic_id,
+                replica.end_offset or 0,
+                cleaned_until=cleaned,
+                link=rebuild.data == "link",
+            )
+        )
+        done(replica.size)
+    commit(path, staged)
+    write_file(path / names.CLEAN_SHUTDOWN, NO_BROKER)
+    if target.is_first:
+        write_metadata(rebuild, path)
+    write_properties(rebuild, target, path)
+
+
+def held_in(rebuild: Rebuild, target: TargetDirectory) -> Iterator[HeldReplica]:
+    """The replicas that a directory has."""
+    for replicas in rebuild.held.values():
+        yield from (each for each in replicas if target.disk is not None and each.disk.path == target.disk.path)
+
+
+def write_metadata(rebuild: Rebuild, path: Path) -> None:
+    """Writes ``__cluster_metadata-0`` into a log directory that has none: a snapshot and nothing else, from which KRaft
+    begins its log (``KafkaMetadataLog.truncateToLatestSnapshot``, 3.9.1)."""
+    directory = path / METADATA
+    directory.mkdir(exist_ok=True)
+    name = names.segment_file(rebuild.offset, "kraft-snapshot", epoch=rebuild.epoch)
+    with replacing(directory / name) as file:
+        batches = snapshot_batches(
+            rebuild.records(), epoch=rebuild.epoch, timestamp_ms=rebuild.timestamp_ms, voters=rebuild.voters
+        )
+        for batch in batches:
+            file.write(batch)
+    write_file(directory / names.PARTITION_METADATA, partition_metadata(names.CLUSTER_METADATA_ID))
+    sync_directory(path)
+
+
+def write_properties(rebuild: Rebuild, target: TargetDirectory, path: Path) -> None:
+    """Writes ``meta.properties``: whose directory it is."""
+    write_file(path / names.META_PROPERTIES, meta_properties(rebuild.cluster_id, target.node_id, target.directory_id))

@@ -1,0 +1,238 @@
+"""The nodes of a rebuilt cluster: by a mapping file, or else those that the disks and the metadata know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from brokerless.bounds import MAX_INT32
+from brokerless.errors import UnreadableError, UsageError
+from brokerless.internals.cluster import Cluster
+from brokerless.jobs.cluster.disks import Disk
+from brokerless.jobs.cluster.metadata_replicas import Voter
+from brokerless.log.storage.paths import read_bytes
+from brokerless.strict_json import WrongJsonError, as_integer, as_list, as_object, as_text, optional, parse_object
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""By ``SecurityProtocol.id``."""
+BROKER, CONTROLLER = "broker", "controller"
+_LIMIT = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A listener as others reach it. ``protocol``: one of :data:`PROTOCOLS`, None where it is not known."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str | None
+
+    @property
+    def address(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the rebuilt cluster. ``was``: its id in the old one, whose replicas it has; None for a new node.
+    ``disks``: paths of the old one's log directories. ``controller_listener``: the name of the listener on which it is
+    a controller."""
+
+    node_id: int
+    was: int | None
+    roles: tuple[str, ...]
+    listeners: tuple[Listener, ...]
+    rack: str | None
+    disks: tuple[str, ...]
+    controller_listener: str | None = None
+
+    @property
+    def controller_address(self) -> Listener | None:
+        """The listener on which controllers talk; None where it is not known."""
+        return next((each for each in self.listeners if each.name == self.controller_listener), None)
+
+    @property
+    def is_broker(self) -> bool:
+        return BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return CONTROLLER in self.roles
+
+
+def load_nodes(path: str, disks: Sequence[Disk]) -> tuple[Node, ...]:
+    """The nodes in a mapping file: JSON with ``nodes``, each with ``id``, ``roles`` and, where they are needed,
+    ``was``, ``listeners`` (address by name), ``controllerListener`` (the name of one, where it is not CONTROLLER),
+    ``protocols`` (by listener), ``rack`` and ``disks``.
+
+    Raises :class:`UsageError` for a file that says something else, or of disks that were not given.
+    """
+    try:
+        document = parse_object(read_bytes(path, _LIMIT))
+        unknown = sorted(document.keys() - {"nodes"})
+        if unknown:
+            raise WrongJsonError(f"there is no member {unknown[0]!r}; there is nodes")
+        nodes = as_list(document.get("nodes"), "nodes", lambda value, name: _node(value, name, disks))
+    except WrongJsonError as error:
+        raise UsageError(f"{path}: {error}; see brokerless rebuild --help for what a mapping file has") from error
+    return _checked(path, nodes, disks)
+
+
+_MEMBERS = {"id", "was", "roles", "listeners", "controllerListener", "protocols", "rack", "disks"}
+
+
+def _own_listener(roles: tuple[str, ...], listeners: tuple[Listener, ...]) -> str | None:
+    """The name of a controller's listener: the usual one, or the only one of a node that is nothing else."""
+    if CONTROLLER not in roles:
+        return None
+    is_only = BROKER not in roles and len(listeners) == 1
+    return listeners[0].name if is_only else next((each.name for each in listeners if each.name == "CONTROLLER"), None)
+
+
+def _node(value: Any, name: str, disks: Sequence[Disk]) -> Node:
+    found = as_object(value, name)
+    unknown = sorted(found.keys() - _MEMBERS)
+    if unknown:
+        raise WrongJsonError(f"{name} has a member {unknown[0]!r}; there are {', '.join(sorted(_MEMBERS))}")
+    node_id = as_integer(found.get("id"), f"{name}.id", 0, MAX_INT32)
+    was = as_integer(found["was"], f"{name}.was", 0, MAX_INT32) if "was" in found else None
+    roles = as_list(found.get("roles"), f"{name}.roles", _role)
+    protocols = {
+        key: _protocol(each, f"{name}.protocols.{key}")
+        for key, each in as_object(found.get("protocols", {}), f"{name}.protocols").items()
+    }
+    listeners = tuple(
+        _listener(key, each, f"{name}.listeners.{key}", protocols)
+        for key, each in as_object(found.get("listeners", {}), f"{name}.listeners").items()
+    )
+    paths = as_list(found["disks"], f"{name}.disks", as_text) if "disks" in found else None
+    if paths is None:
+        old = node_id if was is None else was
+        paths = tuple(each.path for each in disks if each.node_id == old)
+    if was is None:
+        was = next((each.node_id for each in disks if each.path in paths and each.node_id is not None), node_id)
+    own = optional(found.get("controllerListener"), f"{name}.controllerListener", as_text)
+    rack = optional(found.get("rack"), f"{name}.rack", as_text)
+    return Node(node_id, was, roles, listeners, rack, paths, own or _own_listener(roles, listeners))
+
+
+def _role(value: Any, name: str) -> str:
+    if value not in (BROKER, CONTROLLER):
+        raise WrongJsonError(f"{name} is neither broker nor controller")
+    return cast("str", value)
+
+
+def _protocol(value: Any, name: str) -> str:
+    if value not in PROTOCOLS:
+        raise WrongJsonError(f"{name} is none of {', '.join(PROTOCOLS)}")
+    return cast("str", value)
+
+
+def _listener(key: str, value: Any, name: str, protocols: dict[str, str]) -> Listener:
+    host, _, port = as_text(value, name).rpartition(":")
+    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise WrongJsonError(f"{name} is no host and port, such as kafka1:9092")
+    own = key if key in PROTOCOLS else "PLAINTEXT" if key == "CONTROLLER" else None
+    return Listener(key, host.removeprefix("[").removesuffix("]"), int(port), protocols.get(key, own))
+
+
+def _checked(path: str, nodes: tuple[Node, ...], disks: Sequence[Disk]) -> tuple[Node, ...]:
+    known = {each.path for each in disks}
+    used: dict[str, int] = {}
+    for at, node in enumerate(nodes):
+        if node.node_id in {each.node_id for each in nodes[:at]}:
+            raise UsageError(f"{path}: there are two nodes with the id {node.node_id}")
+        if not node.roles:
+            raise UsageError(f"{path}: node {node.node_id} has no roles; give broker, controller or both")
+        for each in node.disks:
+            if each not in known:
+                raise UsageError(f"{path}: node {node.node_id} has the disk {each}, which was not given as a path")
+            if used.setdefault(each, node.node_id) != node.node_id:
+                raise UsageError(f"{path}: the disk {each} is of two nodes, {used[each]} and {node.node_id}")
+    if not any(each.is_controller for each in nodes):
+        raise UsageError(f"{path}: no node is a controller, and without one no broker starts")
+    return nodes
+
+
+def known_nodes(disks: Sequence[Disk], cluster: Cluster, voters: Sequence[Voter]) -> tuple[Node, ...]:
+    """The nodes without a mapping file: those of the disks, and the voters of the metadata, each with its old id and
+    listeners. Where no voter is known, the node with the least id is a controller as well. Disks without
+    ``meta.properties`` are nodes of their own, counted from 1 or after the largest id."""
+    of_disks: dict[int, list[str]] = {}
+    for disk in disks:
+        if disk.node_id is not None:
+            of_disks.setdefault(disk.node_id, []).append(disk.path)
+    following = max(of_disks, default=0) + 1
+    for disk in disks:
+        if disk.node_id is None:
+            of_disks[following] = [disk.path]
+            following += 1
+    voter_ids = {cast("int", each["voterId"]) for each in voters}
+    brokers = {
+        node
+        for node, paths in of_disks.items()
+        if node in cluster.brokers or any(disk.replicas for disk in disks if disk.path in paths)
+    }
+    controllers = voter_ids or {min(of_disks)}
+    if not brokers:
+        brokers = set(of_disks) - controllers
+    return tuple(
+        Node(
+            node,
+            node,
+            tuple(role for role, which in ((BROKER, brokers), (CONTROLLER, controllers)) if node in which),
+            tuple(_known_listeners(node, cluster, voters)),
+            cluster.brokers.get(node, {}).get("rack"),
+            tuple(of_disks.get(node, ())),
+            _controller_name(node, cluster, voters) if node in controllers else None,
+        )
+        for node in sorted(brokers | controllers)
+    )
+
+
+def _controller_name(node: int, cluster: Cluster, voters: Iterable[Voter]) -> str | None:
+    of_voter = next((each for each in voters if each["voterId"] == node), {})
+    own = cast("list[dict[str, Any]]", of_voter.get("endpoints", []))
+    rows = [*cluster.controllers.get(node, {}).get("endPoints", ()), *own]
+    return next((str(row["name"]) for row in rows), None)
+
+
+def _known_listeners(node: int, cluster: Cluster, voters: Iterable[Voter]) -> Iterator[Listener]:
+    of_voter = next((each for each in voters if each["voterId"] == node), {})
+    rows = [
+        *cluster.brokers.get(node, {}).get("endPoints", ()),
+        *cluster.controllers.get(node, {}).get("endPoints", ()),
+        *cast("list[dict[str, Any]]", of_voter.get("endpoints", [])),
+    ]
+    seen: set[str] = set()
+    for row in rows:
+        if row["name"] not in seen:
+            seen.add(row["name"])
+            protocol = row.get("securityProtocol")
+            known = PROTOCOLS[protocol] if isinstance(protocol, int) and 0 <= protocol < len(PROTOCOLS) else None
+            yield Listener(row["name"], row["host"], row["port"], known)
+
+
+def refuse_running(disks: Iterable[Disk]) -> None:
+    """Raises :class:`UsageError` for a disk on which a broker runs."""
+    for each in disks:
+        if each.is_running:
+            text = "a broker, or another process that writes, is running on this log directory"
+            raise UsageError(f"{each.path}: {text}; stop it, or give a copy of the directory")
+
+
+def cluster_id_of(disks: Sequence[Disk]) -> str | None:
+    """The one cluster id of the disks; None where none says. Raises :class:`UsageError` for several."""
+    found = {each.properties.cluster_id: each.path for each in disks if each.properties is not None}
+    found.pop(None, None)
+    if len(found) > 1:
+        (one, first), (other, second) = list(found.items())[:2]
+        text = f"these disks are of several clusters: {first} of {one}, {second} of {other}"
+        raise UsageError(f"{text}; give those of one")
+    for each in disks:
+        if each.properties is not None and each.properties.findings:
+            raise UnreadableError(str(each.properties.findings[0]))
+    return next(iter(found), None)

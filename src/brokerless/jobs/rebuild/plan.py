@@ -1,0 +1,318 @@
+"""Plans the rebuilding of a cluster: its state, its nodes, and the log directories of each; nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from brokerless import clock
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.internals.cluster import Cluster, read_cluster
+from brokerless.internals.metadata_records import Record, cluster_records
+from brokerless.internals.metadata_versions import (
+    DYNAMIC_QUORUM,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    NEWEST,
+    first_level_of,
+    level_name,
+)
+from brokerless.jobs.cluster.disks import Disk
+from brokerless.jobs.cluster.metadata_replicas import MetadataReplica, best_of, compare_replicas
+from brokerless.jobs.rebuild.adopted_topics import adopt_topics
+from brokerless.jobs.rebuild.nodes import (
+    PROTOCOLS,
+    Node,
+    cluster_id_of,
+    known_nodes,
+    load_nodes,
+)
+from brokerless.jobs.rebuild.partition_states import rebuild_partitions
+from brokerless.jobs.rebuild.replicas import HeldReplica, Place, assigned, held_replicas, largest_producer_id
+from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
+from brokerless.jobs.restart.directory_files import check_directory_ids
+from brokerless.log import names
+from brokerless.log.checkpoint.topic_ids import random_id
+from brokerless.log.storage.paths import exists, join, read_bytes
+from brokerless.tables.partition_reader import open_partitions
+
+Data = Literal["link", "copy", "in-place"]
+Quorum = Literal["static", "dynamic"]
+Row = dict[str, Any]
+
+DEFAULT_LEVEL = 21
+"""3.9-IV0, with which Kafka 3.9 and all of Kafka 4 start: where no metadata says which it was."""
+_BROKER, _BROKER_LOGGER = 4, 8
+_PRODUCER_ID_BLOCK = 1000
+"""``ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE``."""
+_LOST = ("configs of topics and brokers", "ACLs", "SCRAM users", "quotas", "delegation tokens", "feature levels")
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildOptions:
+    """``data``: how partitions get to the new directories. ``mapping``: path of a mapping file. ``level``: the metadata
+    version, None for the old one's. ``quorum``: voters in each node's configuration, or in the metadata (KIP-853); None
+    for that of the old cluster. ``source``: a log, snapshot or tables as JSON Lines to take the state from, in place of
+    the disks'. ``without_metadata``: from directories alone. ``adopt``: topics that only the disks have, too."""
+
+    data: Data = "copy"
+    mapping: str | None = None
+    level: int | None = None
+    quorum: Quorum | None = None
+    source: str | None = None
+    without_metadata: bool = False
+    adopt: bool = False
+    cluster_id: str | None = None
+    max_batch_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetDirectory:
+    """A log directory of the rebuilt cluster. ``disk``: whose partitions it has; None for a new, empty one.
+    ``is_first``: of its node's, the one with the metadata. ``is_new``: it is written beside, and not in place."""
+
+    path: str
+    node_id: int
+    directory_id: str
+    disk: Disk | None
+    is_first: bool
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """What is written. ``offset``, ``epoch``: the snapshot's name. ``voters``: of a dynamic quorum, None for a static
+    one. ``held``: the replicas that are kept, by partition. ``lost``: what was not to be had, for people. ``origin``:
+    where the state is from. ``is_applied``: it is done."""
+
+    cluster_id: str
+    level: int
+    nodes: tuple[Node, ...]
+    directories: tuple[TargetDirectory, ...]
+    cluster: Cluster
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    voters: tuple[Row, ...] | None
+    held: Mapping[Place, Sequence[HeldReplica]]
+    lost: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    origin: str
+    data: Data
+    is_applied: bool = False
+
+    def records(self) -> list[Record]:
+        """The records of the snapshot. Raises :class:`UsageError` for what this metadata version cannot express."""
+        return list(cluster_records(self.cluster, self.level))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    cluster: Cluster
+    origin: str
+    offset: int
+    epoch: int
+    timestamp_ms: int
+    replica: MetadataReplica | None
+    is_dynamic: bool
+
+
+def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Rebuild:
+    """What would be written into ``to``, and what is lost. Raises :class:`UsageError` for disks of several clusters and
+    for what cannot be written, and UnreadableError."""
+    findings: list[Finding] = [
+        each for disk in disks for each in disk.findings if disk.metadata is None or each not in disk.metadata.damage
+    ]
+    own_id = cluster_id_of(disks)
+    repeated = next(
+        check_directory_ids([each.properties for each in disks if each.properties is not None], "too"), None
+    )
+    if repeated is not None:
+        raise UsageError(f"{repeated}; give one of both")
+    state = _state(disks, options, findings)
+    cluster = state.cluster
+    voters = () if state.replica is None else state.replica.voters
+    nodes = load_nodes(options.mapping, disks) if options.mapping else known_nodes(disks, cluster, voters)
+    if not any(each.is_broker for each in nodes):
+        raise UsageError("no node of the rebuilt cluster is a broker; give one in the mapping file")
+    lost: list[str] = []
+    if not cluster.topics or options.adopt:
+        nothing = not cluster.topics
+        adopted = adopt_topics(cluster, disks, nodes, findings.append)
+        if nothing and not options.source:
+            lost += _LOST
+        lost += [f"settings of topic {each}" for each in adopted]
+    held = held_replicas(disks, nodes, cluster, findings.append)
+    directories = _directories(disks, nodes, to, options.data)
+    _take_over_nodes(cluster, nodes, directories, disks, options.data, lost)
+    ids: dict[int, list[str]] = defaultdict(list)
+    for each in directories:
+        ids[each.node_id].append(each.directory_id)
+    of_disks = {each.disk.path: each.directory_id for each in directories if each.disk is not None}
+    rebuild_partitions(cluster, nodes, held, ids, of_disks, to, findings.append)
+    held = assigned(held, cluster, findings.append)
+    level = _level(cluster, options.level)
+    is_dynamic = options.quorum == "dynamic" if options.quorum else state.is_dynamic
+    if is_dynamic and level < DYNAMIC_QUORUM:
+        raise UsageError(f"a dynamic quorum needs metadata version 3.9 or newer, and this is {level_name(level)}")
+    cluster.features[METADATA_VERSION] = level
+    cluster.features.pop(KRAFT_VERSION, None)
+    used = largest_producer_id(held, thorough=cluster.next_producer_id is None)
+    if used >= (cluster.next_producer_id or 0):
+        cluster.next_producer_id = (used // _PRODUCER_ID_BLOCK + 1) * _PRODUCER_ID_BLOCK
+    marks = [row["brokerEpoch"] for row in cluster.brokers.values()]
+    rebuild = Rebuild(
+        options.cluster_id or own_id or random_id(), level, nodes, directories, cluster,
+        max(state.offset, *marks, 0) + 1, state.epoch + 1, state.timestamp_ms,
+        tuple(_voters(nodes, directories)) if is_dynamic else None,
+        held, tuple(lost), tuple(findings), state.origin, options.data,
+    )  # fmt: skip
+    rebuild.records()  # refused here, before anything is written
+    return rebuild
+
+
+def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Finding]) -> _State:
+    """The state to rebuild: of a file that was given, of the best replica on the disks, or nothing."""
+    replicas = [each.metadata for each in disks if each.metadata is not None]
+    best = best_of(replicas)
+    now = clock.now()
+    if options.source is not None and is_tables(options.source):
+        offset, epoch = (0, 0) if best is None else (best.end_offset, best.epoch)
+        return _State(load_tables(options.source), options.source, offset, max(epoch, 0), now, best, _is_dynamic(best))
+    if options.source is not None:
+        (log,) = open_partitions(options.source)
+        cluster = read_cluster(log, findings.append, None, options.max_batch_bytes)
+        end = log.end_offset or 0
+        name = names.parse_segment_file(options.source.rsplit("/", 1)[-1])
+        if name is not None and name.kind == "kraft-snapshot":
+            end = max(end, name.offset)
+        epoch = 0 if best is None else max(best.epoch, 0)
+        return _State(cluster, options.source, end, max(epoch, (name.epoch or 0) if name else 0), now, best, False)
+    if best is None or options.without_metadata:
+        origin = "directories of partitions alone"
+        offset, epoch = (0, 0) if best is None else (best.end_offset, max(best.epoch, 0))
+        return _State(Cluster(), origin, offset, epoch, now, best, _is_dynamic(best))
+    cluster = read_cluster(best.reader, findings.append, best.end_offset, options.max_batch_bytes)
+    findings += compare_replicas(best, [each for each in replicas if each is not best])
+    findings += best.damage
+    origin = f"{best.paths.path}, up to offset {best.end_offset - 1:,} in epoch {best.epoch}"
+    timestamp = now if best.timestamp is None else best.timestamp
+    return _State(cluster, origin, best.end_offset, max(best.epoch, 0), timestamp, best, _is_dynamic(best))
+
+
+def _is_dynamic(replica: MetadataReplica | None) -> bool:
+    """Whether voters are in the log: those of ``quorum-state`` have no directories."""
+    return replica is not None and any("voterDirectoryId" in each for each in replica.voters)
+
+
+def _directories(disks: Sequence[Disk], nodes: Sequence[Node], to: str, data: Data) -> tuple[TargetDirectory, ...]:
+    by_path = {each.path: each for each in disks}
+    found: list[TargetDirectory] = []
+    for node in nodes:
+        own = [by_path[path] for path in node.disks]
+        if data == "in-place":  # the disk that has the metadata stays the one that has it
+            own.sort(key=lambda each: each.metadata is None)
+        for number, disk in enumerate(own or [None]):
+            name = f"node-{node.node_id}" + (f"-{number + 1}" if number else "")
+            is_new = disk is None or data != "in-place"
+            directory_id = None if disk is None else disk.directory_id
+            path = join(to, name) if disk is None or is_new else disk.path
+            found.append(TargetDirectory(path, node.node_id, directory_id or random_id(), disk, not number, is_new))
+    return tuple(found)
+
+
+def _take_over_nodes(
+    cluster: Cluster,
+    nodes: Sequence[Node],
+    directories: Sequence[TargetDirectory],
+    disks: Sequence[Disk],
+    data: Data,
+    lost: list[str],
+) -> None:
+    """Registrations and settings of brokers get the new ids. All are fenced until their brokers come; their epoch is
+    that of the mark of a clean stop, by which the controller knows that nothing of a log is missing (KIP-966)."""
+    old = dict(cluster.brokers)
+    new_ids = {str(each.was): str(each.node_id) for each in nodes if each.was is not None}
+    gone = sorted(set(old) - {each.was for each in nodes if each.is_broker})
+    lost += [f"broker {each}, of which no disk was given" for each in gone]
+    cluster.brokers = {}
+    cluster.controllers = {}  # each registers when it starts
+    for node in (each for each in nodes if each.is_broker):
+        row = old.get(-1 if node.was is None else node.was, {})
+        own = [each for each in directories if each.node_id == node.node_id]
+        epoch = -1
+        if data == "in-place":
+            epoch = max((_mark_epoch(each.disk) for each in own if each.disk is not None), default=-1)
+        listeners = [
+            {"name": each.name, "host": each.host, "port": each.port, "securityProtocol": _protocol_id(each.protocol)}
+            for each in node.listeners
+            if each.name != node.controller_listener
+        ]
+        cluster.brokers[node.node_id] = {
+            "features": [], "incarnationId": "A" * 22, **row, "brokerId": node.node_id, "brokerEpoch": epoch,
+            "endPoints": listeners or row.get("endPoints", []), "rack": node.rack or row.get("rack"), "fenced": True,
+            "inControlledShutdown": False, "logDirs": [each.directory_id for each in own], "cordonedLogDirs": None,
+        }  # fmt: skip
+    for type_, name in list(cluster.configs):
+        if type_ in (_BROKER, _BROKER_LOGGER) and name:
+            own_configs = cluster.configs[type_, name]
+            if name not in new_ids:
+                lost.append(f"settings of broker {name}, which is not of the rebuilt cluster")
+            del cluster.configs[type_, name]
+            if name in new_ids:
+                cluster.configs[type_, new_ids[name]] = own_configs
+
+
+def _protocol_id(protocol: str | None) -> int:
+    return PROTOCOLS.index(protocol) if protocol in PROTOCOLS else 0
+
+
+def _mark_epoch(disk: Disk) -> int:
+    """The broker epoch in ``.kafka_cleanshutdown`` (``CleanShutdownFileHandler``, 4.4.0); -1 without one."""
+    path = join(disk.path, names.CLEAN_SHUTDOWN)
+    with suppress(UnreadableError, ValueError, TypeError, KeyError):
+        if exists(path):
+            return int(json.loads(read_bytes(path, 4096))["brokerEpoch"])
+    return -1
+
+
+def _level(cluster: Cluster, requested: int | None) -> int:
+    known = cluster.features.get(METADATA_VERSION)
+    level = known if requested is None else requested
+    if level is None:
+        return DEFAULT_LEVEL
+    if level > NEWEST:
+        text = f"the metadata version of these disks is {level}, and the newest that is known here is {NEWEST}"
+        raise UsageError(f"{text} ({level_name(NEWEST)}); use a newer brokerless")
+    if known is not None and level < known:
+        for name, feature_level in sorted(cluster.features.items()):
+            since = first_level_of(name, feature_level)
+            if name not in (METADATA_VERSION, KRAFT_VERSION) and since is not None and level < since:
+                text = f"metadata version {level_name(level)} is of a Kafka that does not know {name} {feature_level}"
+                raise UsageError(f"{text}; give --metadata-version {level_name(since)} or a newer one")
+    return level
+
+
+def _voters(nodes: Sequence[Node], directories: Sequence[TargetDirectory]) -> list[Row]:
+    found: list[Row] = []
+    for node in (each for each in nodes if each.is_controller):
+        listener = node.controller_address
+        if listener is None:
+            text = f"the address of controller {node.node_id} is not known, and a dynamic quorum has it in its metadata"
+            raise UsageError(f"{text}; give a mapping file with its listener CONTROLLER")
+        first = next(each for each in directories if each.node_id == node.node_id and each.is_first)
+        endpoint = {"name": listener.name, "host": listener.host, "port": listener.port}
+        supported = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
+        found.append(
+            {
+                "voterId": node.node_id,
+                "voterDirectoryId": first.directory_id,
+                "endpoints": [endpoint],
+                "kRaftVersionFeature": supported,
+            }
+        )
+    return found

@@ -1,0 +1,135 @@
+"""The replicas on the disks, each on its node of the rebuilt cluster: of which partition, and how far they go."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from brokerless.arrow import integers
+from brokerless.errors import Finding, UnreadableError
+from brokerless.internals.cluster import Cluster
+from brokerless.jobs.cluster.disks import Disk, DiskReplica
+from brokerless.jobs.rebuild.nodes import Node
+from brokerless.log.checkpoint.leader_epochs import load_epochs
+from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.tables.partition_reader import PartitionReader
+
+Place = tuple[str, int]
+"""A topic's id and a partition's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldReplica:
+    """A replica that a node of the rebuilt cluster has. ``last_epoch``: the newest leader epoch of its log, -1 for
+    none; ``topic_id``: as it will be."""
+
+    node: int
+    disk: Disk
+    replica: DiskReplica
+    topic_id: str
+    last_epoch: int
+
+    @property
+    def end(self) -> tuple[int, int]:
+        """What logs are compared by, as in an election: the last epoch, and the end offset."""
+        return self.last_epoch, self.replica.end_offset or 0
+
+
+def topic_ids_of(disks: Sequence[Disk]) -> dict[str, str]:
+    """The id of each topic by ``partition.metadata``: where there are several, that of most directories."""
+    counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for disk in disks:
+        for each in disk.replicas:
+            if each.state == "live" and each.topic_id is not None:
+                counts[each.topic][each.topic_id] += 1
+    return {topic: max(sorted(ids), key=lambda known: ids[known]) for topic, ids in counts.items()}
+
+
+def held_replicas(
+    disks: Sequence[Disk], nodes: Sequence[Node], cluster: Cluster, report: Callable[[Finding], None]
+) -> dict[Place, list[HeldReplica]]:
+    """The replicas that the rebuilt cluster has, by partition, at most one of each node. What the cluster's metadata
+    does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown topics."""
+    owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
+    by_name = {name: topic_id for topic_id, name in cluster.topics.items()}
+    found: dict[Place, list[HeldReplica]] = defaultdict(list)
+    for disk in disks:
+        if disk.path not in owners:
+            if disk.replicas:
+                text = "no broker of the rebuilt cluster has this disk, so that its replicas are left out"
+                report(Finding("warning", "disk-without-node", disk.path, None, None, text))
+            continue
+        for each in disk.replicas:
+            if each.state != "live":
+                continue
+            topic_id = by_name.get(each.topic) if each.topic_id is None else each.topic_id
+            if topic_id is None or cluster.topics.get(topic_id) != each.topic:
+                text = (
+                    "the metadata has no such topic, or has it with another id: the rebuilt cluster does not have this"
+                )
+                report(Finding("warning", "replica-unknown", each.paths.path, None, None, text, None, each.topic_id))
+            elif each.partition not in cluster.partitions.get(topic_id, {}):
+                text = "the metadata has no such partition of this topic: the rebuilt cluster does not have this"
+                report(Finding("warning", "replica-unknown", each.paths.path, None, None, text, None, topic_id))
+            else:
+                held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each))
+                _add(found[topic_id, each.partition], held, report)
+    return dict(found)
+
+
+def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding], None]) -> None:
+    """Of two replicas on one node, the longer one: a broker ends at its start where it finds both."""
+    same = next((each for each in there if each.node == held.node), None)
+    if same is not None:
+        worse, better = sorted((same, held), key=lambda each: each.end)
+        there.remove(same)
+        held = better
+        text = (
+            f"another disk of node {held.node} has this partition as well, up to a later offset; this one is left out"
+        )
+        report(Finding("warning", "replica-twice", worse.replica.paths.path, None, None, text))
+    there.append(held)
+
+
+def last_epoch(replica: DiskReplica) -> int:
+    """The newest leader epoch of a log, by its checkpoint and the batches of its last segment."""
+    epochs: list[int] = [-1]
+    try:
+        epochs += [epoch for epoch, _ in load_epochs(replica.paths.leader_epoch_checkpoint)]
+        last = PartitionReader(replace(replica.paths, segments=replica.paths.segments[-1:]))
+        for batch in last.batches(["partitionLeaderEpoch"], on_damage=lambda _: None):
+            epochs += (each for each in integers(batch.column("partitionLeaderEpoch")) if each is not None)
+    except UnreadableError:
+        pass
+    return max(epochs)
+
+
+def largest_producer_id(replicas: Mapping[Place, Sequence[HeldReplica]], *, thorough: bool) -> int:
+    """The largest id of a producer that wrote into the logs, -1 for none: by producer snapshots, and if ``thorough`` by
+    all batch headers as well."""
+    found = -1
+    for each in (held for there in replicas.values() for held in there):
+        paths = each.replica.paths
+        for file in paths.producer_snapshots:
+            found = max(found, int(load_producer_snapshot(file.path).producer_ids.max(initial=-1)))
+        if thorough:
+            for batch in PartitionReader(paths).batches(["producerId"], on_damage=lambda _: None):
+                found = max(found, *(each for each in integers(batch.column("producerId")) if each is not None), -1)
+    return found
+
+
+def assigned(
+    held: Mapping[Place, Sequence[HeldReplica]], cluster: Cluster, report: Callable[[Finding], None]
+) -> dict[Place, list[HeldReplica]]:
+    """Those of the replicas that the metadata assigns to their node; the others are reported."""
+    found: dict[Place, list[HeldReplica]] = defaultdict(list)
+    for (topic_id, number), replicas in held.items():
+        nodes = cluster.partitions[topic_id][number]["replicas"]
+        for each in replicas:
+            if each.node in nodes:
+                found[topic_id, number].append(each)
+            else:
+                text = f"the metadata does not assign this to node {each.node}: the rebuilt cluster does not have it"
+                report(Finding("warning", "replica-unassigned", each.replica.paths.path, None, None, text))
+    return dict(found)

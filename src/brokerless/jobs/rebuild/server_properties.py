@@ -1,0 +1,43 @@
+"""What the ``server.properties`` of each node has to say, for the directories of a rebuilt cluster."""
+
+from __future__ import annotations
+
+from brokerless.jobs.rebuild.nodes import Listener, Node
+from brokerless.jobs.rebuild.plan import Rebuild
+
+UNKNOWN = "HOST:PORT"
+"""In place of an address that is not known."""
+
+
+def server_properties(rebuild: Rebuild, node: Node) -> dict[str, str]:
+    """The settings of a node by name; all others are as they were. Addresses that are not known are ``HOST:PORT``."""
+    controllers = [each for each in rebuild.nodes if each.is_controller]
+    names = [each.controller_listener or "CONTROLLER" for each in controllers]
+    found = {"node.id": str(node.node_id), "process.roles": ",".join(node.roles)}
+    found["controller.listener.names"] = ",".join(dict.fromkeys(names))
+    if rebuild.voters is None:
+        voters = ((each.node_id, _address(each.controller_address)) for each in controllers)
+        found["controller.quorum.voters"] = ",".join(f"{number}@{address}" for number, address in voters)
+    else:
+        addresses = (_address(each.controller_address) for each in controllers)
+        found["controller.quorum.bootstrap.servers"] = ",".join(addresses)
+    own = [each for each in node.listeners if each.name != node.controller_listener]
+    listening = [f"{each.name}://{each.address}" for each in node.listeners]
+    if node.is_controller and node.controller_address is None:
+        listening.append(f"{names[0]}://{UNKNOWN}")
+    if node.is_broker and not own:
+        listening.insert(0, f"PLAINTEXT://{UNKNOWN}")
+    found["listeners"] = ",".join(listening)
+    if node.is_broker and own:
+        found["advertised.listeners"] = ",".join(f"{each.name}://{each.address}" for each in own)
+    protocols = {each.name: each.protocol for node in rebuild.nodes for each in node.listeners if each.protocol}
+    if protocols:
+        found["listener.security.protocol.map"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
+    found["log.dirs"] = ",".join(each.path for each in rebuild.directories if each.node_id == node.node_id)
+    if node.rack is not None:
+        found["broker.rack"] = node.rack
+    return found
+
+
+def _address(listener: Listener | None) -> str:
+    return UNKNOWN if listener is None else listener.address

@@ -1,0 +1,114 @@
+"""Shows what a rebuilt cluster will be, or is: as text, and as rows for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from brokerless.internals.cluster import cluster_rows
+from brokerless.internals.metadata_versions import level_name
+from brokerless.jobs.rebuild.node_directories import held_in
+from brokerless.jobs.rebuild.plan import Rebuild
+from brokerless.jobs.rebuild.server_properties import server_properties
+from brokerless.text import format_bytes, show
+from brokerless.views.table import NOTHING, count_of, format_number, table
+
+Row = dict[str, Any]
+_MOST_FINDINGS = 20
+_COUNTED = ("configs", "acls", "users", "quotas", "tokens")
+
+
+def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
+    """What is, or will be, written."""
+    quorum = "static quorum" if rebuild.voters is None else "dynamic quorum"
+    version = f"metadata.version {level_name(rebuild.level)} ({rebuild.level})"
+    yield f"cluster {show(rebuild.cluster_id)}, {version}, {quorum}"
+    yield f"state: {show(rebuild.origin)}"
+    rows = cluster_rows(rebuild.cluster)
+    counts = [count_of(len(rows["topics"]), "topic"), count_of(len(rows["partitions"]), "partition")]
+    counts += [f"{name} {len(rows[name])}" for name in _COUNTED]
+    yield ", ".join(counts)
+    yield ""
+    yield "directories:"
+    yield from (f"  {line}" for line in _directory_lines(rebuild))
+    yield ""
+    yield "topics:"
+    yield from (f"  {line}" for line in _topic_lines(rebuild))
+    if rebuild.lost:
+        yield ""
+        yield "lost:"
+        yield from (f"  {show(each)}" for each in rebuild.lost)
+    if rebuild.findings:
+        yield ""
+        yield "findings:"
+        yield from (f"  {line}" for line in _finding_lines(rebuild))
+    for node in rebuild.nodes:
+        yield ""
+        yield f"server.properties of node {node.node_id}:"
+        yield from (f"  {name}={show(value)}" for name, value in server_properties(rebuild, node).items())
+    yield ""
+    yield _what_next(rebuild)
+
+
+def _what_next(rebuild: Rebuild) -> str:
+    if not rebuild.is_applied:
+        return "nothing is written without --apply"
+    if rebuild.data == "in-place":
+        return "done; rebuild --undo puts back what was in place"
+    return "done; start the controllers, and then the brokers"
+
+
+def _finding_lines(rebuild: Rebuild) -> Iterator[str]:
+    counts = Counter(each.kind for each in rebuild.findings)
+    shown: Counter[str] = Counter()
+    for each in rebuild.findings:
+        shown[each.kind] += 1
+        if shown[each.kind] <= _MOST_FINDINGS:
+            yield str(each)
+        elif shown[each.kind] == _MOST_FINDINGS + 1:
+            yield f"... and {format_number(counts[each.kind] - _MOST_FINDINGS)} more of {each.kind} (--json has all)"
+
+
+def _directory_lines(rebuild: Rebuild) -> Iterator[str]:
+    nodes = {each.node_id: each for each in rebuild.nodes}
+    cells: list[list[str]] = []
+    for each in rebuild.directories:
+        held = [replica.replica for replica in held_in(rebuild, each)]
+        how = "new" if each.disk is None else f"{rebuild.data if each.is_new else 'in place'}"
+        source = NOTHING if each.disk is None else show(each.disk.path)
+        roles = ",".join(nodes[each.node_id].roles)
+        size = format_bytes(sum(replica.size for replica in held))
+        cells.append([show(each.path), str(each.node_id), roles, how, source, format_number(len(held)), size])
+    names = ("directory", "node", "roles", "data", "of disk", "partitions", "size")
+    yield from table(names, cells, ("node", "partitions", "size"))
+
+
+def _topic_lines(rebuild: Rebuild) -> Iterator[str]:
+    cells: list[list[str]] = []
+    for topic_id, name in sorted(rebuild.cluster.topics.items(), key=lambda each: each[1]):
+        partitions = rebuild.cluster.partitions.get(topic_id, {})
+        there = [held for number in partitions for held in rebuild.held.get((topic_id, number), ())]
+        replicas = sum(len(row["replicas"]) for row in partitions.values())
+        in_sync = sum(len(row["isr"]) for row in partitions.values())
+        counts = [format_number(each) for each in (len(partitions), replicas, len(there), in_sync)]
+        cells.append([show(name), show(topic_id), *counts])
+    names = ("topic", "topicId", "partitions", "replicas", "on disks", "in sync")
+    yield from table(names, cells, names[2:])
+
+
+def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
+    """The tables of the rebuilt cluster, which ``--from`` takes again, and ``nodes``, ``lost`` and ``findings``."""
+    for name, rows in cluster_rows(rebuild.cluster).items():
+        yield from ({"table": name, **row} for row in rows)
+    for node in rebuild.nodes:
+        properties: Mapping[str, str] = server_properties(rebuild, node)
+        yield {"table": "nodes", "nodeId": node.node_id, "was": node.was, "roles": node.roles, "properties": properties}
+    for each in rebuild.directories:
+        source = None if each.disk is None else each.disk.path
+        yield {
+            "table": "directories", "path": each.path, "nodeId": each.node_id, "directoryId": each.directory_id,
+            "disk": source, "isNew": each.is_new, "partitions": sum(1 for _ in held_in(rebuild, each)),
+        }  # fmt: skip
+    yield from ({"table": "lost", "what": each} for each in rebuild.lost)
+    yield from ({"table": "findings", **each.as_dict()} for each in rebuild.findings)

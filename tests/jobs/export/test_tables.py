@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from tests.golden import broker_data, broker_expected, json_lines, of_type
 from tests.jobs.export.test_job import as_expected
-from tests.jobs.tables import FORMATS, READERS, Rows, avro, delta, exported, iceberg, log_of, table
+from tests.jobs.tables import DAY, FORMATS, READERS, Rows, avro, delta, exported, iceberg, log_of, table
 
 from brokerless.api.log import open as open_log
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UsageError
+from brokerless.interchange.export_state import ExportState
 from brokerless.interchange.table_formats.catalog import Catalog, TableFormat, table_name
+from brokerless.interchange.table_formats.delta import DeltaTables
+from brokerless.interchange.table_formats.iceberg import IcebergTables
+from brokerless.interchange.table_formats.store import open_store
+from brokerless.jobs.export.job import Export, export, plan
+from brokerless.jobs.export.plan import ExportPlan
+from brokerless.log.directory import resolve
 from brokerless.typed.topic_type import Decoding
 
 pytestmark = pytest.mark.xdist_group("exported")
@@ -132,3 +143,221 @@ def test_python_exports_a_log_and_a_partition(tmp_path: Path) -> None:
     again = log.partition("orders", 0).export(tmp_path / "out", as_="delta", decode=True)
     assert again is not None
     assert again.table == str(tmp_path / "out" / "orders")
+
+
+def planned(source: Path, to: Path, form: TableFormat, **settings: Any) -> ExportPlan:
+    return plan(resolve(str(source)).partitions, [str(source)], to, Export(form=form, **settings))
+
+
+@each_format
+def test_of_two_exports_at_the_same_time_one_commits(form: TableFormat, tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    exported(source, to, form)
+    log_of(source, [b"b", b"c"], first=1)
+    late = planned(source, to, form)
+    exported(source, to, form)
+    with pytest.raises(UsageError, match="another export has been here meanwhile"):
+        list(export(late, pytest.fail))
+    assert [row["value"] for row in table(to, "orders", form)] == [b"a", b"b", b"c"]
+    assert len(data_files(to, form)) == 2
+
+
+def data_files(to: Path, form: TableFormat) -> list[Path]:
+    root = to / "orders" if form == "delta" else to / "kafka" / "orders" / "data"
+    return sorted(root.rglob("*.parquet"))
+
+
+def append_by_others(to: Path, form: TableFormat) -> None:
+    """A commit by the format's own library: in Delta, with the table's rows once more."""
+    if form == "iceberg":
+        with iceberg(to, "orders").transaction() as own:
+            own.update_snapshot().fast_append().commit()
+    else:
+        write_deltalake(delta(to, "orders"), delta(to, "orders").to_pyarrow_table(), mode="append")
+
+
+@each_format
+def test_commits_of_others_meanwhile_do_not_matter(
+    form: TableFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compaction, say: here rows that somebody adds, while the commit is on its way."""
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    exported(source, to, form)
+    log_of(source, [b"b"], first=1)
+    store = IcebergTables if form == "iceberg" else DeltaTables
+    state_of = store._state
+    others: list[int] = []
+
+    def state_and_then_another_commits(self: Any, opened: Any, topic: str) -> ExportState:
+        found = state_of(self, opened, topic)
+        if not others:
+            others.append(1)
+            append_by_others(to, form)
+        return found
+
+    late = planned(source, to, form)
+    monkeypatch.setattr(store, "_state", state_and_then_another_commits)
+    assert [each.records for each in export(late, pytest.fail)] == [1]
+    monkeypatch.undo()
+    assert others
+    rows = {"iceberg": [b"a", b"b"], "delta": [b"a", b"a", b"b"]}
+    assert [row["value"] for row in table(to, "orders", form)] == rows[form]
+    assert exported(source, to, form) == []
+
+
+def test_a_table_that_was_rolled_back_gets_the_records_again(tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    exported(source, to, "iceberg")
+    first = iceberg(to, "orders").current_snapshot().snapshot_id
+    log_of(source, [b"b"], first=1)
+    exported(source, to, "iceberg")
+    iceberg(to, "orders").manage_snapshots().rollback_to_snapshot(first).commit()
+    assert [row["value"] for row in table(to, "orders", "iceberg")] == [b"a"]
+    (again,) = exported(source, to, "iceberg")
+    assert (again.start_offset, again.next_offset) == (1, 2)
+    assert [row["value"] for row in table(to, "orders", "iceberg")] == [b"a", b"b"]
+    own = iceberg(to, "orders")
+    assert all(own.scan(snapshot_id=each.snapshot_id).to_arrow().num_rows for each in own.metadata.snapshots)
+
+
+def test_a_table_that_was_restored_gets_the_records_again(tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    exported(source, to, "delta")
+    first = delta(to, "orders").version()
+    log_of(source, [b"b"], first=1)
+    exported(source, to, "delta")
+    delta(to, "orders").restore(first)
+    (again,) = exported(source, to, "delta")
+    assert (again.start_offset, again.next_offset) == (1, 2)
+    assert [row["value"] for row in table(to, "orders", "delta")] == [b"a", b"b"]
+    before = DeltaTable(str(to / "orders"), version=first + 1)
+    assert len(pa.table(before.to_pyarrow_table())) == 2
+
+
+def test_what_was_exported_is_known_when_the_snapshots_that_say_it_have_expired(tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    exported(source, to, "iceberg")
+    append_by_others(to, "iceberg")
+    own = iceberg(to, "orders")
+    own.maintenance.expire_snapshots().by_id(own.current_snapshot().parent_snapshot_id).commit()
+    assert len(iceberg(to, "orders").metadata.snapshots) == 1
+    assert exported(source, to, "iceberg") == []
+
+
+def test_what_was_exported_is_known_when_deltas_log_was_cleaned_up(tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a", b"b"]), tmp_path / "out"
+    exported(source, to, "delta")
+    append_by_others(to, "delta")
+    delta(to, "orders").create_checkpoint()
+    for each in sorted((to / "orders" / "_delta_log").glob("*.json"))[:-1]:
+        each.unlink()
+    assert not states_of(to, "orders", "delta")
+    assert exported(source, to, "delta") == []
+    log_of(source, [b"c"], first=2)
+    (third,) = exported(source, to, "delta")
+    assert (third.start_offset, third.next_offset) == (2, 3)
+
+
+@each_format
+def test_offsets_that_retention_deleted_before_they_were_exported_are_reported(
+    form: TableFormat, tmp_path: Path
+) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    exported(source, to, form)
+    (source / "00000000000000000000.log").unlink()
+    log_of(source, [b"d"], first=5)
+    (source / "00000000000000000000.log").rename(source / "00000000000000000005.log")
+    findings: list[Finding] = []
+    (second,) = exported(source, to, form, findings)
+    assert {each.kind for each in findings} == {"missing-offsets"}
+    assert second.missing == ((1, 5),)
+    assert [row["kafka"]["offset"] for row in table(to, "orders", form)] == [0, 5]
+    before = open_store(form, to).load("orders")
+    assert before is not None
+    assert before.state.partitions[0].missing == ((1, 5),)
+
+
+@each_format
+def test_a_dry_run_writes_nothing(form: TableFormat, tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    (only,) = exported(source, to, form, dry_run=True)
+    assert (only.records, only.next_offset) == (1, 1)
+    assert not to.exists()
+
+
+@each_format
+def test_tables_of_other_topics_and_of_others_are_refused(form: TableFormat, tmp_path: Path) -> None:
+    source, other = log_of(tmp_path / "a.b-0", [b"a"]), log_of(tmp_path / "a_b-0", [b"b"])
+    to = tmp_path / "out"
+    with pytest.raises(UsageError, match=r"the topics a\.b and a_b would have one table, a_b"):
+        exported([str(source), str(other)], to, form)
+    exported(source, to, form)
+    with pytest.raises(UsageError, match=r"this is the table of the topic a\.b"):
+        exported(other, to, form)
+    open_store(form, to).append_rows("orders", pa.table({"x": [1]}))
+    with pytest.raises(UsageError, match="a table that no export made"):
+        exported(log_of(tmp_path / "orders-0", [b"a"]), to, form)
+
+
+@each_format
+def test_runs_that_would_mix_are_refused(form: TableFormat, tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a"]), tmp_path / "out"
+    exported(source, to, form)
+    with pytest.raises(UsageError, match="keys and values as bytes"):
+        exported(source, to, form, decoding=Decoding())
+    with pytest.raises(UsageError, match="isolation read_uncommitted"):
+        exported(source, to, form, isolation="read_committed")
+
+
+@each_format
+def test_times_that_a_table_cannot_have_are_kept_beside(form: TableFormat, tmp_path: Path) -> None:
+    times = [-1, 253_402_300_800_000, 253_402_300_799_999, -62_135_596_800_000, (1 << 63) - 1, 0]
+    source, to = tmp_path / "orders-0", tmp_path / "out"
+    for offset, each in enumerate(times):
+        log_of(source, [b"a"], first=offset, start_ms=each - offset * DAY // 4)
+    exported(source, to, form)
+    found = [row["kafka"] for row in table(to, "orders", form)]
+    assert [row["timestampRaw"] for row in found] == [-1, 253_402_300_800_000, None, None, (1 << 63) - 1, None]
+    assert [row["timestamp"] and row["timestamp"].isoformat() for row in found] == [
+        None, None, "9999-12-31T23:59:59.999000+00:00", "0001-01-01T00:00:00+00:00", None, "1970-01-01T00:00:00+00:00",
+    ]  # fmt: skip
+
+
+@each_format
+def test_times_finer_than_microseconds_are_cut_and_keep_their_bytes(form: TableFormat, tmp_path: Path) -> None:
+    nanos = {"type": "long", "logicalType": "timestamp-nanos"}
+    schema = {"type": "record", "name": "T", "fields": [{"name": "at", "type": {"type": "array", "items": nanos}}]}
+    plain = {"type": "record", "name": "T", "fields": [{"name": "at", "type": {"type": "array", "items": "long"}}]}
+    times = [[1_700_000_000_000_001_000], [5_000, 1_700_000_000_000_001_001], []]
+    values = [avro(plain, 1, {"at": each}) for each in times]
+    source, to = log_of(tmp_path / "orders-0", values), tmp_path / "out"
+    findings: list[Finding] = []
+    exported(source, to, form, findings, decoding=Decoding(schemas(tmp_path / "schemas", _1=schema)))
+    found = table(to, "orders", form)
+    cut = datetime(2023, 11, 14, 22, 13, 20, 1, UTC)
+    assert [row["value"]["at"] for row in found] == [[cut], [datetime(1970, 1, 1, 0, 0, 0, 5, UTC), cut], []]
+    assert [row["valueRaw"] for row in found] == [None, values[1], None]
+    assert "microseconds" in found[1]["valueError"]
+    assert [(each.kind, each.offset) for each in findings] == [("value-not-decoded", 1)]
+
+
+@each_format
+def test_json_whose_names_no_table_can_have_is_text(form: TableFormat, tmp_path: Path) -> None:
+    values = [b'{"a": {"x.y": 1, "z": null}, "b": {"Id": 1, "id": 2}, "t": {}}']
+    source, to = log_of(tmp_path / "orders-0", values), tmp_path / "out"
+    exported(source, to, form, decoding=Decoding())
+    for read in READERS:
+        (row,) = read(to, "orders", form)
+        assert row["value"] == {"a": '{"x.y":1,"z":null}', "b": '{"Id":1,"id":2}', "t": "{}"}
+
+
+@each_format
+def test_killed_runs_lose_and_duplicate_nothing(form: TableFormat) -> None:
+    """More of them: ``python -m tests.jobs.export.killed_tables``."""
+    command = [sys.executable, "-m", "tests.jobs.export.killed_tables", "3", "1", form]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=600, check=True
+    )
+    *wrong, seen = done.stdout.splitlines()
+    assert not wrong
+    assert json.loads(seen)[f"{form}-killed"] >= 3

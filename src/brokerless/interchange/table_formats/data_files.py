@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -66,12 +66,18 @@ class DataTarget:
             with suppress(Exception):  # no reader sees it
                 remove_remote(self, name)
 
-    def clean(self, state: ExportState) -> None:
-        """Removes what runs left that were killed, of which no commit tells. In an object store another run may be at
-        work, so that nothing is removed there: no reader sees these files, and the formats' own tools remove them."""
-        if not self.is_local:
-            return
+    def clean(self, state: ExportState, listed: Callable[[], set[str]]) -> None:
+        """Removes what killed runs left in a local directory, where no other run is at work. ``listed``: the files
+        that commits list, of which an older one may have some that are after what the newest has exported."""
         file_tree.remove_unfinished(self.directory)
+        left = self._after(state)
+        if left:
+            for name in sorted(left - listed()):
+                file_tree.remove(self.directory, name, None)
+
+    def _after(self, state: ExportState) -> set[str]:
+        """The data files that have no records that a table says it has."""
+        found: set[str] = set()
         for name in file_tree.find(self.directory, None):
             match = _FILE.fullmatch(name)
             if match is None:
@@ -80,7 +86,8 @@ class DataTarget:
             offset = int(match["offset"])
             missing: tuple[Span, ...] = () if exported is None else exported.missing
             if exported is None or offset >= exported.next_offset or any(a <= offset < b for a, b in missing):
-                file_tree.remove(self.directory, name, None)
+                found.add(name)
+        return found
 
 
 def data_file_name(date: str, partition: int, first_offset: int) -> str:

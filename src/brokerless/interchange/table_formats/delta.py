@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from brokerless.clock import now
 from brokerless.errors import BrokerlessError, UnwritableError, UsageError
@@ -29,13 +32,17 @@ from brokerless.interchange.table_formats.types import (
     TableState,
     check_topic,
 )
-from brokerless.log.storage import paths
+from brokerless.log.storage import file_tree, paths
+from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import StorageOptions
 
 _APPLICATION = "brokerless"
 """The transaction of every export: of two at the same time, Delta takes one. Its version is the number of partitions;
 those of ``brokerless/N`` are the offsets where the next run goes on."""
 _TRIES = 10
+_LOG_FILE = re.compile(r"_delta_log/[0-9]{20}\.json")
+_CHECKPOINT = re.compile(r"_delta_log/[0-9]{20}\.checkpoint.*\.parquet")
+_LOG_LIMIT = 1 << 30
 _EPOCH = date(1970, 1, 1)
 _STATISTICS = ("partition", "offset", "timestamp")
 
@@ -73,6 +80,7 @@ class DeltaTables:
         """Makes the table of a topic, or evolves it to ``schema``, and returns where its files go."""
         with self._errors(state.topic):
             name = table_name(state.topic)
+            file_tree.refuse_link(self._path(name))
             table = self.open_table(name)
             if table is None:
                 columns = [*schema, pa.field(DATE, pa.date32())]
@@ -106,6 +114,18 @@ class DeltaTables:
                 except CommitFailedError:
                     if attempt == _TRIES - 1:
                         raise
+
+    def listed_files(self, topic: str) -> set[str]:
+        """The paths in its directory of all files that a version of a local table lists, or listed."""
+        with self._errors(topic):
+            found: set[str] = set()
+            directory = self.describe(topic)
+            for name in file_tree.find(directory, None):
+                if _LOG_FILE.fullmatch(name):
+                    found |= _paths_in_log(read_own(paths.join(directory, name), _LOG_LIMIT, None))
+                elif _CHECKPOINT.fullmatch(name):
+                    found |= _paths_in_checkpoint(paths.join(directory, name))
+            return found
 
     def append_rows(self, name: str, rows: pa.Table, properties: dict[str, str] | None = None) -> None:
         """Appends rows to a table that is no topic's, such as one of findings, in one commit; it is made, or gets the
@@ -145,35 +165,34 @@ class DeltaTables:
         if (found := metadata.configuration.get(EXPORT)) is None:
             return ExportState(topic, None, True, "read_uncommitted")
         initial = replace(export_state.parse(found.encode(), topic, where), partitions={})
-        limit = 8
+        ceiling, limit = table.version(), 8
         while True:
             history = table.history(limit)
             for each in history:
+                if each["version"] > ceiling:
+                    continue
                 if EXPORT in each:
                     return export_state.parse(each[EXPORT].encode(), topic, where)
                 if each["operation"] == "RESTORE":
-                    return self._restored(table, each, topic)
+                    ceiling = self._restored(each, topic)
             if len(history) < limit:
                 break
-            limit *= 8
+            ceiling, limit = table.version(), limit * 8
         count = table.transaction_version(_APPLICATION) or 0
         offsets = {number: table.transaction_version(f"{_APPLICATION}/{number}") for number in range(count)}
         known = {number: Exported(offset) for number, offset in offsets.items() if offset is not None}
         return replace(initial, partitions=known)
 
-    def _restored(self, table: Any, entry: dict[str, Any], topic: str) -> ExportState:
-        from deltalake import DeltaTable
-
+    def _restored(self, entry: dict[str, Any], topic: str) -> int:
+        """The version that a table was restored to."""
         parameters = entry.get("operationParameters", {})
-        version = parameters.get("version")
-        if version is None:
-            stated = parameters.get("datetime") or parameters.get("timestamp")
-            raise UsageError(
-                f"{self.describe(topic)}: the table was restored to {stated}; restore it to a version by number, by "
-                "which it is known what was exported then, or export to another directory"
-            )
-        older = DeltaTable(table.table_uri, version=int(version), storage_options=self._options)
-        return self._state(older, topic)
+        if (version := parameters.get("version")) is not None:
+            return int(version)
+        stated = parameters.get("datetime") or parameters.get("timestamp")
+        raise UsageError(
+            f"{self.describe(topic)}: the table was restored to {stated}; restore it to a version by number, by which "
+            "it is known what was exported then, or export to another directory"
+        )
 
     @contextmanager
     def _errors(self, name: str) -> Generator[None]:
@@ -187,6 +206,20 @@ class DeltaTables:
         except Exception as error:
             reason = " ".join(str(error).split())[:500] or type(error).__name__
             raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+
+
+def _paths_in_log(data: bytes) -> set[str]:
+    entries = [json.loads(line) for line in data.splitlines() if line.strip()]
+    return {unquote(each[kind]["path"]) for each in entries for kind in ("add", "remove") if kind in each}
+
+
+def _paths_in_checkpoint(path: str) -> set[str]:
+    found: set[str] = set()
+    with pq.ParquetFile(paths.local(path)) as checkpoint:
+        for batch in checkpoint.iter_batches(columns=["add.path", "remove.path"]):
+            for row in batch.to_pylist():
+                found |= {unquote(each["path"]) for each in row.values() if each is not None and each["path"]}
+    return found
 
 
 def _columns(table: Any) -> pa.Schema:

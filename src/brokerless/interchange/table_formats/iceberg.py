@@ -100,6 +100,14 @@ class IcebergTables:
             entries = [_data_file(table, target, each) for each in files]
             self._append(table, entries, properties, before)
 
+    def listed_files(self, topic: str) -> set[str]:
+        """The paths below the table's data directory of all files that one of its snapshots lists."""
+        with self._errors(topic):
+            table = self.open_table(table_name(topic))
+            root = f"{_local(_data_directory(table))}/"
+            files = table.inspect.all_data_files().column("file_path").to_pylist()
+            return {_local(each).removeprefix(root) for each in files}
+
     def append_rows(self, name: str, rows: pa.Table, properties: dict[str, str] | None = None) -> None:
         """Appends rows to a table that is no topic's, such as one of findings, in one commit; it is made, or gets the
         columns that it lacks. ``properties``: of the snapshot."""
@@ -166,12 +174,10 @@ class IcebergTables:
         while snapshot is not None:
             if (found := _summary(snapshot).get(EXPORT)) is not None:
                 return export_state.parse(found.encode(), topic, where)
-            if snapshot.parent_snapshot_id is None:
-                return replace(newest, partitions={})
-            snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id)
-            if snapshot is None:
-                return newest
-        return replace(newest, partitions={})
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else table.snapshot_by_id(parent)
+        was_rolled_back = any(EXPORT in _summary(each) for each in table.metadata.snapshots)
+        return replace(newest, partitions={}) if was_rolled_back else newest
 
     def _evolve(self, table: Any, schema: pa.Schema) -> None:
         now = _columns(table)
@@ -186,11 +192,10 @@ class IcebergTables:
         if spec != [(DATE, "day", timestamp)]:
             where = self.describe(topic)
             raise UsageError(f"{where}: the table is partitioned in another way than by day; export to another one")
-        directory = table.properties.get("write.data.path") or paths.join(table.location(), "data")
         fields = _fields(table, include_ids=True)
         own = pa.schema([fields[each.name] for each in schema])
         settings = {name: str(value) for name, value in table.io.properties.items()}
-        return DataTarget("iceberg", topic, _local(directory), own, settings)
+        return DataTarget("iceberg", topic, _local(_data_directory(table)), own, settings)
 
     def _load_catalog(self) -> Any:
         if self._opened is None:
@@ -219,6 +224,10 @@ class IcebergTables:
         except Exception as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise UnwritableError(f"{self.describe(name)}: {reason}") from error
+
+
+def _data_directory(table: Any) -> str:
+    return table.properties.get("write.data.path") or paths.join(table.location(), "data")
 
 
 def _url(path: str) -> str:

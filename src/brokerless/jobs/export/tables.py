@@ -16,7 +16,7 @@ from brokerless.interchange.table_formats.column_types import decoded_type, evol
 from brokerless.interchange.table_formats.data_files import DataTarget
 from brokerless.interchange.table_formats.rows import table_schema
 from brokerless.interchange.table_formats.store import Tables
-from brokerless.interchange.table_formats.types import TableState
+from brokerless.interchange.table_formats.types import AnotherExportError, TableState
 from brokerless.jobs.export.tasks import Export, ExportTask
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
@@ -91,7 +91,11 @@ class PlannedTables:
 
     def prepared(self, tasks: Sequence[ExportTask]) -> list[ExportTask]:
         """Makes or evolves the tables, and returns the tasks with the places that their files go to."""
-        self.targets = {topic: self.store.prepare(self.begun[topic], self.schemas[topic]) for topic in self.begun}
+        for topic, state in self.begun.items():
+            self.targets[topic] = self.store.prepare(state, self.schemas[topic])
+            now = self.store.load(topic)
+            if now is None or now.state != state:
+                raise AnotherExportError(f"{self.store.describe(topic)}: another export has been here meanwhile")
         return [
             replace(task, layout=replace(task.layout, directory=target.directory, table=target))
             for task in tasks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from brokerless.errors import UsageError
 from brokerless.interchange import export_state, parquet_files
@@ -97,7 +98,9 @@ class TableTarget:
         for topic, before in self._tables.begun.items():
             own = replace(before, topic_id=plan.topic_ids[topic] or before.topic_id)
             tasks = [task for task in plan.tasks if task.topic == topic]
-            self._tables.targets[topic].clean(before)
+            target = self._tables.targets[topic]
+            if target.is_local and plan.directory:  # which is locked; elsewhere, another run may be at work
+                target.clean(before, partial(self._tables.store.listed_files, topic))
             for task in tasks:
                 if task.partition not in own.partitions:
                     own = own.with_partition(task.partition, Exported(task.start))

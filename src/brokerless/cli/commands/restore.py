@@ -1,8 +1,9 @@
-"""``brokerless restore``: restores topics into a running cluster."""
+"""``brokerless restore``: restores topics into a running cluster, or into the log directories of stopped brokers."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,25 +13,33 @@ from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import named_topics
 from brokerless.cli.values import amount
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UsageError
 from brokerless.kafka_names import ISOLATION_LEVELS
 
 if TYPE_CHECKING:
     from brokerless.jobs.restore.live.job import LiveRestore
+    from brokerless.log.directory import PartitionPath
     from brokerless.tables.partition_reader import OnDamage
 
 DESCRIPTION = """\
-Restores topics from log directories, a backup or a bucket into a running cluster, by producing. Without --apply,
-nothing is changed: what would be restored is shown, and what the target would refuse, delete or change.
+Restores topics from log directories, a backup or a bucket: into a running cluster, by producing (--bootstrap-servers),
+or into the log directories of its stopped brokers (--to). Without --apply, nothing is changed: what would be restored
+is shown, and what the target would refuse, delete or change.
 
-Keys, values, headers, timestamps, partitions and their order stay. Only committed records are sent, so that the outcome
-of transactions stays, too; offsets are new. Topics that are missing are created, with the source's partitions and
-settings where its cluster's metadata is beside them. The directory of --map gets the old-to-new offset map
-(offset-map.parquet, offset-map.jsonl); it is also the journal by which the same command goes on after an error or a
-kill: what had been on its way is found on the target, so that no record is missing or comes twice.
+Into a running cluster: keys, values, headers, timestamps, partitions and their order stay. Only committed records are
+sent, so that the outcome of transactions stays, too; offsets are new. Topics that are missing are created, with the
+source's partitions and settings where its cluster's metadata is beside them. The directory of --map gets the old-to-new
+offset map (offset-map.parquet, offset-map.jsonl); it is also the journal by which the same command goes on after an
+error or a kill: what had been on its way is found on the target, so that no record is missing or comes twice.
 
 With --groups, the offsets that groups have committed are translated with the map, and committed for groups that have no
 members and have committed nothing else there.
+
+Into log directories: batches and offsets stay, all replicas are the same, byte for byte, with the topic ID that the
+cluster's metadata knows, leader epochs that it allows, and checkpoints, so that brokers start without recovery or
+truncation. Give the directories of all brokers with replicas. The topic has to exist there; partitions with records are
+refused, or moved aside with --replace. After a kill, the same command completes it, or begins again. Committed offsets
+come with -t __consumer_offsets, if that has as many partitions.
 
 The exit code is 0, 1 if the source is damaged or something is to be known first, and 2 if nothing can be restored.
 """
@@ -39,13 +48,24 @@ EXAMPLES = """\
   brokerless restore /backup/kafka -t orders --bootstrap-servers broker:9092 --map restored --groups --apply
   brokerless restore s3://backup/kafka -t 'shop-*' --bootstrap-servers broker:9093 --command-config client.properties \\
       --until 2026-11-20T12:00 --rate 10MB --map restored --apply
+  brokerless restore /backup/kafka -t orders --to /mnt/broker1 --to /mnt/broker2 --to /mnt/broker3 --replace --apply
 """
 
 
 def add_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     help_of_servers = "the cluster to restore into, as Kafka's tools take it"
-    add("--bootstrap-servers", required=True, metavar="HOST:PORT", help=help_of_servers)
+    target = parser.add_mutually_exclusive_group(required=True)
+    target.add_argument("--bootstrap-servers", metavar="HOST:PORT", help=help_of_servers)
+    help_of_to = "a log directory of a stopped broker; give all that have replicas; can be repeated"
+    target.add_argument("--to", action="append", default=[], metavar="DIRECTORY", help=help_of_to)
+    add(
+        "--replace",
+        action="store_true",
+        help="with --to: move partitions with records to DIRECTORY.replaced",
+    )
+    help_of_metadata = "with --to: another log directory of the cluster, to read its metadata from"
+    add("--metadata", metavar="DIRECTORY", help=help_of_metadata)
     help_of_config = "a properties file with a client's settings (security.protocol, sasl.jaas.config, ...)"
     add("--command-config", metavar="FILE", help=help_of_config)
     help_of_map = "directory of the offset map, and of the journal by which a restore goes on; needed for --apply"
@@ -62,9 +82,6 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace) -> int:
-    from brokerless.jobs.restore.live.job import apply
-    from brokerless.views.restore.live import plan_lines, result_lines, rows
-
     output = Output()
     seen: set[Finding] = set()
 
@@ -73,9 +90,69 @@ def run(options: Namespace) -> int:
             seen.add(finding)
             output.damage(finding)
 
-    planned = _plan(options, output, on_damage)
-    if planned is None:
+    logs = list(output.open(options.paths, options.include))
+    chosen = [each.paths for log in logs for each in output.chosen(log, options)]
+    if not chosen or output.exit_code:
         return output.end()
+    everything = [each for log in logs for each in log.directory.partitions]
+    restore = _into_disks if options.to else _into_cluster
+    return restore(options, output, chosen, everything, on_damage)
+
+
+def _into_disks(
+    options: Namespace,
+    output: Output,
+    chosen: Sequence[PartitionPath],
+    everything: Sequence[PartitionPath],
+    on_damage: OnDamage,
+) -> int:
+    from brokerless import clock
+    from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
+    from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
+
+    if options.map or options.groups or options.append or options.rate or options.command_config:
+        raise UsageError("--map, --groups, --append, --rate and --command-config go with --bootstrap-servers only")
+    until = None if options.until is None else parse_time(options.until, clock.now())
+    settings = DiskSettings(until, options.replace, options.metadata, options.max_batch_bytes)
+    if options.apply and settle_disks(options.to):
+        output.say("a restore that had been cut short was completed")
+    size = sum(each.size for each in chosen)
+    with progress("reading", size) as done:
+        restore = plan_disks(
+            chosen, everything, options.to, settings, named=sorted(named_topics(chosen, options)), on_damage=on_damage,
+            done=done,
+        )  # fmt: skip
+    if any(each.severity != "info" for each in restore.findings):
+        output.exit_code = max(output.exit_code, FINDINGS)
+    if not options.json:
+        for line in disk_lines(restore):
+            output.line(line)
+    if options.apply:
+        with progress("restoring", 2 * size) as done:
+            restore = apply_disks(restore, settings, on_damage, done)
+        if any(each.lost for each in restore.partitions):
+            output.exit_code = max(output.exit_code, FINDINGS)
+    if options.json:
+        output.objects(disk_rows(restore))
+    else:
+        for line in disk_result_lines(restore):
+            output.line(line)
+    return output.end()
+
+
+def _into_cluster(
+    options: Namespace,
+    output: Output,
+    chosen: Sequence[PartitionPath],
+    everything: Sequence[PartitionPath],
+    on_damage: OnDamage,
+) -> int:
+    from brokerless.jobs.restore.live.job import apply
+    from brokerless.views.restore.live import plan_lines, result_lines, rows
+
+    if options.replace or options.metadata:
+        raise UsageError("--replace and --metadata are for --to; leave them out")
+    planned = _plan(options, chosen, everything, on_damage)
     restore = planned.plan
     if any(each.severity != "info" for each in restore.findings):
         output.exit_code = max(output.exit_code, FINDINGS)
@@ -96,7 +173,9 @@ def run(options: Namespace) -> int:
     return output.end()
 
 
-def _plan(options: Namespace, output: Output, on_damage: OnDamage) -> LiveRestore | None:
+def _plan(
+    options: Namespace, chosen: Sequence[PartitionPath], everything: Sequence[PartitionPath], on_damage: OnDamage
+) -> LiveRestore:
     from brokerless import clock
     from brokerless.jobs.restore.live.connection import Connection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore
@@ -104,11 +183,6 @@ def _plan(options: Namespace, output: Output, on_damage: OnDamage) -> LiveRestor
 
     until = None if options.until is None else parse_time(options.until, clock.now())
     config = {} if options.command_config is None else load_config(options.command_config)
-    logs = list(output.open(options.paths, options.include))
-    chosen = [each.paths for log in logs for each in output.chosen(log, options)]
-    if not chosen or output.exit_code:
-        return None
-    everything = [each for log in logs for each in log.directory.partitions]
     settings = LiveSettings(
         Reading(options.isolation, until, options.max_batch_bytes),
         None if options.map is None else Path(options.map),

@@ -36,6 +36,8 @@ class NewPartition:
     config: LogConfig
     topic_id: str
     owner: str = ""
+    may_exist: bool = False
+    """Whether a partition may be there, in whose place this one will come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ def write_unfinished(
         start_offset=contents.begin,
         topic_id=place.topic_id,
         owner=place.owner,
+        is_append=place.may_exist,
         base_offsets=contents.base_offsets,
     ) as output:
         taken = write_batches(output, contents.batches, contents.files, report, done, max_batch_bytes)
@@ -164,13 +167,14 @@ def _intact_bytes(group: NDArray[np.void], files: OpenFiles, max_batch_bytes: in
 
 
 def _part(buffer: NDArray[np.uint8], last: int, max_batch_bytes: int) -> NDArray[np.uint8]:
-    """A v2 batch of the records that another one has before it breaks off, uncompressed."""
+    """A v2 batch of the records that another one has up to ``last``, where it breaks off or is cut, uncompressed."""
     batch = read_headers(buffer, np.zeros(1, np.int64))
     columns = decode_batch(buffer, batch, max_batch_bytes)
     assert columns is not None
+    rows = int(np.searchsorted(columns.offset[: columns.rows], last, side="right"))
     header = batch.v2.copy()
-    header["count"] = columns.rows
+    header["count"] = rows
     header["last_offset_delta"] = last - int(batch.entry_offset[0])
     if not batch.timestamp_type[0]:
-        header["max_timestamp"] = columns.timestamp[: columns.rows].max()
-    return Encoder().encode(columns, np.array([0, columns.rows], np.int64), header)
+        header["max_timestamp"] = columns.timestamp[:rows].max()
+    return Encoder().encode(columns, np.array([0, rows], np.int64), header)

@@ -39,16 +39,22 @@ class Reading:
 
 
 def choose_partitions(
-    partitions: Iterable[PartitionPath], named: Collection[str], storage_options: StorageOptions | None = None
+    partitions: Iterable[PartitionPath],
+    named: Collection[str],
+    storage_options: StorageOptions | None = None,
+    internal: bool = False,
 ) -> dict[str, list[PartitionReader]]:
-    """The partitions to restore, by topic and number. ``named``: topics that the user has named.
+    """The partitions to restore, by topic and number. ``named``: topics that the user has named. ``internal``: Kafka's
+    own topics can be restored, if they are named, but for the cluster's metadata.
 
     Raises :class:`UsageError` for Kafka's own topics among those, a partition that is there twice, and none."""
     found: dict[tuple[str, int], PartitionReader] = {}
     for each in partitions:
         if each.topic is None or each.partition is None or each.state != "live":
             continue
-        if names.is_internal(each.topic):
+        if names.is_internal(each.topic) and not (
+            internal and each.topic in named and each.topic != names.CLUSTER_METADATA
+        ):
             if each.topic in named:
                 text = "is Kafka's own topic, which only brokers write; --groups restores committed offsets"
                 raise UsageError(f"{each.path}: {each.topic} {text}")

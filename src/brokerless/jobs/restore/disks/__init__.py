@@ -1,0 +1,1 @@
+"""Restores topics into the log directories of stopped brokers."""

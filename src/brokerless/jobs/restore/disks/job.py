@@ -1,0 +1,187 @@
+"""Restores topics into the log directories of stopped brokers, so that they start without recovery and truncation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from brokerless import clock
+from brokerless.errors import Finding, UsageError
+from brokerless.jobs.restore import source
+from brokerless.jobs.restore.checks import check_topic, limits_of
+from brokerless.jobs.restore.disks.staging import Staged, stage
+from brokerless.jobs.restore.disks.swap import OWNER, apply_swap, aside_of, check_aside, plan_swap, settle
+from brokerless.jobs.restore.disks.targets import Placement, load_target, place
+from brokerless.jobs.restore.results import Limits, TopicRestore
+from brokerless.log import names
+from brokerless.log.checkpoint.commit_journal import committing
+from brokerless.log.commit.commit import settle as settle_commits
+from brokerless.log.commit.partition_writer import output_directory
+from brokerless.log.directory import PartitionPath
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.write_errors import unwritable
+from brokerless.tables.partition_reader import OnDamage, PartitionReader
+
+_SAID = ("retention-deletes", "target-compacts", "late-records", "configs-unknown", "config-differs")
+"""What is to be known where records keep their batches and offsets."""
+Done = source.Done
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSettings:
+    """``replace``: partitions that have records are moved aside. ``metadata``: another log directory of the cluster, to
+    know it by."""
+
+    until: int | None = None
+    replace: bool = False
+    metadata: str | None = None
+    max_batch_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredDisk:
+    """One partition in the log directories: ``records``, and ``start_offset <= offset < end_offset``. ``lost``: offsets
+    that the source does not have, as it is damaged. ``aside``: where replaced partitions are now."""
+
+    topic: str
+    partition: int
+    records: int
+    start_offset: int
+    end_offset: int
+    lost: int
+    directories: tuple[str, ...]
+    aside: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DiskRestore:
+    """A restore into log directories: what it reads, where that goes, what is to be known, and, once ``is_applied``,
+    what it did."""
+
+    topics: tuple[TopicRestore, ...]
+    placements: tuple[Placement, ...]
+    findings: tuple[Finding, ...]
+    partitions: tuple[RestoredDisk, ...] = ()
+    is_applied: bool = False
+    is_completed: bool = False
+    """Whether an earlier run's restore, which a kill had cut short, was completed."""
+    readers: dict[tuple[str, int], PartitionReader] = field(default_factory=dict[tuple[str, int], PartitionReader])
+
+
+def plan_disks(
+    partitions: Sequence[PartitionPath],
+    everything: Sequence[PartitionPath],
+    to: Sequence[str],
+    settings: DiskSettings,
+    *,
+    named: Sequence[str] = (),
+    storage_options: StorageOptions | None = None,
+    on_damage: OnDamage,
+    done: Done,
+) -> DiskRestore:
+    """Reads the source once, and what the cluster's metadata says of the topics; nothing is changed.
+
+    Raises :class:`UsageError` for what is no stopped broker's log directory, UnreadableError."""
+    readers = source.choose_partitions(partitions, named, storage_options, internal=True)
+    for each in to:
+        output_directory(each, [reader.path for of_topic in readers.values() for reader in of_topic])
+    target = load_target([os.path.realpath(each) for each in to], settings.metadata, settings.max_batch_bytes)
+    cluster = source.source_cluster(everything, storage_options, settings.max_batch_bytes)
+    reading = source.Reading("read_uncommitted", settings.until, settings.max_batch_bytes)
+    topics: list[TopicRestore] = []
+    placements: list[Placement] = []
+    findings: list[Finding] = []
+    for name, of_topic in readers.items():
+        configs = source.topic_configs(cluster, name)
+        count = source.partition_count(cluster, name, of_topic)
+        found, refused = place(target, name, of_topic, configs, count)
+        placements += found
+        findings += refused
+        effective = target.settings_of(name)
+        limits = Limits() if names.is_internal(name) else limits_of(effective, clock.now())
+        measured = tuple(source.measure(each, reading, limits, on_damage, done) for each in of_topic)
+        topics.append(TopicRestore(name, measured, count, configs, effective, bool(found)))
+        if not names.is_internal(name):
+            findings += (each for each in check_topic(topics[-1], target.metadata_path) if each.kind in _SAID)
+    for each in placements if not settings.replace else ():
+        for path, has_records in each.existing.items():
+            if has_records:
+                text = f"{each.name} has records here: give --replace to move it to {aside_of(path)}"
+                findings.append(Finding("error", "partition-exists", str(path / each.name), None, None, text))
+    by_place = {(reader.topic or "", reader.partition or 0): reader for each in readers.values() for reader in each}
+    return DiskRestore(tuple(topics), tuple(placements), tuple(findings), readers=by_place)
+
+
+def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, done: Done) -> DiskRestore:
+    """Writes all partitions beside the others, and gives them their names, all or none. After a kill, the same again
+    completes it or begins again.
+
+    Raises :class:`UsageError` where a finding is an error, or a broker runs on a directory; UnwritableError."""
+    refused = [each for each in plan.findings if each.severity == "error"]
+    if refused:
+        raise UsageError(f"{len(refused)} findings are errors, and nothing was restored; the first: {refused[0]}")
+    paths = sorted({disk.path for each in plan.placements for disk in each.replicas})
+    replaced = {path for each in plan.placements for path, has_records in each.existing.items() if has_records}
+    check_aside(sorted(replaced))
+    ends = {(each.topic, each.partition): each.end_offset for topic in plan.topics for each in topic.partitions}
+    with ExitStack() as stack:
+        stack.enter_context(unwritable(paths[0]))
+        _hold(stack, paths)
+        staged: list[Staged] = []
+        try:
+            for each in plan.placements:
+                at = each.topic, each.partition
+                end = None if settings.until is None else ends[at]
+                staged.append(stage(each, plan.readers[at], end, on_damage, done, settings.max_batch_bytes, OWNER))
+            swap = plan_swap(staged, uuid.uuid4().hex)
+        except BaseException:
+            for each in staged:
+                for path, name in each.directories.items():
+                    shutil.rmtree(path / name, ignore_errors=True)
+            raise
+        apply_swap(swap)
+    aside = {
+        (move.topic, move.partition, path): str(aside_of(path) / move.aside)
+        for path in swap.paths
+        for move in swap.moves[path]
+        if move.aside is not None
+    }
+    return replace(plan, partitions=tuple(_result(each, aside) for each in staged), is_applied=True)
+
+
+def settle_disks(to: Sequence[str]) -> bool:
+    """Completes or undoes what a kill cut short in these log directories; says whether it was completed."""
+    paths = [Path(os.path.realpath(each)) for each in to]
+    paths = sorted(path for path in paths if path.is_dir())
+    with ExitStack() as stack:
+        if paths:
+            stack.enter_context(unwritable(paths[0]))
+            _hold(stack, paths)
+        return settle(paths)
+
+
+def _hold(stack: ExitStack, paths: Sequence[Path]) -> None:
+    """Keeps brokers, and others of us that write, out of some log directories."""
+    for path in paths:
+        settle_commits(path)
+        stack.enter_context(Destination.of(path).hold())
+        stack.enter_context(committing(path))
+
+
+def _result(staged: Staged, aside: dict[tuple[str, int, Path], str]) -> RestoredDisk:
+    at, partition = staged.placement, staged.partition
+    moved = tuple(
+        aside[at.topic, at.partition, disk.path] for disk in at.replicas if (at.topic, at.partition, disk.path) in aside
+    )
+    directories = tuple(str(disk.path / at.name) for disk in at.replicas)
+    lost = sum(each.offsets or 0 for each in staged.losses)
+    return RestoredDisk(
+        at.topic, at.partition, staged.records, partition.log_start_offset, partition.log_end_offset, lost,
+        directories, moved,
+    )  # fmt: skip

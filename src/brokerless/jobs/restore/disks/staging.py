@@ -1,0 +1,154 @@
+"""Writes a partition for the brokers that will serve it: once, and then copied byte for byte for the other replicas.
+
+Batches stay unchanged but for their leader epoch, which no checksum covers: it may not be later than the one that the
+target's metadata knows, or followers would find their own logs diverged (KIP-101, KIP-320).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format import layouts
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.jobs.directory_state import load_directory_state
+from brokerless.jobs.recovered.damaged_regions import FindingCollector
+from brokerless.jobs.recovered.losses import Loss, summed
+from brokerless.jobs.recovered.open_files import OpenFiles, with_open_files
+from brokerless.jobs.recovered.reading import (
+    PartitionFiles,
+    RecoveredLog,
+    describe_files,
+    find_log,
+    list_files_again,
+    recorded_epochs,
+)
+from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
+from brokerless.jobs.restore.disks.targets import Placement
+from brokerless.jobs.run.types import Done
+from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
+from brokerless.log.commit.partition_writer import unfinished_name
+from brokerless.log.commit.types import StagedPartition
+from brokerless.log.config import UNBOUNDED
+from brokerless.log.directory import resolve
+from brokerless.log.segment import Report
+from brokerless.log.storage.atomic import sync_directory
+from brokerless.log.storage.destination import Destination
+from brokerless.log.storage.own_files import open_own
+from brokerless.tables.partition_reader import PartitionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A partition that lacks nothing but its names: by log directory, the directory that it has for now."""
+
+    placement: Placement
+    partition: StagedPartition
+    directories: dict[Path, str]
+    losses: tuple[Loss, ...]
+    records: int
+
+
+def stage(
+    placement: Placement,
+    source: PartitionReader,
+    end: int | None,
+    report: Report,
+    done: Done,
+    max_batch_bytes: int | None = None,
+    owner: str = "",
+) -> Staged:
+    """Writes a partition into all of its directories. ``end``: the offset before which it ends, if that is not where
+    the source does. ``owner``: of :func:`unfinished_name`. Raises what PartitionOutput does."""
+    options = source.storage_options
+    state = load_directory_state(resolve(source.path, storage_options=options), options)
+    files = describe_files([source.paths], state, (), options)
+    limit = max_batch_bytes or DEFAULT_MAX_BATCH_BYTES
+    collector = FindingCollector()
+
+    def write(listed: PartitionFiles, opened: OpenFiles) -> Staged:
+        found = find_log(listed, opened, limit, False, collector, done)
+        first, *others = placement.replicas
+        place = NewPartition(
+            Destination(str(first.path)), placement.topic, placement.partition, UNBOUNDED, placement.topic_id,
+            owner, may_exist=True,
+        )  # fmt: skip
+        contents, epochs = _contents(found, opened, placement, end)
+        taken, staged = write_unfinished(place, contents, epochs, collector, done, limit, options)
+        directories = {first.path: staged.directory}
+        for each in others:
+            name = unfinished_name(placement.topic, placement.partition, owner)
+            _copy(first.path / staged.directory, each.path / name)
+            directories[each.path] = name
+        regions = found.with_unsaved(contents.batches, taken)
+        saved = contents.batches[taken]
+        losses = summed(each for each in found.losses(saved, regions) if each.first_offset < contents.end)
+        return Staged(placement, staged, directories, losses, int(saved["records"].sum()))
+
+    staged = with_open_files(files, lambda listed: listed.files, list_files_again, write, options)
+    for finding in collector.findings(source.path):
+        report(finding)
+    return staged
+
+
+def _contents(
+    found: RecoveredLog, opened: OpenFiles, placement: Placement, end: int | None
+) -> tuple[PartitionContents, Epochs]:
+    batches, until = found.saved, found.end
+    if end is not None and end < until:
+        until = max(end, found.start)
+        batches = cut(batches, until)
+    bases = [each.base_offset for each in found.files.files if each.base_offset <= until]
+    epochs: Epochs = ()
+    for epoch, offset in truncate_from_end(recorded_epochs(found.files, found.end), until):
+        epochs = assign(epochs, min(epoch, placement.leader_epoch), offset)
+    cleaned = found.files.cleaned_until
+    contents = PartitionContents(
+        with_epochs_up_to(batches, placement.leader_epoch), opened, found.begin, found.start, until, bases,
+        None if cleaned is None else min(cleaned, until),
+    )  # fmt: skip
+    return contents, epochs
+
+
+def cut(batches: NDArray[np.void], end: int) -> NDArray[np.void]:
+    """Batches without what is from an offset on. One that goes on past it is written again, without these records; a
+    compressed one of v0 or v1 stays whole."""
+    kept = batches[batches["first"] < end].copy()
+    across = (kept["last"] >= end) & (kept["magic"] >= layouts.MAGIC_V2)
+    kept["partial"][across] = True
+    kept["last"][across] = end - 1
+    return kept
+
+
+def with_epochs_up_to(batches: NDArray[np.void], leader_epoch: int) -> NDArray[np.void]:
+    """Batches whose leader epochs are not later than this one."""
+    late = (batches["epoch"] > leader_epoch) & (batches["magic"] >= layouts.MAGIC_V2)
+    if not late.any():
+        return batches
+    batches = batches.copy()
+    batches["epoch"][late], batches["restamped"][late] = leader_epoch, True
+    return batches
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A directory with its files, durably; nothing is left of it if that fails."""
+    try:
+        target.mkdir()
+        for each in sorted(source.iterdir()):
+            shutil.copyfile(each, target / each.name)
+            shutil.copystat(each, target / each.name)
+            descriptor = open_own(target / each.name, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+        sync_directory(target)
+        sync_directory(target.parent)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise

@@ -97,6 +97,7 @@ TESTED_IN = {
     "jobs/report": "jobs/report/test_page.py",
     "jobs/restart": "jobs/restart/test_job.py",
     "jobs/restore": "kafka/test_restored_live.py",
+    "jobs/restore/disks": "jobs/restore/disks/test_job.py",
     "views/restore": "cli/commands/test_restore.py",
     "jobs/run": "jobs/run/test_job.py",
     "jobs/run/encoders": "jobs/load/test_loader.py",

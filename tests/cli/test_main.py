@@ -52,7 +52,7 @@ def test_a_command_that_there_is_not_is_answered_with_the_nearest(run: Run) -> N
     ("argument", "expected"),
     [
         ("verfy", "there is no command 'verfy'; did you mean verify? (brokerless --help lists all)"),
-        ("rest", "there is no command 'rest'; did you mean restart? (brokerless --help lists all)"),
+        ("rest", "there is no command 'rest'; did you mean restart or restore? (brokerless --help lists all)"),
         ("unlike", "there is no command 'unlike' (brokerless --help lists all)"),
         (
             "--quiet",

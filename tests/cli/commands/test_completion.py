@@ -32,7 +32,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 LINES = [
     ("brokerless ve", {"verify"}),
     ("brokerless c", {"carve", "cat", "cluster", "compact", "completion", "convert"}),
-    ("brokerless help rest", {"restart"}),
+    ("brokerless help rest", {"restart", "restore"}),
     ("brokerless completion ", {"bash", "zsh", "fish"}),
     ("brokerless cat --t", {"--tail", "--template", "--topic"}),
     ("brokerless convert --codec ", {"none", "gzip", "snappy", "lz4", "zstd"}),

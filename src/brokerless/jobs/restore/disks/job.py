@@ -24,7 +24,7 @@ from brokerless.log.commit.commit import settle as settle_commits
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions
+from brokerless.log.storage.paths import StorageOptions, is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
@@ -89,8 +89,12 @@ def plan_disks(
 
     Raises :class:`UsageError` for what is no stopped broker's log directory, UnreadableError."""
     readers = source.choose_partitions(partitions, named, storage_options, internal=True)
+    paths = [reader.path for of_topic in readers.values() for reader in of_topic]
     for each in to:
-        output_directory(each, [reader.path for of_topic in readers.values() for reader in of_topic])
+        output_directory(each, paths)
+        inner = next((path for path in paths if not is_remote(path) and is_local_within(path, each)), None)
+        if inner is not None:
+            raise UsageError(f"{inner} is within {each}, which is written to; restore from somewhere else")
     target = load_target([os.path.realpath(each) for each in to], settings.metadata, settings.max_batch_bytes)
     cluster = source.source_cluster(everything, storage_options, settings.max_batch_bytes)
     reading = source.Reading("read_uncommitted", settings.until, settings.max_batch_bytes)

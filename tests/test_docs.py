@@ -194,7 +194,12 @@ def run(command: str, directory: Path) -> tuple[int, str]:
     operators = [at for at, word in enumerate(arguments) if set(word) <= set("|&;<>")]
     at = operators[0] if operators else len(arguments)
     operator, rest = "".join(arguments[at : at + 1]), arguments[at + 1 :]
-    plain = first == "brokerless" and not any(set(word) & set("$*`") for word in arguments[:at])
+    # Delta's library does not work in a copy of a process that has used it.
+    plain = (
+        first == "brokerless"
+        and "delta" not in arguments
+        and not any(set(word) & set("$*`") for word in arguments[:at])
+    )
     with tempfile.TemporaryFile("w+") as output:
         if plain and not operator:
             code = in_a_copy(arguments, directory, output.fileno(), output.fileno())

@@ -51,6 +51,10 @@ def main() -> int:
         convert = [BROKERLESS, "convert", "demo/data", "--topic", "orders", "--codec", "zstd", "--batch-size", "64KiB"]
         step("A topic in fewer bytes, as partitions that a broker can serve", [*convert, "--to", scratch])
         step("They have the same records", [BROKERLESS, "ls", scratch])
+        tables = f"{scratch}/tables"
+        pipeline = [BROKERLESS, "pipeline", "demo/data", "--to", tables, "--no-report", "--decode"]
+        step("All topics as tables of Iceberg, verified before; with --spark on a cluster", pipeline)
+        step("Another run does what is new since", pipeline)
     step("Spark SQL on the files (its start takes some seconds)", [PYTHON, "demo/query.py"], quiet=True)
     step("A page with charts of all that, which needs no network", [BROKERLESS, "report", "demo/data", "-o", REPORT])
     print(NEXT)

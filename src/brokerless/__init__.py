@@ -33,7 +33,7 @@ from brokerless.record import Record, record_views
 
 if TYPE_CHECKING:
     from brokerless.api.cluster import cluster, rebuild, undo_rebuild
-    from brokerless.api.pipeline import pipeline
+    from brokerless.api.pipeline import next_offsets, pipeline
     from brokerless.api.restore import restore
     from brokerless.fields.field import Field
     from brokerless.fields.files import Explanation, explain
@@ -75,6 +75,7 @@ __all__ = [
     "cluster",
     "explain",
     "load",
+    "next_offsets",
     "open",
     "pipeline",
     "prove",
@@ -99,6 +100,7 @@ _LATE = {
     "cluster": "brokerless.api.cluster",
     "explain": "brokerless.fields.files",
     "load": "brokerless.jobs.load.loader",
+    "next_offsets": "brokerless.api.pipeline",
     "pipeline": "brokerless.api.pipeline",
     "Proof": "brokerless.jobs.prove.job",
     "prove": "brokerless.jobs.prove.job",

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from tests.jobs.exports import facts, table
-from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, segments
+from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, segments, table_offsets
 from tests.spark.java import submit_arguments
 
 import brokerless
@@ -33,6 +34,30 @@ def test_tables_findings_and_figures_are_the_same(spark: SparkSession, tmp_path:
     found = spark.read.parquet(f"{tmp_path}/there/{PRIVATE}/damaged").orderBy("partition", "firstOffset").collect()
     assert [(row.partition, row.firstOffset) for row in found] == [(n, at) for n in range(3) for at in (20, 70)]
     assert not brokerless.pipeline(source, tmp_path / "there", report=False, form="parquet", spark=spark).is_new
+
+
+def test_a_stream_goes_on_into_the_same_tables_from_where_the_files_ended(spark: SparkSession, tmp_path: Path) -> None:
+    source, to = segments(tmp_path / "logs" / "t-0", range(0, 50)).parent, tmp_path / "to"
+    segments(source / "t-1", range(0, 20))
+    run = partial(brokerless.pipeline, source, to, report=False, topic=("t",), spark=spark)
+    run()
+    assert brokerless.next_offsets(source, to) == '{"t": {"0": 50, "1": 20}}'
+    segments(source / "t-0", range(50, 90))
+    segments(source / "u-0", range(0, 10))
+    assert brokerless.next_offsets(source, to) == '{"t": {"0": 50, "1": 20}, "u": {"0": -2}}'
+    starts = brokerless.next_offsets(source, to, topic=("t",))
+    frame = spark.readStream.format("brokerless").option("subscribe", "t").option("startingOffsets", starts)
+    rows: list[int] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        rows.extend(row.offset for row in batch.select("offset").collect())
+        run()
+
+    query = frame.load(str(source)).writeStream.foreachBatch(take).trigger(availableNow=True)
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination()
+    assert sorted(rows) == list(range(50, 90))
+    assert sorted(table_offsets(to, "t", 0, "iceberg")) == list(range(90))
+    assert sorted(table_offsets(to, "t", 1, "iceberg")) == list(range(20))
 
 
 def test_the_application_prints_its_figures(quick_spark: str, tmp_path: Path) -> None:

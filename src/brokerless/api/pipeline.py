@@ -1,9 +1,10 @@
-"""What :func:`brokerless.pipeline` does: one run of a pipeline, by settings or by a file of them."""
+"""What :func:`brokerless.pipeline` does: one run of a pipeline, and where its tables end."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import Finding
@@ -11,6 +12,7 @@ from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
     from brokerless.jobs.pipeline.job import PipelineRun
+    from brokerless.jobs.pipeline.settings import Settings
     from brokerless.jobs.run.types import Spark
 
 
@@ -35,15 +37,42 @@ def pipeline(
     ``pages``. Raises :class:`UsageError` for wrong settings, :class:`UnreadableError` and :class:`UnwritableError`.
     """
     from brokerless.jobs.pipeline.job import run_pipeline
+
+    def report(finding: Finding) -> None:
+        if on_finding is not None:
+            on_finding(finding)
+
+    return run_pipeline(_settings(path, to, settings, options), report, spark=spark)
+
+
+def next_offsets(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    to: str | os.PathLike[str] | None = None,
+    *,
+    settings: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> str:
+    """Where the tables of a pipeline end, as the option ``startingOffsets`` of Spark's ``brokerless`` and ``kafka``
+    formats takes it: a stream that begins there continues where the files ended. Arguments, and errors, as in
+    :func:`pipeline`, of which nothing is run."""
+    from brokerless.jobs.pipeline import tables
+    from brokerless.jobs.pipeline.sources import find_log_directories, select_copies
+
+    own = _settings(path, to, settings, options)
+    copies = select_copies(find_log_directories(own), own)
+    return json.dumps(tables.next_offsets(own, [each[0] for each in copies.values()]))
+
+
+def _settings(
+    path: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    to: str | os.PathLike[str] | None,
+    settings: str | os.PathLike[str] | None,
+    options: Mapping[str, Any],
+) -> Settings:
     from brokerless.jobs.pipeline.settings import load_settings, make_settings
 
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
     found = {} if settings is None else load_settings(os.fspath(settings))
     found |= {"paths": tuple(os.fspath(each) for each in given)} if given else {}
     found |= {} if to is None else {"to": os.fspath(to)}
-
-    def report(finding: Finding) -> None:
-        if on_finding is not None:
-            on_finding(finding)
-
-    return run_pipeline(make_settings(found | options), report, spark=spark)
+    return make_settings({**found, **options})

@@ -20,11 +20,13 @@ from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS
 from brokerless.jobs.pipeline.settings import Settings
+from brokerless.log.directory import PartitionPath
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.text import readable
 
 SCHEMAS = {"findings": FINDINGS, "damaged": DAMAGED}
+_EARLIEST = -2
 _OWN = "_pipeline"
 """Added to Iceberg's namespace for the pipeline's own tables."""
 
@@ -48,6 +50,21 @@ def load_state(settings: Settings, topic: str) -> ExportState | None:
         return export_state.load(settings.to, topic, settings.to_storage_options)
     found = open_store(settings.form, settings.to, settings.catalog, settings.table_options).load(topic)
     return None if found is None else found.state
+
+
+def next_offsets(settings: Settings, partitions: Iterable[PartitionPath]) -> dict[str, dict[str, int]]:
+    """Where each partition goes on after what its table has, by topic and number, as Spark's ``startingOffsets`` takes
+    it; -2 (the earliest) for one of which nothing is in a table."""
+    states: dict[str, ExportState | None] = {}
+    found: dict[str, dict[str, int]] = {}
+    for each in partitions:
+        topic, number = each.topic or "", each.partition or 0
+        if topic not in states:
+            states[topic] = load_state(settings, topic)
+        state = states[topic]
+        exported = None if state is None else state.partitions.get(number)
+        found.setdefault(topic, {})[str(number)] = _EARLIEST if exported is None else exported.next_offset
+    return found
 
 
 def add_run(settings: Settings, row: Mapping[str, Any]) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,23 @@ def test_topics_settings_and_records_are_those_of_the_disk(tmp_path: Path, data:
 def _logs(path: Path) -> list[Path]:
     found = sorted(each.relative_to(path) for each in path.glob("*/*.log"))
     return [each for each in found if each.parent.name != METADATA]
+
+
+def test_a_dry_run_of_a_start_on_what_was_written_knows_the_topics_and_foresees_nothing_stray(tmp_path: Path) -> None:
+    source = disk(tmp_path / "disk")
+    brokerless.rebuild(source, tmp_path / "to", apply=True)
+    node = tmp_path / "to" / "node-1"
+    *partitions, directory = _restart(node)
+    assert directory["isStateKnown"]
+    assert [each["stray"] for each in partitions] == [None] * 8
+    (node / "orders-0").rename(node / "orders-7")
+    assert [each["partition"] for each in _restart(node)[:-1] if each["stray"]] == [7]
+
+
+def _restart(path: Path) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "brokerless", "restart", str(path), "--json"]
+    result = subprocess.run(command, capture_output=True, check=False)
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_the_last_segment_is_never_a_link_for_a_broker_appends_to_it(tmp_path: Path) -> None:

@@ -97,8 +97,10 @@ def plan_directories(
 def _cluster_state(
     partitions: Sequence[PartitionPath], now_ms: int, max_batch_bytes: int | None
 ) -> replicas.ClusterState | None:
-    """By KRaft's own log, up to where it ends after its recovery."""
+    """By KRaft's own log, up to where it ends after its recovery; or its snapshot, where there is no log beside it."""
     for each in partitions:
+        if each.topic == names.CLUSTER_METADATA and not each.segments and each.snapshots:
+            return replicas.read_state(PartitionReader(each), None, max_batch_bytes)
         if each.topic == names.CLUSTER_METADATA and each.segments:
             restart = plan_restart(each, {}, now_ms, clean=False, max_batch_bytes=max_batch_bytes)
             end_offset = None if restart.refused else restart.log_end_offset

@@ -1,4 +1,4 @@
-"""What :func:`brokerless.restore` does: restores topics into a running cluster."""
+"""What :func:`brokerless.restore` does: restores topics into a running cluster, or into directories of brokers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage
 
 if TYPE_CHECKING:
+    from brokerless.jobs.restore.disks.job import DiskRestore
     from brokerless.jobs.restore.results import Restore
 
 
 def restore(
     paths: Iterable[str | os.PathLike[str]] | str | os.PathLike[str],
     *,
-    bootstrap_servers: str,
+    bootstrap_servers: str | None = None,
+    to: Iterable[str | os.PathLike[str]] = (),
+    replace: bool = False,
+    metadata: str | os.PathLike[str] | None = None,
     config: Mapping[str, str] | str | os.PathLike[str] | None = None,
     topics: Collection[str] | None = None,
     map: str | os.PathLike[str] | None = None,
@@ -36,9 +40,13 @@ def restore(
     storage_options: StorageOptions | None = None,
     on_damage: OnDamage | None = None,
     done: Done = ignore,
-) -> Restore:
-    """Restores topics from log directories into a running cluster, as ``brokerless restore``; without ``apply``, it
-    says what would be done.
+) -> Restore | DiskRestore:
+    """Restores topics from log directories into a running cluster, or into the log directories of stopped brokers
+    (``to``), as ``brokerless restore``; without ``apply``, it says what would be done.
+
+    ``replace``, ``metadata``: with ``to``, partitions with records are moved aside, and another log directory of the
+    cluster is read for its metadata. All of the others but ``topics``, ``until``, ``apply``, ``max_batch_bytes``,
+    ``storage_options`` and ``on_damage`` are for running clusters.
 
     ``config``: librdkafka's settings, or the path of a properties file of Kafka's tools. ``topics``: only these.
     ``map``: the directory of the offset map, with which a restore that was cut short goes on. ``groups``: groups'
@@ -55,6 +63,9 @@ def restore(
     from brokerless.jobs.restore.live.job import apply as apply_restore
     from brokerless.jobs.restore.source import Reading
 
+    targets = [os.fspath(each) for each in to]
+    if (bootstrap_servers is None) == (not targets):
+        raise UsageError("restore: give either bootstrap_servers or to")
     given = [os.fspath(each) for each in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     settings = config if isinstance(config, Mapping) else {} if config is None else load_config(os.fspath(config))
     directories = [resolve(each, (), storage_options) for each in given]
@@ -63,6 +74,19 @@ def restore(
     missing = set(topics or ()) - {each.topic for each in chosen}
     if missing:
         raise UsageError(f"{', '.join(given)}: there is no topic {min(missing)}")
+    report = on_damage or raise_errors
+    if bootstrap_servers is None:
+        from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
+
+        if apply:
+            settle_disks(targets)
+        cluster = None if metadata is None else os.fspath(metadata)
+        how = DiskSettings(milliseconds(until), replace, cluster, max_batch_bytes)
+        disks = plan_disks(
+            chosen, everything, targets, how, named=sorted(topics or ()), storage_options=storage_options,
+            on_damage=report, done=done,
+        )  # fmt: skip
+        return apply_disks(disks, how, report, done) if apply else disks
     live = LiveSettings(
         Reading(isolation, milliseconds(until), max_batch_bytes),
         None if map is None else Path(map),
@@ -70,7 +94,6 @@ def restore(
         groups,
         append,
     )
-    report = on_damage or raise_errors
     planned = plan_restore(
         given, chosen, everything, Connection(bootstrap_servers, settings), live, named=sorted(topics or ()),
         storage_options=storage_options, on_damage=report, done=done,

@@ -176,6 +176,17 @@ def test_the_clusters_own_log_is_never_restored(target: Path) -> None:
         restored(broker_data("clean"), target, "__cluster_metadata")
 
 
+def test_python_restores_as_the_command_does(target: Path) -> None:
+    source = broker_data("clean")
+    plan = brokerless.restore(source, to=[target], topics=["segments"])
+    assert [each.kind for each in plan.findings if each.severity == "error"] == ["partition-exists"]
+    done = brokerless.restore(source, to=[target], topics=["segments"], replace=True, apply=True)
+    assert done.is_applied
+    assert rows(target, "segments") == rows(source, "segments")
+    with pytest.raises(brokerless.UsageError, match="either bootstrap_servers or to"):
+        brokerless.restore(source)
+
+
 def test_a_directory_that_is_held_is_left_alone(target: Path) -> None:
     with lock_directory(target, exclusive=False):
         result = restored(broker_data("clean"), target, "segments", replace=True)  # our own lock

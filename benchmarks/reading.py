@@ -6,19 +6,40 @@ import functools
 import importlib.metadata
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.kafka.jars import NEWEST
 
 from benchmarks.data import CODECS, segment
 from benchmarks.jvm import command
 from benchmarks.measure import Side, Workload, python, warm_process
+from brokerless.ordered_threads import processors
 
+_made: dict[tuple[str, int], list[Any]] = {}
+_work: Any = None
 HEADERS = ["position", "baseOffset", "lastOffset", "count", "maxTimestamp"]
 
 
 def workloads(records: int) -> Iterator[Workload]:
     for codec in CODECS:
         yield deep_read(codec, records)
+    for codec in CODECS:
+        yield Workload(
+            name=f"deep-read-all-cores-{codec}",
+            unit="records/s",
+            ours=in_python("read_on_all_cores", codec, records),
+            anchor="the same on one core",
+            theirs=in_python("read_records", codec, records),
+            cores=processors(),
+        )
+    for codec in CODECS:
+        yield Workload(
+            name=f"keep-order-{codec}",
+            unit="records/s",
+            ours=in_python("keep_order", codec, records),
+            anchor="all of the work, on one core",
+            theirs=in_python("read_records", codec, records),
+        )
     yield Workload(
         name="headers",
         unit="batches/s",
@@ -58,7 +79,32 @@ def read_records(path: str) -> int:
     """All columns of all records, checksums verified."""
     import brokerless
 
-    return sum(batch.num_rows for batch in brokerless.open(path).records())
+    return sum(batch.num_rows for batch in brokerless.open(path).records(jobs=1))
+
+
+def read_on_all_cores(path: str) -> int:
+    """The same with a thread for each processor."""
+    import brokerless
+
+    return sum(batch.num_rows for batch in brokerless.open(path).records(jobs=processors()))
+
+
+def keep_order(path: str) -> int:
+    """What threads leave to their caller: the file is read, its batches are found, and what eight threads make of them
+    is put in order. The threads have made it before: in the first pass, which is not measured."""
+    import brokerless
+    from brokerless.log.partition import FileReader
+
+    made, work = _made, _work or FileReader.work
+    globals()["_work"] = work
+
+    def known(self: Any, chunk: Any, decoder: Any, match: Any) -> Iterator[Any]:
+        if (path, chunk.base) not in made:
+            made[path, chunk.base] = list(work(self, chunk, decoder, match))
+        yield from made[path, chunk.base]
+
+    FileReader.work = known
+    return sum(batch.num_rows for batch in brokerless.open(path).records(jobs=8))
 
 
 def read_headers(path: str) -> int:

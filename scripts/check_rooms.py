@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ORDER = (
-    "text errors bounds kafka_names clock offset_spans strict_json arrow schemas record",
+    "text errors bounds kafka_names clock ordered_threads offset_spans strict_json arrow schemas record",
     "format.layouts format.kernel format.intrinsics format.varint format.columns format.crc format.codecs format.read",
     "format.control_messages format.write format.control format.convert format.filter format.append",
     "log.names log.config log.storage log.checkpoint log.index log.directory log.segment",

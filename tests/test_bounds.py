@@ -76,7 +76,7 @@ def test_no_kernel_leaves_its_arrays() -> None:
 def test_checked_kernels_are_not_mixed_with_others() -> None:
     environment = {name: value for name, value in bounds.checked().items() if name != "NUMBA_CACHE_DIR"}
     done = subprocess.run(
-        [sys.executable, "-c", "import brokerless.format.codecs.single_block_kernels"],
+        [sys.executable, "-c", "import brokerless.format.codecs.payload_kernels"],
         env=environment,
         capture_output=True,
         check=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ Column = Any
 
 _NO_BYTES = np.empty(0, dtype=np.uint8)
 _MOST_REPEATED = 4
+_repeating = Lock()
 _repeated: dict[tuple[str, int], Column] = {}
 """The last ones used, the latest at the end: what is in here is not freed, so that its address is its own."""
 
@@ -114,13 +116,14 @@ def column_of_values(values: Sequence[Any], type_: pa.DataType) -> Column:
 def repeated(text: str, count: int) -> Column:
     """A text so many times. Its bytes are shared with columns of the same text and about the same length."""
     key = text, round_up(count)
-    column = _repeated.pop(key, None)
-    if column is None:
-        encoded, ends = text.encode(), np.arange(key[1] + 1, dtype=np.int32)
-        column = column_of(pa.string(), key[1], [None, ends * len(encoded), encoded * key[1]])
-    _repeated[key] = column
-    if len(_repeated) > _MOST_REPEATED:
-        _repeated.pop(next(iter(_repeated)), None)
+    with _repeating:
+        column = _repeated.pop(key, None)
+        if column is None:
+            encoded, ends = text.encode(), np.arange(key[1] + 1, dtype=np.int32)
+            column = column_of(pa.string(), key[1], [None, ends * len(encoded), encoded * key[1]])
+        _repeated[key] = column
+        if len(_repeated) > _MOST_REPEATED:
+            _repeated.pop(next(iter(_repeated)), None)
     return column.slice(0, count)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 from tests.examples import some_quick
 from tests.golden import BROKERS, broker_data, broker_expected, case, json_lines, of_type
 from tests.jobs.exports import table
+from tests.random_damage import damage_at_random
 
 import brokerless
 from brokerless import Finding
@@ -235,3 +238,62 @@ def test_of_segments_that_overlap_each_offset_comes_once(is_refused: bool, tmp_p
     assert main(["export", str(disk), "--to", str(tmp_path / "out")]) == is_refused
     exported = [row["offset"] for row in table(tmp_path / "out")]
     assert exported == read(disk, control=False)["offset"].to_pylist()
+
+
+def rows_and_findings(path: Path, **options: Any) -> tuple[list[dict[str, Any]], list[Finding]]:
+    findings: list[Finding] = []
+    batches: list[pa.RecordBatch] = []
+    for batch in brokerless.open(path).records(on_damage=findings.append, **options):
+        for each in findings:  # what is damaged is reported after all records before it
+            own = zip(batch.column("file").to_pylist(), batch.column("batchPosition").to_pylist(), strict=True)
+            assert not any(file == each.file and at < (each.position or 0) for file, at in own)
+        batches.append(batch)
+    return lines(pa.Table.from_batches(batches, RECORDS).unify_dictionaries()), findings
+
+
+@pytest.fixture
+def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are read in chunks of a few batches, so that small ones have many, and in threads, however small."""
+    monkeypatch.setattr(segment, "STEP", 500)
+    monkeypatch.setattr(segment.scan, "__defaults__", (0, None, 500))
+    monkeypatch.setattr(segment, "WINDOW", 4096)
+    monkeypatch.setattr(segment, "LEAST_WINDOW", 1024)
+    monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+@pytest.mark.parametrize("path", some_quick([*PARTITIONS, *SEGMENTS, *ODD]), ids=lambda path: path.name)
+def test_threads_give_what_one_gives(path: Path) -> None:
+    everything = read(path)
+    chance = random.Random(path.name)
+    requests: list[dict[str, Any]] = [{"control": True}, {"isolation": "read_committed"}, {"limit": 7}]
+    requests += ranges(everything, chance) if len(everything) else ()
+    if len(everything):
+        key = chance.choice(everything["key"].to_pylist())
+        requests += [] if not key else [{"filter": brokerless.RecordFilter(keys=[key])}]
+    for request in requests:
+        one = rows_and_findings(path, jobs=1, **request)
+        assert rows_and_findings(path, jobs=3, **request) == one
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+@pytest.mark.parametrize("seed", range(12))
+def test_threads_report_the_same_damage_in_the_same_order(seed: int, tmp_path: Path) -> None:
+    source = PARTITIONS[CLEAN.index("segments-0")] if seed % 2 else broker_data("unclean") / "busy-txn-0"
+    chance = random.Random(seed)
+    shutil.copytree(source, tmp_path / source.name)
+    damage_at_random(tmp_path / source.name, chance)
+    for request in ({"control": True}, {"isolation": "read_committed"}):
+        one = rows_and_findings(tmp_path / source.name, jobs=1, **request)
+        assert rows_and_findings(tmp_path / source.name, jobs=3, **request) == one
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+def test_leaving_a_reader_ends_its_threads() -> None:
+    before = threading.active_count()
+    reader = brokerless.open(broker_data("clean") / "codec-lz4-1").records(jobs=4)
+    assert next(reader).num_rows
+    assert threading.active_count() > before
+    del reader
+    gc.collect()
+    assert threading.active_count() == before

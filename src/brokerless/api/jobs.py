@@ -103,13 +103,14 @@ def records(
     on_damage: OnDamage | None,
     done: Done,
     decode: Decode,
+    jobs: int | None = None,
 ) -> pa.RecordBatchReader:
     def read(
         own: Sequence[PartitionReader], names: Sequence[str] | None, report: OnDamage | None
     ) -> pa.RecordBatchReader:
         is_counted = done if report is on_damage else ignore
         return read_records(
-            own, names, selection, isolation, control, filter, limit, max_batch_bytes, report, is_counted
+            own, names, selection, isolation, control, filter, limit, max_batch_bytes, report, is_counted, jobs
         )
 
     if decode is None or decode is False:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from brokerless.api import erasing, exporting, jobs
+from brokerless.api.jobs import records as all_records
 from brokerless.api.partition import Partition
 from brokerless.api.results import LogAudit, LogRestart
 from brokerless.arrow import table_of
@@ -103,14 +104,13 @@ class Log:
         on_damage: OnDamage | None = None,
         done: Done = ignore,
         decode: Decode = None,
+        jobs: int | None = None,
     ) -> pa.RecordBatchReader:
         """As :meth:`Partition.records`, of all partitions; a range applies to each of them, ``limit`` to all. With
         ``decode``, topics whose types differ are a :class:`UsageError`: read one at a time."""
-        requested = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        return jobs.records(
-            self.partitions, columns, requested, isolation, control, filter, limit, max_batch_bytes, on_damage, done,
-            decode,
-        )  # fmt: skip
+        of = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
+        options = (isolation, control, filter, limit, max_batch_bytes, on_damage, done, decode, jobs)
+        return all_records(self.partitions, columns, of, *options)
 
     def batches(
         self,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from brokerless.api import erasing, exporting, jobs
+from brokerless.api.jobs import records as all_records
 from brokerless.clock import Time, milliseconds
 from brokerless.errors import Finding
 from brokerless.kafka_names import Isolation
@@ -62,6 +63,7 @@ class Partition(PartitionReader):
         on_damage: OnDamage | None = None,
         done: Done = ignore,
         decode: Decode = None,
+        jobs: int | None = None,
     ) -> pa.RecordBatchReader:
         """As :meth:`PartitionReader.records`; with ``decode``, keys and values are typed.
 
@@ -71,8 +73,19 @@ class Partition(PartitionReader):
         bytes of what could not be decoded, and why. How many there were is reported to ``on_damage`` at the end, as
         warnings. A :class:`TopicType` is taken unchanged."""
         selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
-        return jobs.records(
-            [self], columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done, decode
+        return all_records(
+            [self],
+            columns,
+            selection,
+            isolation,
+            control,
+            filter,
+            limit,
+            max_batch_bytes,
+            on_damage,
+            done,
+            decode,
+            jobs,
         )
 
     def verify(self, *, max_batch_bytes: int | None = None) -> Iterator[Finding]:

@@ -94,7 +94,7 @@ def add_dry_run(parser: ArgumentParser) -> None:
 
 
 def add_jobs(parser: ArgumentParser) -> None:
-    help_of_jobs = "processes that read side by side (one for each processor where there is much to read; 1: none)"
+    help_of_jobs = "how many read side by side (by default one for each processor where there is much to read; 1: none)"
     parser.add_argument("--jobs", type=positive, metavar="N", help=help_of_jobs)
 
 

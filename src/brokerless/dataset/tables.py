@@ -25,12 +25,12 @@ from brokerless.dataset.table_dataset import TableDataset
 from brokerless.errors import Finding, UnreadableError, UsageError, raise_errors
 from brokerless.internals.schemas import STATE
 from brokerless.jobs.report.schemas import FIGURES
-from brokerless.jobs.run.job import processors
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import LogDirectory
 from brokerless.log.names import is_internal
 from brokerless.log.ranges import Range
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.ordered_threads import processors
 from brokerless.schemas import BATCHES, NAME, RECORDS, SEGMENTS, TIMESTAMP, TRANSACTIONS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_batches, read_records
 from brokerless.tables.record_filter import RecordFilter
@@ -192,17 +192,18 @@ def _records(
     if "offset" in named:
         parts = list(_narrowed(partitions, filter, schema, named))
 
+    threads = processors() if sum(each.size for each in parts) >= _MANY_BYTES else 1
+
     def read(part: _Part) -> Iterator[pa.RecordBatch]:
         selected = _filter_of(values)
         for first, last in part.ranges:
             selection = (_start(first), _end(last), _start(start), _end(end))
             yield from read_records(
                 [part.partition], columns, selection, tables.isolation, tables.control, selected, None,
-                tables.max_batch_bytes, report, lambda _: None,
+                tables.max_batch_bytes, report, lambda _: None, max(1, threads // len(parts)),
             )  # fmt: skip
 
-    is_much = sum(each.size for each in parts) >= _MANY_BYTES
-    yield from read_all([partial(read, each) for each in parts], processors() if is_much else 1)
+    yield from read_all([partial(read, each) for each in parts], threads)
 
 
 def _required_values(filter: Expression | None, schema: pa.Schema, named: Sequence[str]) -> dict[str, list[bytes]]:

@@ -6,8 +6,11 @@ are right.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +30,23 @@ from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_timestamp
 from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.paths import File, StorageOptions
+from brokerless.ordered_threads import in_order
+
+THREADS_FROM = 4 << 20
+"""Bytes of a file for which it may pay to decode in threads."""
+
+Match = Callable[[DecodedRecords], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """Decoded records of one file; ``rows``: those asked for, None for all."""
+    """Decoded records of one file; ``rows``: those asked for, None for all. ``prepared``: what :class:`Reading` makes
+    of them, or None."""
 
     path: str
     decoded: DecodedRecords
     rows: NDArray[np.bool_] | None
+    prepared: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +55,10 @@ class Reading:
     given as well. ``transactions``: given to leave out aborted data and what is not yet stable (read_committed).
     ``max_batch_bytes``: bytes that one batch may inflate to. ``watch`` is shown each chunk, and which of its batches
     are what was written, before any of their records are given. ``span``: a batch outside of it is reported, and not
-    passed over. ``match``: which of some decoded records are given (bool, shape ``(rows,)``); ``any_of``: byte strings
-    of which such a record has at least one, so that batches without any need not be decoded.
+    passed over. ``matcher``: makes, for one thread, what says which of some decoded records are given (bool, shape
+    ``(rows,)``); ``any_of``: byte strings of which such a record has at least one, so that batches without any need not
+    be decoded. ``threads``: how many decode side by side. ``prepare``: makes what is yielded as ``prepared``, in the
+    thread that decoded the rows.
     """
 
     range: Range = EVERYTHING
@@ -57,8 +70,16 @@ class Reading:
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
     watch: Callable[[str, Chunk, NDArray[np.bool_]], object] | None = None
     span: Span | None = None
-    match: Callable[[DecodedRecords], NDArray[np.bool_]] | None = None
+    matcher: Callable[[], Match] | None = None
     any_of: tuple[bytes, ...] = ()
+    threads: int = 1
+    prepare: Callable[[DecodedRows], Any] | None = None
+
+    def decoder(self) -> Decoder:
+        return Decoder(self.keys, self.values, self.headers, self.max_batch_bytes, any_of=self.any_of)
+
+    def make_match(self) -> Match | None:
+        return None if self.matcher is None else self.matcher()
 
 
 def read_partition(
@@ -93,64 +114,170 @@ def read_file(
     """The records of the batches of a file that begin in ``[start, end)``, without those that ``seen`` passes over.
 
     What is damaged is reported after the records before it were given."""
-    decoder = Decoder(reading.keys, reading.values, reading.headers, reading.max_batch_bytes, any_of=reading.any_of)
-    requested = stable_range(reading)
-    findings: list[Finding] = []
+    reader = FileReader(file, reading, report, seen)
+    if reading.threads > 1 and file.size - start > THREADS_FROM:
+        yield from reader.read_side_by_side(start, end)
+    else:
+        yield from reader.read(start, end)
 
-    def advance(until: int | None) -> None:
-        findings.sort(key=lambda each: each.position or 0)
-        while findings and (until is None or (findings[0].position or 0) <= until):
-            report(findings.pop(0))
 
-    def selected_rows(decoded: DecodedRecords) -> Iterator[DecodedRows]:
-        findings.extend(damage_finding(file.path, damage) for damage in decoded.damages)
-        rows = None if requested.is_everything else requested.rows(decoded.columns)
-        new = None if seen is None else seen.rows(decoded.columns.offset[: decoded.columns.rows])
+class FileReader:
+    """Reads one file: what :func:`read_file` does. What is here keeps the order of rows and findings."""
+
+    def __init__(self, file: File, reading: Reading, report: Report, seen: RepeatedOffsets | None) -> None:
+        self.file, self.reading, self.report, self.seen = file, reading, report, seen
+        self.requested = stable_range(reading)
+        self.findings: list[Finding] = []
+        self.decoder, self.match = reading.decoder(), reading.make_match()
+
+    def read(self, start: int, end: int | None) -> Iterator[DecodedRows]:
+        """One chunk after the other."""
+        for chunk in scan(self.file, self.findings.append, start, end):
+            if self._is_past(chunk):
+                break
+            # Checked before anything is left out by its header: a flipped bit would hide records without a word.
+            valid = check_checksums(chunk, self.file.path, self.findings.append)
+            batches, _ = self._new_batches(chunk, valid)
+            yield from self._decode(chunk, batches, is_last=self.match is not None)  # or the first waits for the last
+            if self._is_last(chunk, batches):
+                break
+        if (rest := self.decoder.flush()) is not None:
+            given = self._selected(rest)
+            del rest
+            yield from given
+        self._advance(None)
+
+    def read_side_by_side(self, start: int, end: int | None) -> Iterator[DecodedRows]:
+        """Chunks are read here, in order; checked, decoded and matched in threads; and here again put in order."""
+        local = threading.local()
+
+        def chunks() -> Iterator[tuple[Chunk | None, list[Finding]]]:
+            findings: list[Finding] = []
+            for chunk in scan(self.file, findings.append, start, end):
+                if self._is_past(chunk):
+                    break
+                yield chunk, [findings.pop(0) for _ in tuple(findings)]
+            yield None, findings
+
+        def work_of(task: tuple[Chunk | None, list[Finding]]) -> Iterator[_Decoded]:
+            if task[0] is None:
+                return
+            if not hasattr(local, "decoder"):
+                local.decoder, local.match = self.reading.decoder(), self.reading.make_match()
+            yield from self.work(task[0], local.decoder, local.match)
+
+        with closing(in_order(chunks(), work_of, self.reading.threads)) as results:
+            for (chunk, findings), values in results:
+                self.findings += findings
+                if chunk is None:
+                    break
+                checked = next(values)
+                self.findings += checked.findings
+                batches, is_repeated = self._new_batches(chunk, checked.valid)
+                if is_repeated:  # which was not known when it was decoded
+                    yield from self._decode(chunk, batches, is_last=True)
+                else:
+                    for each in values:
+                        found = [each]
+                        del each
+                        yield from self._selected(found[0].decoded, found.pop())
+                if self._is_last(chunk, batches):
+                    break
+        self._advance(None)
+
+    def work(self, chunk: Chunk, decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
+        """What is done of a chunk in a thread: first its checksums, then what its records are."""
+        findings: list[Finding] = []
+        valid = check_checksums(chunk, self.file.path, findings.append)
+        yield _Decoded(valid, findings)
+        batches = chunk.take(valid).batches
+        chosen = batches.take(_chosen(batches, self.reading, self.requested))
+        for decoded in all_decoded(decoder, chunk, chosen):
+            rows = self._rows(decoded, match)
+            prepared = None
+            if self.reading.prepare is not None and decoded.columns.rows and (rows is None or rows.any()):
+                prepared = self.reading.prepare(DecodedRows(self.file.path, decoded, rows))
+            yield _Decoded(valid, findings, decoded, rows, prepared)
+            del decoded
+
+    def _rows(self, decoded: DecodedRecords, match: Match | None) -> NDArray[np.bool_] | None:
+        rows = None if self.requested.is_everything else self.requested.rows(decoded.columns)
+        if match is not None and decoded.columns.rows:
+            matches = match(decoded)
+            rows = matches if rows is None else rows & matches
+        return rows
+
+    def _decode(self, chunk: Chunk, batches: Batches, is_last: bool) -> Iterator[DecodedRows]:
+        chosen = batches.take(_chosen(batches, self.reading, self.requested))
+        decoded = self.decoder.decode(chunk.buffer, chosen, chunk.base)
+        if is_last:
+            decoded = all_decoded(self.decoder, chunk, chosen)
+        for given in map(self._selected, decoded):
+            yield from given
+
+    def _selected(self, decoded: DecodedRecords, known: _Decoded | None = None) -> Iterator[DecodedRows]:
+        """``known``: which rows a thread has found, and what it made of them."""
+        self.findings.extend(damage_finding(self.file.path, damage) for damage in decoded.damages)
+        rows = self._rows(decoded, self.match) if known is None else known.rows
+        new = None if self.seen is None else self.seen.rows(decoded.columns.offset[: decoded.columns.rows])
         if new is not None:
             rows = new if rows is None else rows & new
-        if reading.match is not None and decoded.columns.rows:
-            matches = reading.match(decoded)
-            rows = matches if rows is None else rows & matches
         is_selected = decoded.columns.rows and (rows is None or rows.any())
         last = int(decoded.positions[-1]) if len(decoded.positions) else 0
-        rows_read = [DecodedRows(file.path, decoded, rows)] if is_selected else []
-        del decoded  # a huge one is not to stay here when the caller is done with it
+        prepared = None if known is None or new is not None else known.prepared
+        rows_read = [DecodedRows(self.file.path, decoded, rows, prepared)] if is_selected else []
+        del decoded, known  # a huge one is not to stay here when the caller is done with it
         if rows_read:
             yield rows_read.pop()
-        advance(last - 1)
+        self._advance(last - 1)
 
-    for chunk in scan(file, findings.append, start, end):
-        if reading.span is None and is_past(chunk.batches, requested):
-            break
-        # Checked before anything is left out by its header: one flipped bit there would hide records without a word.
-        valid = check_checksums(chunk, file.path, findings.append)
+    def _new_batches(self, chunk: Chunk, valid: NDArray[np.bool_]) -> tuple[Batches, bool]:
+        """The valid batches of a chunk that earlier segments do not have, and whether there are others."""
+        reading, path = self.reading, self.file.path
         if reading.watch is not None:
-            reading.watch(file.path, chunk, valid)
+            reading.watch(path, chunk, valid)
         if reading.span is not None:
-            findings.extend(all_misplaced(file.path, chunk, valid, reading.span))
-        valid_batches = chunk.take(valid).batches
-        repeated = None if seen is None else seen.repeated(valid_batches)
-        if seen is not None and repeated is not None:
-            at = int(np.argmax(repeated))
-            finding = seen.finding(
-                file.path, chunk.base + int(valid_batches.positions[at]), int(valid_batches.entry_offset[at])
-            )
-            findings += [] if finding is None else [finding]
-            valid_batches = valid_batches.take(~repeated)
-        chosen = valid_batches.take(_chosen(valid_batches, reading, requested))
-        for given in map(selected_rows, decoder.decode(chunk.buffer, chosen, chunk.base)):
-            yield from given
-        if reading.match is not None and (few := decoder.flush()) is not None:  # or the first would wait for the last
-            yield from selected_rows(few)
-            del few
-        if reading.span is None and reaches_end(valid_batches, requested) and is_followed(file, chunk):
-            break
-    rest = decoder.flush()
-    if rest is not None:
-        given = selected_rows(rest)
+            self.findings.extend(all_misplaced(path, chunk, valid, reading.span))
+        batches = chunk.take(valid).batches
+        repeated = None if self.seen is None else self.seen.repeated(batches)
+        if self.seen is None or repeated is None:
+            return batches, False
+        at = int(np.argmax(repeated))
+        finding = self.seen.finding(path, chunk.base + int(batches.positions[at]), int(batches.entry_offset[at]))
+        self.findings += [] if finding is None else [finding]
+        return batches.take(~repeated), True
+
+    def _is_past(self, chunk: Chunk) -> bool:
+        return self.reading.span is None and is_past(chunk.batches, self.requested)
+
+    def _is_last(self, chunk: Chunk, batches: Batches) -> bool:
+        return self.reading.span is None and reaches_end(batches, self.requested) and is_followed(self.file, chunk)
+
+    def _advance(self, until: int | None) -> None:
+        """Reports what was found up to a position (bytes), after the rows before it."""
+        self.findings.sort(key=lambda each: each.position or 0)
+        while self.findings and (until is None or (self.findings[0].position or 0) <= until):
+            self.report(self.findings.pop(0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """What a thread made of a chunk: first which batches have the right checksum, then records."""
+
+    valid: NDArray[np.bool_]
+    findings: list[Finding]
+    decoded: Any = None
+    rows: NDArray[np.bool_] | None = None
+    prepared: Any = None
+
+
+def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[DecodedRecords]:
+    """The records of a chunk, to the last one."""
+    yield from decoder.decode(chunk.buffer, chosen, chunk.base)
+    if (rest := decoder.flush()) is not None:
+        last = [rest]
         del rest
-        yield from given
-    advance(None)
+        yield last.pop()
 
 
 def stable_range(reading: Reading) -> Range:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TABLES, Tables, once
 from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
-from brokerless.jobs.run.job import processors
+from brokerless.ordered_threads import processors
 from brokerless.sql.topics import topic_dataset, typed_topics
 from brokerless.tables.sql_condition import MACROS
 

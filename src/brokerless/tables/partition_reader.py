@@ -17,15 +17,19 @@ from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
 from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.ordered_threads import processors
 from brokerless.schemas import BATCHES, RECORDS, SEGMENTS
 from brokerless.text import html_table
 
 if TYPE_CHECKING:
     from brokerless.log.segment import Chunk
+    from brokerless.tables.prepared_records import Prepare, Selection
     from brokerless.tables.record_filter import RecordFilter
 
 OnDamage = Callable[[Finding], None]
 OnUnreadable = Callable[[UnreadableError], None]
+_MANY_BYTES, _MANY_RECORDS = 32 << 20, 100_000
+"""What there has to be to read for threads to be started, unless they are requested."""
 
 
 def open_partitions(
@@ -78,6 +82,7 @@ class PartitionReader:
         max_batch_bytes: int | None = None,
         on_damage: OnDamage | None = None,
         done: Done = ignore,
+        jobs: int | None = None,
     ) -> pa.RecordBatchReader:
         """The records, in offset order, as Arrow record batches of about 8 MiB (schema :data:`schemas.RECORDS`).
 
@@ -87,7 +92,9 @@ class PartitionReader:
         records. Otherwise everything from the log start offset on is returned, with ``control`` control records as
         well. ``filter``: only records that it selects, yielded as they are found; batches that cannot have any are not
         decoded, so that damage to their records which their checksum does not show is not found. ``limit``: at most so
-        many records; reading ends there. ``max_batch_bytes``: what one batch may inflate to (128 MiB).
+        many records; reading ends there. ``max_batch_bytes``: what one batch may inflate to (128 MiB). ``jobs``:
+        threads that decode side by side (1: none); by default one for each processor, where there is much to read. The
+        records and their order are the same; where record batches end may differ.
 
         ``on_damage`` is called with each :class:`Finding` after the records that could be read before it, and reading
         goes on. Without it, the first error is raised as :class:`DamageError`. ``done`` is called with the bytes of log
@@ -98,7 +105,7 @@ class PartitionReader:
         """
         selection = (start_offset, end_offset, milliseconds(start_timestamp), milliseconds(end_timestamp))
         return read_records(
-            [self], columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done
+            [self], columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done, jobs
         )
 
     def batches(
@@ -119,56 +126,6 @@ class PartitionReader:
         and so are the reader and what is raised.
         """
         return read_batches([self], columns, max_batch_bytes, on_damage, done)
-
-    def _records(
-        self,
-        schema: pa.Schema,
-        selection: tuple[int | None, int | None, int | None, int | None],
-        isolation: Isolation,
-        control: bool,
-        filter: RecordFilter | None,
-        max_batch_bytes: int | None,
-        report: OnDamage,
-        done: Done,
-    ) -> Iterator[pa.RecordBatch]:
-        from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-        from brokerless.log.partition import Reading, read_partition, transactions_of
-        from brokerless.log.ranges import Range
-        from brokerless.log.read_progress import ReadProgress
-        from brokerless.log.seek import from_reported_start
-        from brokerless.tables.record_batches import record_batches
-
-        progress = ReadProgress(self.paths, done)
-        committed = isolation == "read_committed"
-        pending: dict[tuple[str, int | None], Finding] = {}
-        requested = Range(*selection).narrow(from_reported_start(self.paths, report, self.storage_options))
-        transactions = None
-        if committed:
-            transactions = transactions_of(self.paths, self.storage_options, lambda each: _put(pending, each))
-        decoded = {*schema.names, *(() if filter is None else filter.columns)}
-        reading = Reading(
-            range=requested,
-            keys="key" in decoded,
-            values="value" in decoded,
-            headers="headers" in decoded,
-            control=control and not committed,
-            transactions=transactions,
-            max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
-            watch=lambda file, chunk, _: progress.reach(file, chunk.base),
-            match=None if filter is None else filter.matcher(self.topic, self.partition),
-            any_of=() if filter is None else filter.any_of,
-        )
-
-        def report_once(finding: Finding) -> None:
-            pending.pop((finding.file, finding.position), None)
-            report(finding)
-
-        selected = read_partition(self.paths, reading, report_once, self.storage_options)
-        yield from record_batches(selected, self.topic, self.partition, schema)
-        # Damage that made a transaction look open lies where a committed reader does not come.
-        for finding in pending.values():
-            report(finding)
-        progress.finish()
 
     def _batches(
         self, schema: pa.Schema, max_batch_bytes: int | None, on_damage: OnDamage | None, done: Done
@@ -319,7 +276,7 @@ class PartitionReader:
 def read_records(
     partitions: Iterable[PartitionReader],
     columns: Sequence[str] | None,
-    selection: tuple[int | None, int | None, int | None, int | None],
+    selection: Selection,
     isolation: Isolation,
     control: bool,
     filter: RecordFilter | None,
@@ -327,22 +284,59 @@ def read_records(
     max_batch_bytes: int | None,
     on_damage: OnDamage | None,
     done: Done,
+    jobs: int | None = None,
 ) -> pa.RecordBatchReader:
     """The records of several partitions, one partition after the other; see :meth:`PartitionReader.records`.
-    ``selection``: start and end offset, start and end timestamp, which apply to each of them."""
+    ``selection``: applies to each of them."""
+    batches = (
+        batch
+        for each in partitions
+        for batch, _ in read_prepared(
+            each, columns, selection, isolation, control, filter, limit, max_batch_bytes, on_damage, done, jobs
+        )
+    )
+    schema = _checked(columns, isolation, limit, jobs)
+    return pa.RecordBatchReader.from_batches(schema, batches if limit is None else first_rows(batches, limit))
+
+
+def read_prepared(
+    partition: PartitionReader,
+    columns: Sequence[str] | None,
+    selection: Selection,
+    isolation: Isolation,
+    control: bool,
+    filter: RecordFilter | None,
+    limit: int | None,
+    max_batch_bytes: int | None,
+    on_damage: OnDamage | None,
+    done: Done,
+    jobs: int | None,
+    prepare: Prepare | None = None,
+) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    """The records of one partition, and for each record batch what ``prepare`` makes of it in the thread that decoded
+    it; None where no thread did. ``limit``: how many records will be taken; it ends nothing here."""
+    schema = _checked(columns, isolation, limit, jobs)
+    is_much = partition.paths.size >= _MANY_BYTES and (limit is None or limit >= _MANY_RECORDS)
+    threads = jobs or (processors() if is_much else 1)
+    from brokerless.tables.prepared_records import prepared_records
+
+    return prepared_records(
+        partition.paths, partition.storage_options, schema, selection, isolation, control, filter, max_batch_bytes,
+        on_damage or raise_errors, done, threads, prepare,
+    )  # fmt: skip
+
+
+def _checked(columns: Sequence[str] | None, isolation: str, limit: int | None, jobs: int | None) -> pa.Schema:
+    """The schema of some columns. Raises :class:`UsageError`."""
     from brokerless.tables.record_batches import project
 
     if isolation not in ISOLATION_LEVELS:
         raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
     if limit is not None and limit < 0:
         raise UsageError(f"limit: {limit} is not a number of records")
-    schema, report = project(RECORDS, columns), on_damage or raise_errors
-    of_each = (
-        each._records(schema, selection, isolation, control, filter, max_batch_bytes, report, done)  # pyright: ignore[reportPrivateUsage]
-        for each in partitions
-    )
-    batches = (batch for of_partition in of_each for batch in of_partition)
-    return pa.RecordBatchReader.from_batches(schema, batches if limit is None else first_rows(batches, limit))
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"jobs: {jobs} is not a number of threads; 1 is for none beside the caller's")
+    return project(RECORDS, columns)
 
 
 def read_batches(
@@ -366,7 +360,3 @@ def first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Generator[pa.Re
     while left > 0 and (batch := next(batches, None)) is not None:
         yield batch.slice(0, left)
         left -= batch.num_rows
-
-
-def _put(pending: dict[tuple[str, int | None], Finding], finding: Finding) -> None:
-    pending[finding.file, finding.position] = finding

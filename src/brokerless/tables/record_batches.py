@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -123,16 +124,28 @@ def _with_source(
 def record_batches(
     pieces: Iterator[DecodedRows], topic: str | None, partition: int | None, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """What was read of one partition as Arrow record batches. Of one that is huge, nothing is held here when the next
-    is decoded, and its memory is given back to the system."""
+    """What was read of one partition as Arrow record batches."""
+    return map(itemgetter(0), prepared_batches(pieces, topic, partition, schema))
+
+
+def prepared_batches(
+    pieces: Iterator[DecodedRows], topic: str | None, partition: int | None, schema: pa.Schema
+) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    """The same, and for each what was made of it where it was decoded, if that was: ``prepared`` is such pairs then. Of
+    one that is huge, nothing is held here when the next is decoded, and its memory is given back to the system."""
     for piece in pieces:
-        batches = records_batches(piece.decoded, RowSource(piece.path, topic, partition), schema, piece.rows)
+        prepared: list[tuple[pa.RecordBatch, Any]] | None = piece.prepared
+        batches = iter(())
+        if prepared is None:
+            batches = records_batches(piece.decoded, RowSource(piece.path, topic, partition), schema, piece.rows)
         del piece
         size = 0
-        for batch in batches:
+        while (batch := next(batches, None) if prepared is None else prepared[0][0] if prepared else None) is not None:
+            made = prepared.pop(0)[1] if prepared else None
             size += sum(batch.column(name).nbytes for name in batch.schema.names if name not in _COMMON)
-            yield batch
-            del batch
+            pair = [(batch, made)]
+            del batch, made
+            yield pair.pop()
         if size > HUGE:
             release_memory()
 

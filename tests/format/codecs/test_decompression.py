@@ -146,12 +146,38 @@ def test_many_at_a_call_are_what_each_is_by_itself(
     found = find_payloads(
         np.frombuffer(b"".join(payloads) + bytes(8), np.uint8), starts, ends, ids, np.full(len(ids), 2, np.int8)
     )
-    many, each = Inflater(20_000), Inflater(20_000)
-    firsts, lasts, errors = many.inflate_many(found, 0, 1 << 30)
-    for row, payload in enumerate(payloads):
-        start, end, error = each.inflate(CODECS[codec], 2, memoryview(payload))
-        assert many.buffer[firsts[row] : lasts[row]].tobytes() == each.buffer[start:end].tobytes()
-        assert str(errors.get(row)) == str(error)
+    for limit in (20_000, 4 << 20):  # with the first, zstd's kernel has no room
+        many, each = Inflater(limit), Inflater(limit)
+        firsts, lasts, errors = many.inflate_many(found, 0, 1 << 30)
+        for row, payload in enumerate(payloads):
+            start, end, error = each.inflate(CODECS[codec], 2, memoryview(payload))
+            assert many.buffer[firsts[row] : lasts[row]].tobytes() == each.buffer[start:end].tobytes()
+            assert str(errors.get(row)) == str(error)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("is_exported", [True, False], ids=["exported", "not exported"])
+def test_a_library_without_exported_functions_is_called_payload_by_payload(
+    codec: str, is_exported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_exported:
+        monkeypatch.setattr("brokerless.format.codecs.decompression.codec_function", lambda codec, owner: None)
+    texts = [TEXT[start : start + 70_000] for start in (0, 5, 9)]
+    compress = lz4_frame if codec == "lz4" else COMPRESS[codec]
+    payloads = [compress(text) for text in texts]
+    ends = np.cumsum([len(payload) for payload in payloads])
+    ids, magics = np.full(3, CODECS[codec], np.int8), np.full(3, 2, np.int8)
+    buffer = np.frombuffer(b"".join(payloads), np.uint8)
+    found = find_payloads(buffer, ends - [len(payload) for payload in payloads], ends, ids, magics)
+    inflater = Inflater()
+    one_by_one: list[int] = []
+    monkeypatch.setattr(
+        inflater, "inflate", lambda codec, *rest: one_by_one.append(codec) or Inflater.inflate(inflater, codec, *rest)
+    )
+    firsts, lasts, errors = inflater.inflate_many(found, 0, 1 << 30)
+    assert [inflater.buffer[first:last].tobytes() for first, last in zip(firsts, lasts, strict=True)] == texts
+    assert not errors
+    assert len(one_by_one) == (0 if is_exported else 3)
 
 
 MEBIBYTE = bytes(1 << 20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from brokerless import clock
@@ -22,8 +22,9 @@ from brokerless.cli.output import Output
 from brokerless.cli.progress import Done, progress
 from brokerless.cli.ranges import TIME, parse_offsets, parse_time
 from brokerless.cli.values import count
+from brokerless.clock import milliseconds
 from brokerless.errors import Finding, UnreadableError, UsageError
-from brokerless.jobs.run.streams import stream
+from brokerless.jobs.run.streams import processes_for, stream
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from brokerless.log.directory import PartitionPath
     from brokerless.log.storage.paths import StorageOptions
     from brokerless.tables.partition_reader import OnDamage, PartitionReader
+    from brokerless.tables.prepared_records import Prepare, Selection
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.typed.topic_type import TopicType
 
@@ -42,6 +44,8 @@ Records in offset order: one per line for people, by a template, or as JSON Line
 
 With --key, --key-regex, --grep, --header or --where, only records for which all of these hold. They are looked for in
 all partitions side by side, and printed as they are found: in offset order within each partition.
+
+Where there is much to read, all processors read, and the output is the same; --jobs 1 leaves it to one.
 
 The exit code is 0, 1 if there is damage or a log ends within a batch, and 2 for a path that cannot be opened. Records
 after damage are printed as well.
@@ -60,6 +64,8 @@ _TEMPLATE_HELP = (
     "Bytes are written raw into files and pipes; at a terminal, control characters are escaped"
 )
 _REDACT_HELP = "keys, values and header values only as a length and a hash (equal bytes in one run: equal hashes)"
+_LARGE = 32 << 20
+"""Bytes of records that are not made text beside others: the text takes as much again."""
 _COLUMNS = ["topic", "partition", "offset", "timestamp", "key", "value", "headers", "isControl"]
 
 
@@ -97,8 +103,13 @@ def run(options: Namespace) -> int:
         check(run)
     partitions = output.partitions(options)
     types = _types(run, partitions)
-    tasks = [_PrintTask(run, each.paths, each.storage_options, types.get(each.topic)) for each in partitions]
-    processes = options.jobs if selection is not None else 1  # what is found is printed at once, the rest in order
+    tasks = [
+        _PrintTask(run, each.paths, each.storage_options, types.get(each.topic), options.jobs) for each in partitions
+    ]
+    # What is found is printed at once, from all partitions; the rest in order.
+    processes = 1 if selection is None else processes_for(tasks, options.jobs)
+    if processes > 1:
+        tasks = [replace(each, jobs=1) for each in tasks]
     shown = 0
     with (
         progress("reading", sum(each.size for each in tasks)) as done,
@@ -136,6 +147,8 @@ class _PrintTask:
     paths: PartitionPath
     storage_options: StorageOptions | None
     topic_type: TopicType | None = None
+    jobs: int | None = None
+    """Threads."""
 
     @property
     def size(self) -> int:
@@ -158,16 +171,22 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
     damages: list[Finding] = []
     left: int | None = task.run.options.limit
     partition = Partition(task.paths, task.storage_options)
+
+    def prepare(batch: pa.RecordBatch) -> bytes | None:
+        return b"".join(view(batch)) if batch.nbytes < _LARGE else None
+
+    in_threads = prepare if task.topic_type is None else None
     try:
-        for batch in _read(task.run, partition, columns, damages.append, done):
+        for batch, text in _read(task.run, partition, columns, damages.append, done, task.jobs, in_threads):
             yield from damages
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
             decoded = shown if task.topic_type is None or failures is None else failures.decode(task.topic_type, shown)
-            blocks = view(decoded)
+            is_whole = text is not None and shown.num_rows == batch.num_rows
+            blocks = [text] if is_whole else view(decoded)
             yield shown.num_rows, blocks
             left = None if left is None else left - shown.num_rows
-            del batch, shown, decoded, blocks  # a huge one is not to stay beside the next
+            del batch, text, shown, decoded, blocks  # a huge one is not to stay beside the next
             if left == 0:
                 break
         yield from damages
@@ -244,13 +263,16 @@ def _types(run: _Run, partitions: Sequence[Partition]) -> dict[str | None, Topic
     def read(own: Sequence[PartitionReader], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for each in own:
             with suppress(UnreadableError):  # which is reported when it is printed
-                batches = _read(run, cast("Partition", each), list(names), lambda _: None, lambda _: None)
+                read = _read(
+                    run, cast("Partition", each), list(names), lambda _: None, lambda _: None, run.options.jobs
+                )
+                batches = (batch for batch, _ in read)
                 yield from batches if run.options.limit is None else first_rows(batches, run.options.limit)
 
     return resolve_types(partitions, requested, read)
 
 
-def _ranges(run: _Run) -> dict[str, Any]:
+def _ranges(run: _Run) -> Selection:
     options = run.options
     first, end = (None, None) if options.offset is None else parse_offsets(options.offset)
     start_time, end_time = (
@@ -258,37 +280,39 @@ def _ranges(run: _Run) -> dict[str, Any]:
     )
     if start_time is not None and end_time is not None and start_time > end_time:
         raise UsageError(f"--until {options.end} is before --from {options.start}; write the earlier time in --from")
-    return {
-        "start_offset": first,
-        "end_offset": end,
-        "start_timestamp": start_time,
-        "end_timestamp": end_time,
-        "isolation": options.isolation,
-        "control": options.control,
-        "filter": run.selection,
-        "max_batch_bytes": options.max_batch_bytes,
-    }
+    return first, end, milliseconds(start_time), milliseconds(end_time)
 
 
 def _read(
-    run: _Run, partition: Partition, columns: list[str], report: OnDamage, done: Done
-) -> Iterator[pa.RecordBatch]:
-    """The records of a partition that are to be printed."""
+    run: _Run,
+    partition: Partition,
+    columns: list[str],
+    report: OnDamage,
+    done: Done,
+    jobs: int | None,
+    prepare: Prepare | None = None,
+) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    """The records of a partition that are to be printed, and what ``prepare`` made of them, if it was called."""
+    from brokerless.tables.partition_reader import read_prepared
     from brokerless.views.records.tail import tail
 
+    options = run.options
     ranges = _ranges(run)
-    if run.options.tail is None:
-        yield from partition.records(columns, on_damage=report, done=done, **ranges)
+    how = (options.isolation, options.control, run.selection, options.limit, options.max_batch_bytes)
+    if options.tail is None:
+        yield from read_prepared(partition, columns, ranges, *how, report, done, jobs, prepare)
         return
     findings: list[Finding] = []
-    first = ranges.pop("start_offset")
 
     def read(start: int | None) -> Iterator[pa.RecordBatch]:
         findings.clear()  # read again, from an earlier place
-        start = max((each for each in (start, first) if each is not None), default=None)
-        return partition.records(columns, start_offset=start, on_damage=findings.append, **ranges)
+        start = max((each for each in (start, ranges[0]) if each is not None), default=None)
+        requested = (start, *ranges[1:])
+        pairs = read_prepared(partition, columns, requested, *how, findings.append, lambda _: None, jobs)
+        return (batch for batch, _ in pairs)
 
-    yield from tail(run.options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read)
+    for batch in tail(options.tail, partition.batches(["lastOffset", "count"], on_damage=lambda _: None), read):
+        yield batch, None
     for finding in findings:
         report(finding)
     done(partition.paths.size)

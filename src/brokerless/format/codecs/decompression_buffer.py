@@ -55,8 +55,13 @@ class InflateBuffer:
         if end - self._start > self.limit:
             raise self._limit_error()
         if end > len(self.buffer):
-            self._resize(max(end, 2 * len(self.buffer) if end < 32 << 20 else end + (8 << 20)))
+            self.grow(size)
         return self.view[self.used : end]
+
+    def grow(self, size: int) -> None:
+        """Makes room for ``size`` more bytes, whatever the limit is."""
+        end = self.used + size
+        self._resize(max(end, 2 * len(self.buffer) if end < 32 << 20 else end + (8 << 20)))
 
     def append(self, data: bytes | memoryview) -> None:
         self.reserve(len(data))[:] = data

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from isal import igzip_lib, isal_zlib
+from isal import isal_zlib
 
 from brokerless.format.codecs.decompression_buffer import CodecError, InflateBuffer
 
@@ -25,8 +25,7 @@ _FIRST_STEP = 512
 _NAME_STEP = 512
 """Bytes that are searched at once for the end of a name in the header."""
 
-BlockError: type[Exception] = isal_zlib.error  # pyright: ignore[reportAssignmentType] - a class, whatever its stub says
-"""What :func:`read_single_block` raises for a member that is malformed."""
+_BlockError: type[Exception] = isal_zlib.error  # pyright: ignore[reportAssignmentType] - a class, whatever its stub says
 
 
 def read(payload: memoryview, output: InflateBuffer) -> None:
@@ -47,16 +46,6 @@ def read(payload: memoryview, output: InflateBuffer) -> None:
             at += read_header(payload[at:])
         except CodecError:
             return
-
-
-def read_single_block(member: memoryview, target: memoryview) -> int:
-    """Inflates one member that fills ``target``; returns how many bytes, or -1 if it is anything else."""
-    decompressor = igzip_lib.IgzipDecompressor(igzip_lib.DECOMP_GZIP)
-    data = decompressor.decompress(member, len(target))
-    if not decompressor.eof or decompressor.unused_data or len(data) != len(target):
-        return -1
-    target[:] = data
-    return len(data)
 
 
 def read_header(payload: memoryview) -> int:
@@ -110,7 +99,7 @@ def _inflate(payload: memoryview, at: int, output: InflateBuffer, step: int) -> 
             data = decompressor.decompress(rest, _STEP)
             output.append(data)
             rest = decompressor.unconsumed_tail
-    except BlockError as error:
+    except _BlockError as error:
         raise CodecError(f"gzip: the stream does not decompress ({error})") from None
     return at - len(decompressor.unused_data)
 

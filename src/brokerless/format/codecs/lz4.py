@@ -28,11 +28,6 @@ _STORED = 1 << 31
 _BLOCK_SIZE = 64 << 10
 _decompress_into = cramjam.lz4.decompress_block_into
 
-BlockError: type[Exception] = cramjam.DecompressionError
-"""What :data:`read_single_block` raises for a block that is malformed."""
-read_single_block = _decompress_into
-"""Inflates one block into a target; returns how many bytes."""
-
 
 def read(payload: memoryview, magic: int, output: InflateBuffer) -> None:
     """Appends what the frame's blocks hold. Raises :class:`CodecError`; what was inflated before it stays."""
@@ -65,7 +60,7 @@ def read(payload: memoryview, magic: int, output: InflateBuffer) -> None:
         target = output.reserve(min(max_block, 255 * size + 64))
         try:
             output.used += _decompress_into(data, target)
-        except BlockError as error:
+        except cramjam.DecompressionError as error:
             raise CodecError(f"lz4: a block does not decompress ({error})") from None
 
 

@@ -21,11 +21,6 @@ _BLOCK_SIZE = 32 << 10
 _codec = pa.Codec("snappy")
 _decompress_into, _inflated_size = cramjam.snappy.decompress_raw_into, cramjam.snappy.decompress_raw_len
 
-BlockError: type[Exception] = cramjam.DecompressionError
-"""What :data:`read_single_block` raises for a block that is malformed."""
-read_single_block = _decompress_into
-"""Inflates one block into a target; returns how many bytes."""
-
 
 def read(payload: memoryview, output: InflateBuffer) -> None:
     """Appends what the blocks hold. Raises :class:`CodecError`; what was inflated before it stays."""
@@ -74,5 +69,5 @@ def _read_block(block: memoryview, output: InflateBuffer) -> None:
             raise CodecError(f"snappy: a block of {len(block)} bytes claims to hold {size}")
         target = output.reserve(size)
         output.used += _decompress_into(block, target)
-    except BlockError as error:
+    except cramjam.DecompressionError as error:
         raise CodecError(f"snappy: a block does not decompress ({error})") from None

@@ -17,9 +17,6 @@ LEVELS = (-131072, 22, 3)
 _STEP = 1 << 20
 """Bytes that are inflated at once, where a frame holds more than was guessed."""
 
-BlockError: type[Exception] = zstandard.ZstdError
-"""What :func:`read_single_block` raises for a frame that is malformed."""
-
 
 def make_decompressor() -> zstandard.ZstdDecompressor:
     return zstandard.ZstdDecompressor(max_window_size=1 << 27)
@@ -42,16 +39,10 @@ def read(decompressor: zstandard.ZstdDecompressor, payload: memoryview, output: 
             if size < len(target):
                 break
             step = _STEP
-    except BlockError as error:
+    except zstandard.ZstdError as error:
         raise CodecError(f"zstd: the stream does not decompress ({error})") from None
     if end != len(payload):
         raise CodecError(f"zstd: the stream is cut off, or has garbage, from byte {end} on")
-
-
-def read_single_block(decompressor: zstandard.ZstdDecompressor, frame: memoryview, target: memoryview) -> int:
-    """Inflates one frame; returns how many bytes, or -1 if there may be more than ``target`` holds."""
-    size = decompressor.stream_reader(frame).readinto(target)
-    return size if size < len(target) else -1
 
 
 def make_compressor(level: int) -> Callable[[memoryview], bytes]:

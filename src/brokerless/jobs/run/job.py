@@ -19,11 +19,11 @@ Leaving the loop in any way (an error, Ctrl-C) cancels what is left and waits un
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from brokerless.jobs.run.types import NONE, Done, Place, ResultT, Say, Sized, Spark, TaskT, ValueT, Work, ignore
+from brokerless.ordered_threads import processors
 
 MANY_BYTES = 32 << 30
 """From here on, tasks are done on Spark if nothing else is said: its start no longer counts, and a process that is lost
@@ -106,13 +106,6 @@ def in_order(results: Iterable[tuple[int, ValueT]]) -> Iterator[ValueT]:
         while following in early:
             yield early.pop(following)
             following += 1
-
-
-def processors() -> int:
-    """How many of them this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def choose(tasks: Sequence[Sized], say: Say) -> str:

@@ -9,8 +9,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import JobError
-from brokerless.jobs.run.job import SOME_BYTES, processors
-from brokerless.jobs.run.types import Done, TaskT, ValueT, ignore
+from brokerless.jobs.run.job import SOME_BYTES
+from brokerless.jobs.run.types import Done, Sized, TaskT, ValueT, ignore
+from brokerless.ordered_threads import processors
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -35,15 +36,21 @@ def stream(
     most so many; None is one for each processor, if there is enough to read. Raises what ``work`` raises, and
     :class:`JobError` where a process was killed. Leaving the loop ends all processes.
     """
-    number = min(processors() if processes is None else processes, len(tasks))
-    meanwhile = sum(task.size for task in tasks) - max((task.size for task in tasks), default=0)
-    if number < 2 or (processes is None and meanwhile < SOME_BYTES):
+    number = processes_for(tasks, processes)
+    if number < 2:
         for index, task in enumerate(tasks):
             for value in work(task, done):
                 yield index, value
                 del value  # what is huge is not to stay while the next is made
         return
     yield from _side_by_side(work, pack, tasks, number, done)
+
+
+def processes_for(tasks: Sequence[Sized], processes: int | None) -> int:
+    """In how many processes :func:`stream` does some tasks."""
+    number = min(processors() if processes is None else processes, len(tasks))
+    meanwhile = sum(task.size for task in tasks) - max((task.size for task in tasks), default=0)
+    return 1 if processes is None and meanwhile < SOME_BYTES else number
 
 
 def _side_by_side(

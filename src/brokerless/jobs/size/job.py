@@ -15,7 +15,7 @@ from itertools import islice
 from brokerless.errors import Finding, UsageError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.run.job import in_order, processors, run
+from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.jobs.size.batch_finder import offsets_of
 from brokerless.jobs.size.choices import Choice, choices_of, is_too_large
@@ -28,6 +28,7 @@ from brokerless.jobs.size.result import TopicSize, codec_name, sum_estimates
 from brokerless.jobs.size.sample import MOST_BYTES, SHARE, WHOLE, Sample, read_sample
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.ordered_threads import processors
 
 _HEAVIEST = 1000
 """Keys and so on that a task hands to the driver."""

@@ -1,0 +1,199 @@
+"""Inflates many payloads in one call, without the GIL: those in the framing that Kafka writes (kernel).
+
+What is anything else, or does not inflate, is left to the codecs' modules, which say what is wrong with it. What is
+inflated here must be what they make of it.
+"""
+
+# Intrinsics take what Numba gives them.
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format.codecs.c_calls import address_of, call_c
+from brokerless.format.codecs.snappy_kernels import inflate_elements, read_length
+from brokerless.format.codecs.zstd_frame_kernels import FRAME_MAGIC, walk_frame
+from brokerless.format.intrinsics import copy_bytes, load_u32_be, load_u64, load_u64_be
+from brokerless.format.kernel import inlined, kernel
+from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
+
+_GZIP_WITHOUT_OPTIONS = 0x1F8B0800
+_XERIAL = 0x82534E4150505900
+_LZ4_BLOCK = 64 << 10
+_ZSTD_BLOCK = 128 << 10
+_ZSTD_WINDOW = 1 << 27
+
+
+@inlined
+def _u32(buffer: NDArray[np.uint8], at: int) -> int:
+    low = np.int64(buffer[np.uint64(at)]) | np.int64(buffer[np.uint64(at + 1)]) << 8
+    return low | np.int64(buffer[np.uint64(at + 2)]) << 16 | np.int64(buffer[np.uint64(at + 3)]) << 24  # pyright: ignore
+
+
+@inlined
+def _lz4_room(buffer: NDArray[np.uint8], start: int, end: int, header: int) -> int:
+    if end - start < 15 or header == np.uint64(0):
+        return 0
+    if load_u64(buffer, start) & np.uint64(0x00FFFFFFFFFFFFFF) != header:
+        return 0
+    at, room = start + 7, np.int64(0)
+    while end - at > 4:
+        word = _u32(buffer, at)
+        size = word & 0x7FFFFFFF
+        if size == 0 or size > _LZ4_BLOCK or size > end - at - 4:
+            return 0
+        room += size if word >> 31 else min(_LZ4_BLOCK, 255 * size + 64)
+        at += 4 + size
+    return room if end - at == 4 and load_u32_be(buffer, at) == 0 else np.int64(0)  # pyright: ignore
+
+
+@inlined
+def _snappy_room(buffer: NDArray[np.uint8], start: int, end: int) -> int:
+    if end - start < 16 or load_u64_be(buffer, start) != np.uint64(_XERIAL):
+        length, _ = read_length(buffer, start, end)
+        return length if length <= 64 * (end - start) else np.int64(0)  # pyright: ignore[reportReturnType]
+    at, room = start + 16, np.int64(0)
+    while end - at > 4:
+        size = np.int64(load_u32_be(buffer, at))
+        if size == 0 or size > end - at - 4:
+            return 0
+        length, _ = read_length(buffer, at + 4, at + 4 + size)
+        if length < 0 or length > 64 * size:
+            return 0
+        room += length
+        at += 4 + size
+    return room if at == end else np.int64(0)  # pyright: ignore[reportReturnType]
+
+
+@inlined
+def _zstd_room(buffer: NDArray[np.uint8], start: int, end: int) -> int:
+    if end - start <= 12 or load_u32_be(buffer, start) != FRAME_MAGIC:
+        return 0
+    frame_end, blocks = walk_frame(buffer, start, end)
+    if frame_end != end:
+        return 0
+    descriptor = np.int64(buffer[np.uint64(start + 4)])
+    if descriptor & 32 == 0:  # else the content is the window
+        window = np.int64(buffer[np.uint64(start + 5)])
+        base = np.int64(1) << (10 + (window >> 3))
+        if base + (base >> 3) * (window & 7) > _ZSTD_WINDOW:
+            return 0
+    return min(blocks * _ZSTD_BLOCK, _ZSTD_WINDOW)
+
+
+@inlined
+def _gzip_room(buffer: NDArray[np.uint8], start: int, end: int) -> int:
+    if end - start <= 18 or load_u32_be(buffer, start) != _GZIP_WITHOUT_OPTIONS:
+        return 0
+    # The trailer has the length, if this is the only member. Nothing is deflated to less than 1 / 1032.
+    length = np.int64(load_u64(buffer, end - 8) >> np.uint64(32))
+    return length if length <= 1032 * (end - start) else np.int64(0)  # pyright: ignore[reportReturnType]
+
+
+@inlined
+def _read_lz4(
+    function: int, buffer: NDArray[np.uint8], start: int, end: int, output: NDArray[np.uint8], used: int
+) -> int:
+    at, to = start + 7, used
+    while end - at > 4:
+        word = _u32(buffer, at)
+        size = word & 0x7FFFFFFF
+        if word >> 31:
+            copy_bytes(output, to, buffer, at + 4, size)
+            to += size
+        else:
+            room = min(_LZ4_BLOCK, 255 * size + 64)
+            source, target = address_of(buffer, at + 4, size), address_of(output, to, room)
+            made = np.int64(np.int32(call_c(function, (source, target, np.int64(size), np.int64(room)))))
+            if made < 0:
+                return -1
+            to += made
+        at += 4 + size
+    return int(to - used)
+
+
+@inlined
+def _read_snappy(buffer: NDArray[np.uint8], start: int, end: int, output: NDArray[np.uint8], used: int) -> int:
+    if end - start < 16 or load_u64_be(buffer, start) != np.uint64(_XERIAL):
+        length, first = read_length(buffer, start, end)
+        return length if inflate_elements(buffer, first, end, output, used, length) else np.int64(-1)  # pyright: ignore
+    at, to = start + 16, used
+    while end - at > 4:
+        size = np.int64(load_u32_be(buffer, at))
+        length, first = read_length(buffer, at + 4, at + 4 + size)
+        if not inflate_elements(buffer, first, at + 4 + size, output, to, length):
+            return -1
+        to += length
+        at += 4 + size
+    return int(to - used)
+
+
+@kernel(
+    "int64(int64, int64, int64, Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], uint64, int64, int64,"
+    " uint8[::1], int64, int64, int64[::1], int64[::1])"
+)
+def inflate_payloads(
+    codec: int,
+    function: int,
+    context: int,
+    buffer: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    lz4_header: int,
+    first: int,
+    enough: int,
+    output: NDArray[np.uint8],
+    slack: int,
+    largest: int,
+    bounds: NDArray[np.int64],
+    state: NDArray[np.int64],
+) -> int:
+    """Inflates the payloads ``buffer[starts[i]:ends[i]]`` from ``first`` on, one after the other to
+    ``output[bounds[i]:bounds[i + 1]]``, until that has ``enough`` bytes; returns the first that was not.
+
+    ``bounds[first]`` is given. ``slack``: bytes at the end of ``output`` that stay free; ``largest``: bytes that a
+    payload may need. ``state[0]``: the bytes that the next payload needs, where ``output`` has not so many left; 0
+    where it is to be read in another way. ``lz4_header``: the 7 bytes of a plain frame header.
+    """
+    row, used = first, bounds[first]
+    state[0] = 0
+    while row < len(starts) and used < enough:
+        start, end = starts[row], ends[row]
+        room = np.int64(0)
+        if codec == LZ4:
+            room = _lz4_room(buffer, start, end, lz4_header)
+        elif codec == SNAPPY:
+            room = _snappy_room(buffer, start, end)
+        elif codec == ZSTD:
+            room = _zstd_room(buffer, start, end)
+        elif codec == GZIP:
+            room = _gzip_room(buffer, start, end)
+        if room <= 0 or room > largest:
+            break
+        if used + room + slack > len(output):
+            state[0] = room
+            break
+        made = np.int64(-1)
+        if codec == LZ4:
+            made = _read_lz4(function, buffer, start, end, output, used)
+        elif codec == SNAPPY:
+            made = _read_snappy(buffer, start, end, output, used)
+        else:
+            source, target = address_of(buffer, start, end - start), address_of(output, used, room)
+            if codec == ZSTD:
+                made = call_c(function, (context, target, np.int64(room), source, end - start))
+                if made > room:
+                    made = np.int64(-1)
+            else:
+                taken, given = address_of(state, 8, 8), address_of(state, 16, 8)
+                wrong = call_c(function, (context, source, end - start, target, np.int64(room), taken, given))
+                if np.int32(wrong) == 0 and state[1] == end - start and state[2] == room:
+                    made = np.int64(room)
+        if made < 0:
+            break
+        used += made
+        row += 1
+        bounds[row] = used
+    return row

@@ -1,0 +1,93 @@
+"""Inflates blocks of snappy in kernels (format_description.txt of google/snappy), with all bounds checked."""
+
+# Intrinsics take what Numba gives them.
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from brokerless.format.intrinsics import copy_32, copy_bytes, load_u64, store_u64
+from brokerless.format.kernel import inlined
+
+SLACK = 64
+"""Bytes after what a block inflates to that may be written, too."""
+
+
+@inlined
+def read_length(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
+    """What a block inflates to (bytes; -1 if that is not there), and where its elements start."""
+    length, shift = np.int64(0), np.int64(0)
+    while at < end and shift < 35:
+        byte = np.int64(buffer[np.uint64(at)])
+        at += 1
+        length |= (byte & 127) << shift
+        if byte < 128:
+            return (length if length < 1 << 31 else np.int64(-1)), at  # pyright: ignore[reportReturnType]
+        shift += 7
+    return np.int64(-1), at  # pyright: ignore[reportReturnType]
+
+
+@inlined
+def inflate_elements(
+    buffer: NDArray[np.uint8], at: int, end: int, target: NDArray[np.uint8], start: int, length: int
+) -> bool:
+    """Inflates ``buffer[at:end]`` to exactly ``length`` bytes at ``start``; False if that is not what it is.
+    ``target`` has :data:`SLACK` bytes more."""
+    to, until, wide = start, start + length, np.int64(len(buffer)) - 32
+    while at < end:
+        tag = np.int64(buffer[np.uint64(at)])
+        at += 1
+        kind = tag & 3
+        if kind == 0:
+            size = (tag >> 2) + 1
+            if size > 60:
+                extra = size - 60
+                if extra > end - at:
+                    return False
+                size = 1
+                for i in range(extra):  # little-endian
+                    size += int(np.int64(buffer[np.uint64(at + i)]) << (8 * i))
+                at += extra
+            if size > end - at or size > until - to:
+                return False
+            if size <= 32 and at <= wide:
+                copy_32(target, to, buffer, at)
+            else:
+                copy_bytes(target, to, buffer, at, size)
+            at += size
+            to += size
+            continue
+        if kind == 1:
+            if at >= end:
+                return False
+            size, back = 4 + (tag >> 2 & 7), (tag >> 5) << 8 | np.int64(buffer[np.uint64(at)])
+            at += 1
+        elif kind == 2:
+            if end - at < 2:
+                return False
+            size = (tag >> 2) + 1
+            back = np.int64(buffer[np.uint64(at)]) | np.int64(buffer[np.uint64(at + 1)]) << 8
+            at += 2
+        else:
+            if end - at < 4:
+                return False
+            size, back = (tag >> 2) + 1, np.int64(0)
+            for i in range(4):
+                back |= np.int64(buffer[np.uint64(at + i)]) << (8 * i)
+            at += 4
+        if back == 0 or back > to - start or size > until - to:
+            return False
+        if back >= 32:
+            copy_32(target, to, target, to - back)
+            if size > 32:
+                copy_32(target, to + 32, target, to + 32 - back)
+        elif back >= 8:
+            for i in range(0, size, 8):
+                store_u64(target, to + i, load_u64(target, to - back + i))
+        else:
+            for i in range(size):
+                target[np.uint64(to + i)] = target[np.uint64(to - back + i)]
+        to += size
+    return to == until

@@ -1,0 +1,87 @@
+"""Reads the records of one partition as Arrow record batches, in threads where that is requested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from brokerless.errors import Finding
+from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
+from brokerless.log.directory import PartitionPath
+from brokerless.log.partition import DecodedRows, Reading, read_partition, transactions_of
+from brokerless.log.ranges import Range
+from brokerless.log.read_progress import Done, ReadProgress
+from brokerless.log.seek import from_reported_start
+from brokerless.log.storage.paths import StorageOptions
+from brokerless.tables.record_batches import RowSource, prepared_batches, records_batches
+
+if TYPE_CHECKING:
+    from brokerless.tables.record_filter import RecordFilter
+
+Prepare = Callable[[pa.RecordBatch], Any]
+Selection = tuple[int | None, int | None, int | None, int | None]
+"""Start and end offset, start and end timestamp (ms)."""
+
+
+def prepared_records(
+    paths: PartitionPath,
+    storage_options: StorageOptions | None,
+    schema: pa.Schema,
+    selection: Selection,
+    isolation: str,
+    control: bool,
+    filter: RecordFilter | None,
+    max_batch_bytes: int | None,
+    report: Callable[[Finding], None],
+    done: Done,
+    threads: int,
+    prepare: Prepare | None,
+) -> Iterator[tuple[pa.RecordBatch, Any]]:
+    """Record batches, and of each what ``prepare`` made of it in the thread that decoded it; None where none did. See
+    :meth:`brokerless.tables.partition_reader.PartitionReader.records`."""
+    progress = ReadProgress(paths, done)
+    committed = isolation == "read_committed"
+    pending: dict[tuple[str, int | None], Finding] = {}
+    requested = Range(*selection).narrow(from_reported_start(paths, report, storage_options))
+    transactions = None
+    if committed:
+        transactions = transactions_of(paths, storage_options, lambda each: _put(pending, each))
+
+    def prepared(rows: DecodedRows) -> list[tuple[pa.RecordBatch, Any]]:
+        source = RowSource(rows.path, paths.topic, paths.partition)
+        batches = records_batches(rows.decoded, source, schema, rows.rows)
+        return [(batch, None if prepare is None else prepare(batch)) for batch in batches]
+
+    decoded = {*schema.names, *(() if filter is None else filter.columns)}
+    reading = Reading(
+        range=requested,
+        keys="key" in decoded,
+        values="value" in decoded,
+        headers="headers" in decoded,
+        control=control and not committed,
+        transactions=transactions,
+        max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
+        watch=lambda file, chunk, _: progress.reach(file, chunk.base),
+        matcher=None if filter is None else partial(filter.matcher, paths.topic, paths.partition),
+        any_of=() if filter is None else filter.any_of,
+        threads=threads,
+        prepare=None if prepare is None else prepared,
+    )
+
+    def report_once(finding: Finding) -> None:
+        pending.pop((finding.file, finding.position), None)
+        report(finding)
+
+    selected = read_partition(paths, reading, report_once, storage_options)
+    yield from prepared_batches(selected, paths.topic, paths.partition, schema)
+    # Damage that made a transaction look open lies where a committed reader does not come.
+    for finding in pending.values():
+        report(finding)
+    progress.finish()
+
+
+def _put(pending: dict[tuple[str, int | None], Finding], finding: Finding) -> None:
+    pending[finding.file, finding.position] = finding

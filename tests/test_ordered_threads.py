@@ -1,0 +1,100 @@
+"""Values come in the order of the tasks, in bounded memory; errors in their place; threads end with the loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from brokerless.ordered_threads import in_order
+
+
+def slow_first(task: int) -> Iterator[str]:
+    for value in range(3):
+        time.sleep(0.01 if task % 3 == 0 else 0)
+        yield f"{task}.{value}"
+
+
+def take_all(results: Iterator[tuple[int, Iterator[Any]]], found: list[Any]) -> None:
+    for _, values in results:
+        found.extend(values)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_values_come_in_order(threads: int) -> None:
+    found = [(task, list(values)) for task, values in in_order(iter(range(20)), slow_first, threads)]
+    assert found == [(task, [f"{task}.{value}" for value in range(3)]) for task in range(20)]
+
+
+def test_tasks_run_at_the_same_time() -> None:
+    both = threading.Barrier(2, timeout=30)
+
+    def work(task: int) -> Iterator[int]:
+        if task:  # the first one is alone, as reading may end with it
+            both.wait()
+        yield task
+
+    assert [list(values) for _, values in in_order(iter(range(5)), work, 2)] == [[0], [1], [2], [3], [4]]
+
+
+def test_neither_tasks_nor_values_run_far_ahead() -> None:
+    begun: list[int] = []
+    made: list[tuple[int, int]] = []
+
+    def tasks() -> Iterator[int]:
+        for task in range(100):
+            begun.append(task)
+            yield task
+
+    def work(task: int) -> Iterator[int]:
+        for value in range(100):
+            made.append((task, value))
+            yield value
+
+    with closing(in_order(tasks(), work, 4)) as results:
+        for task, values in results:
+            for value in values:
+                assert len(begun) <= task + 1 + 5
+                assert sum(each[0] == task for each in made) <= value + 4
+            if task == 10:
+                break
+    assert len(begun) < 20
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_error_is_raised_in_its_place(threads: int) -> None:
+    def work(task: int) -> Iterator[int]:
+        yield task
+        if task == 5:
+            raise ValueError("five")
+        yield -task
+
+    found: list[int] = []
+    with pytest.raises(ValueError, match="five"):
+        take_all(in_order(iter(range(20)), work, threads), found)
+    assert found == [0, 0, 1, -1, 2, -2, 3, -3, 4, -4, 5]
+
+
+def test_an_error_of_the_tasks_comes_after_those_before_it() -> None:
+    def tasks() -> Iterator[int]:
+        yield from range(4)
+        raise OSError("gone")
+
+    found: list[str] = []
+    with pytest.raises(OSError, match="gone"):
+        take_all(in_order(tasks(), slow_first, 8), found)
+    assert found[-1] == "3.2"
+
+
+def test_leaving_the_loop_ends_all_threads() -> None:
+    before = threading.active_count()
+    results = in_order(iter(range(1000)), slow_first, 8)
+    for _ in range(5):
+        next(results)
+    assert threading.active_count() > before
+    results.close()
+    assert threading.active_count() == before

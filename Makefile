@@ -8,7 +8,7 @@ SOURCES := src tests benchmarks demo scripts docs/conf.py
 KERNELS := brokerless.format.read.decoder, brokerless.format.write.encoder, brokerless.format.crc.kernels, \
     brokerless.format.read.batch_candidate_kernels, brokerless.format.read.partial_record_kernels, \
     brokerless.format.read.search_kernels, \
-    brokerless.format.codecs.single_block_kernels, brokerless.log.write.segment_roll_kernels, \
+    brokerless.format.codecs.payload_kernels, brokerless.log.write.segment_roll_kernels, \
     brokerless.format.write.column_slices_kernels, brokerless.jobs.compact.key_offsets_kernels, \
     brokerless.tables.partitioner, brokerless.interchange.jsonl_reader_kernels, brokerless.interchange.jsonl_writer_kernels, \
     brokerless.typed.avro.kernels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pyarrow as pa
 from brokerless.errors import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.log.directory import PartitionPath
-from brokerless.log.partition import DecodedRows, Reading, read_partition, transactions_of
+from brokerless.log.partition import DecodedRows, Match, Reading, read_partition, transactions_of
 from brokerless.log.ranges import Range
 from brokerless.log.read_progress import Done, ReadProgress
 from brokerless.log.seek import from_reported_start
@@ -65,7 +66,7 @@ def prepared_records(
         transactions=transactions,
         max_batch_bytes=max_batch_bytes or DEFAULT_MAX_BATCH_BYTES,
         watch=lambda file, chunk, _: progress.reach(file, chunk.base),
-        matcher=None if filter is None else partial(filter.matcher, paths.topic, paths.partition),
+        matcher=None if filter is None else _once_a_thread(partial(filter.matcher, paths.topic, paths.partition)),
         any_of=() if filter is None else filter.any_of,
         threads=threads,
         prepare=None if prepare is None else prepared,
@@ -81,6 +82,18 @@ def prepared_records(
     for finding in pending.values():
         report(finding)
     progress.finish()
+
+
+def _once_a_thread(make: Callable[[], Match]) -> Callable[[], Match]:
+    """To make one for each segment would take longer than to read a small one."""
+    local = threading.local()
+
+    def made() -> Match:
+        if not hasattr(local, "match"):
+            local.match = make()
+        return local.match
+
+    return made
 
 
 def _put(pending: dict[tuple[str, int | None], Finding], finding: Finding) -> None:

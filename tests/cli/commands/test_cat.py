@@ -273,3 +273,16 @@ def test_nothing_found_is_said_and_is_no_error(run: Run) -> None:
 )
 def test_filters_that_mean_nothing_are_refused(run: Run, options: tuple[str, ...]) -> None:
     assert run("cat", DEMO, *options).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--json"], ["-f", r"%t-%p %o %k %s %h\n"], ["--json", "--control"], ["--json", "-n", "100"], ["--tail", "9"]],
+    ids=" ".join,
+)
+def test_threads_print_what_one_prints(run: Run, options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)
+    monkeypatch.setattr("brokerless.interchange.jsonl_writer._CAPACITY", 4096)  # so that a batch has many blocks
+    one = run("cat", PARTITION, *options, "--jobs", 1)
+    assert one.out.count(b"\n") > 8
+    assert run("cat", PARTITION, *options, "--jobs", 3) == one

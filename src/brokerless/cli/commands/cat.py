@@ -173,7 +173,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
     partition = Partition(task.paths, task.storage_options)
 
     def prepare(batch: pa.RecordBatch) -> bytes | None:
-        return b"".join(view(batch)) if batch.nbytes < _LARGE else None
+        return _text(view(batch)) if batch.nbytes < _LARGE else None
 
     in_threads = prepare if task.topic_type is None else None
     try:
@@ -182,8 +182,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
             decoded = shown if task.topic_type is None or failures is None else failures.decode(task.topic_type, shown)
-            is_whole = text is not None and shown.num_rows == batch.num_rows
-            blocks = [text] if is_whole else view(decoded)
+            blocks = view(decoded) if text is None or shown.num_rows < batch.num_rows else [text]
             yield shown.num_rows, blocks
             left = None if left is None else left - shown.num_rows
             del batch, text, shown, decoded, blocks  # a huge one is not to stay beside the next
@@ -197,7 +196,12 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
 
 
 def _joined(item: Item) -> Item:
-    return (item[0], [b"".join(item[1])]) if isinstance(item, tuple) else item
+    return (item[0], [_text(item[1])]) if isinstance(item, tuple) else item
+
+
+def _text(blocks: Iterable[bytes | memoryview]) -> bytes:
+    """Blocks as one; each is copied at once, as the next one may be in the same memory."""
+    return b"".join([bytes(each) for each in blocks])
 
 
 def _view(run: _Run) -> tuple[list[str], View]:

@@ -50,7 +50,7 @@ def codec_function(codec: int, owner: object) -> CodecFunction | None:
     context = make()
     if not context:
         return None
-    weakref.finalize(owner, free, ctypes.c_void_p(context))
+    weakref.finalize(owner, free, ctypes.c_void_p(context)).atexit = False  # a thread may use it still
     return CodecFunction(address, context)
 
 

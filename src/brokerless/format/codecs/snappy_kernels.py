@@ -49,7 +49,7 @@ def inflate_elements(
                 size = 1
                 for i in range(extra):  # little-endian
                     size += int(np.int64(buffer[np.uint64(at + i)]) << (8 * i))
-                at += extra
+                at = int(at + extra)
             if size > end - at or size > until - to:
                 return False
             if size <= 32 and at <= wide:

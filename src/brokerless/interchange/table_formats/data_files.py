@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -115,13 +116,36 @@ class _RemoteFile:
             remove_remote(self._target, self.unfinished)
 
 
+class _BytesSink(io.RawIOBase):
+    """A stream that takes nothing but bytes, for Arrow, which writes buffers."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._at = stream, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(bytes(data))
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
 def _open_remote(target: DataTarget, name: str) -> Any:
     if target.form == "iceberg":
         from pyiceberg.io import load_file_io
 
         url = paths.join(target.directory, name)
         return load_file_io(dict(target.settings), url).new_output(url).create()
-    return _delta_storage(target).open_output_stream(name)
+    return _BytesSink(_delta_storage(target).open_output_stream(name, None))
 
 
 def remove_remote(target: DataTarget, name: str) -> None:
@@ -137,7 +161,7 @@ def remove_remote(target: DataTarget, name: str) -> None:
 
 def _delta_storage(target: DataTarget) -> Any:
     from deltalake.fs import DeltaStorageHandler
-    from pyarrow import fs
 
+    # What is in it, as Arrow's stream around it writes buffers, which it does not take.
     handler: Any = DeltaStorageHandler(target.directory, dict(target.settings))
-    return fs.PyFileSystem(handler)
+    return handler._handler

@@ -1,0 +1,54 @@
+"""Tables in an object store: of Delta by the environment's settings, of Iceberg by its catalogue's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from tests.jobs.tables import log_of, rows
+from tests.s3 import S3, s3
+
+from brokerless.api.log import open as open_log
+from brokerless.errors import UsageError
+from brokerless.interchange.table_formats.catalog import Catalog
+
+pytestmark = pytest.mark.xdist_group("s3")
+__all__ = ["s3"]
+
+
+def test_deltas_tables_in_s3_go_on(s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    source, to = log_of(tmp_path / "orders-0", [b"a", b"b"]), s3.url("delta-lake")
+    assert [each.records for each in open_log(source).export(to, as_="delta")] == [2]
+    assert open_log(source).export(to, as_="delta") == []
+    log_of(source, [b"c"], first=2)
+    assert [each.records for each in open_log(source).export(to, as_="delta")] == [1]
+    found = pa.table(DeltaTable(f"{to}/orders").to_pyarrow_table())
+    assert [row["value"] for row in rows(found.to_pylist())] == [b"a", b"b", b"c"]
+
+
+def test_icebergs_tables_in_s3_are_in_a_catalogue(s3: S3, tmp_path: Path) -> None:
+    source, to = log_of(tmp_path / "orders-0", [b"a", b"b"]), s3.url("lake")
+    with pytest.raises(UsageError, match="in an object store need a catalogue"):
+        open_log(source).export(to, as_="iceberg")
+    properties = {
+        "type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": s3.url("warehouse"),
+        "s3.endpoint": s3.endpoint, "s3.access-key-id": "key", "s3.secret-access-key": "secret",
+        "s3.region": "us-east-1",
+    }  # fmt: skip
+    catalog = Catalog("prod", properties)
+    assert [each.records for each in open_log(source).export(to, as_="iceberg", catalog=catalog)] == [2]
+    log_of(source, [b"c"], first=2)
+    assert [each.records for each in open_log(source).export(to, as_="iceberg", catalog=catalog)] == [1]
+    found = load_catalog("prod", **properties).load_table("kafka.orders")
+    assert found.location() == f"{to}/kafka/orders"
+    assert [row["value"] for row in rows(found.scan().to_arrow().to_pylist())] == [b"a", b"b", b"c"]
+    # The catalogue decides where its tables are.
+    raw = Catalog("prod", properties, namespace="raw")
+    assert [each.records for each in open_log(source).export(None, as_="iceberg", catalog=raw)] == [3]
+    elsewhere = load_catalog("prod", **properties).load_table("raw.orders")
+    assert elsewhere.location().startswith(s3.url("warehouse"))
+    assert elsewhere.scan().to_arrow().num_rows == 3

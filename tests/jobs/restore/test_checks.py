@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from brokerless.jobs.restore.checks import check_topic, limits_of
-from brokerless.jobs.restore.results import Limits, SourcePartition, TopicRestore
+from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of
+from brokerless.jobs.restore.results import GroupRestore, Limits, SourcePartition, TopicRestore
 
 PARTITION = SourcePartition("t", 0, 0, 10, records=10, size=1000, codec="none")
 TOPIC = TopicRestore("t", (PARTITION,), 1, {}, {}, True)
@@ -56,7 +56,14 @@ def test_a_large_record_may_pass_once_it_is_compressed() -> None:
     assert kinds(too_large=1, codec="zstd") == {"record-too-large": "warning"}
 
 
+def test_a_committed_offset_after_what_is_restored_is_a_warning() -> None:
+    groups = [GroupRestore("g", "t", 0, offset, None) for offset in (0, 10, 11)]
+    (found,) = check_groups(groups, [TOPIC], "broker")
+    assert (found.severity, found.kind, found.offset, found.found) == ("warning", "group-offset-after-end", 10, "11")
+
+
 def test_what_is_deleted_or_changed_is_a_warning() -> None:
+    assert kinds(undecided=(5, 2)) == {"transaction-open": "warning"}
     assert kinds(expired=(3, 300)) == {"retention-deletes": "warning"}
     assert kinds(replace(TOPIC, target={"retention.bytes": "400"})) == {"retention-deletes": "warning"}
     assert kinds(replace(TOPIC, target={"retention.bytes": "4000"})) == {}

@@ -12,6 +12,7 @@ import brokerless
 from brokerless.errors import UsageError
 from brokerless.jobs.restore.results import Limits
 from brokerless.jobs.restore.source import Reading, choose_partitions, measure, sizes_of
+from brokerless.log.partition import transactions_of
 from brokerless.tables.partition_reader import PartitionReader
 
 PATH = broker_data("clean")
@@ -29,6 +30,20 @@ def test_records_that_were_not_committed_are_not_restored() -> None:
     assert found.records < reader("txn-0").records().read_all().num_rows
     times = rows.column("timestamp").cast("int64")
     assert (found.first_timestamp, found.last_timestamp) == (pc.min(times).as_py(), pc.max(times).as_py())  # type: ignore[attr-defined]
+
+
+def test_an_open_transaction_ends_what_is_restored() -> None:
+    """What a consumer of committed records does not get is counted, as it would be missing without a word."""
+    for name in ("txn-0", "txn-1"):
+        stable = transactions_of(reader(name).paths).last_stable_offset
+        assert stable is not None
+        found = measure(reader(name), Reading(), Limits(), lambda _: None, lambda _: None)
+        rows = reader(name).records(["offset"], start_offset=stable).read_all()
+        assert found.undecided == (stable, rows.num_rows)
+        assert found.end_offset == stable
+    whole = Reading("read_uncommitted")
+    assert measure(reader("txn-0"), whole, Limits(), lambda _: None, lambda _: None).undecided is None
+    assert measure(reader("segments-0"), Reading(), Limits(), lambda _: None, lambda _: None).undecided is None
 
 
 def test_sizes_are_those_of_keys_values_and_headers() -> None:

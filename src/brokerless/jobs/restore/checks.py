@@ -6,10 +6,10 @@ limits of timestamps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from brokerless.errors import Finding
-from brokerless.jobs.restore.results import Limits, Settings, TopicRestore
+from brokerless.jobs.restore.results import GroupRestore, Limits, Settings, TopicRestore
 from brokerless.log import names
 from brokerless.text import format_bytes
 
@@ -58,12 +58,34 @@ def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
         if each.late:
             text = f"{name}: {each.late} records after offset {each.end_offset} are older than --until, too; they came "
             yield Finding("warning", "late-records", path, None, each.end_offset, f"{text}later, and are not restored")
+        if each.undecided is not None:
+            start, count = each.undecided
+            text = (
+                f"{name}: a transaction is open from offset {start} on, so that no consumer of committed records gets "
+            )
+            text += (
+                f"the {count} records from there on, and they are not restored; --isolation read_uncommitted restores "
+            )
+            yield Finding("warning", "transaction-open", path, None, start, f"{text}them, and aborted ones, too")
         if each.at_zero:
             text = f"{name}: {each.at_zero} records have the timestamp 0, which librdkafka cannot send; they get 1 ms"
             yield Finding("warning", "timestamp-zero", path, None, None, text)
         if each.unnameable:
             text = f"{name}: {each.unnameable} headers have a zero byte in their names, which librdkafka cannot send; "
             yield Finding("error", "header-name", path, None, None, f"{text}their records would be left out")
+
+
+def check_groups(groups: Iterable[GroupRestore], topics: Iterable[TopicRestore], path: str) -> Iterator[Finding]:
+    """Committed offsets after what is restored, which have no place of their own on the target."""
+    ends = {(each.topic, each.partition): each.end_offset for topic in topics for each in topic.partitions}
+    for each in groups:
+        end = ends[each.topic, each.partition]
+        if each.source_offset > end:
+            name = names.partition_directory(each.topic, each.partition)
+            text = f"group {each.group}: its committed offset in {name} is after what is restored; on the target it "
+            text += "stands after the last restored record"
+            expected, found = f"an offset up to {end}", str(each.source_offset)
+            yield Finding("warning", "group-offset-after-end", path, None, end, text, expected, found)
 
 
 def _check_configs(topic: TopicRestore, path: str) -> Iterator[Finding]:

@@ -29,7 +29,9 @@ class SourcePartition:
 
     Offsets ``start_offset <= offset < end_offset``; ``records`` and ``size`` (bytes of keys, values and headers) are
     those that are restored. ``largest``: bytes of the largest record, and its offset. ``expired``: records and bytes
-    that retention deletes. ``late``: records from ``end_offset`` on that are older than the point in time."""
+    that retention deletes. ``late``: records from ``end_offset`` on that are older than the point in time.
+    ``undecided``: the first offset of a transaction that is open, which ends what is restored (None without one), and
+    how many records are in it and after it."""
 
     topic: str
     partition: int
@@ -47,6 +49,7 @@ class SourcePartition:
     at_zero: int = 0
     unnameable: int = 0
     late: int = 0
+    undecided: tuple[int, int] | None = None
     codec: str = "none"
 
 

@@ -17,6 +17,7 @@ from brokerless.jobs.restore.results import Limits, SourcePartition
 from brokerless.kafka_names import Isolation
 from brokerless.log import names
 from brokerless.log.directory import PartitionPath
+from brokerless.log.partition import transactions_of
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 
@@ -114,9 +115,12 @@ def measure(
 ) -> SourcePartition:
     """Reads a partition once, and counts what of it meets the limits. Damage is reported as :meth:`records` does."""
     end = end_of(partition, reading)
+    undecided = _undecided(partition, reading, end)
+    end = end if undecided is None else undecided[0]
     found = SourcePartition(
-        partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, codec=_codec_of(partition)
-    )
+        partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, undecided=undecided,
+        codec=_codec_of(partition),
+    )  # fmt: skip
     for batch in records(partition, reading, 0, end, on_damage, done):
         found = _add(found, batch, limits)
     if reading.until is not None:
@@ -126,6 +130,22 @@ def measure(
         )  # fmt: skip
         found = replace(found, late=sum(batch.num_rows for batch in late))
     return found
+
+
+def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[int, int] | None:
+    """Where the first open transaction before ``end`` begins, and how many records there are from there on, which
+    nobody who reads what is committed gets."""
+    if reading.isolation != "read_committed":
+        return None
+    start = transactions_of(partition.paths, partition.storage_options).last_stable_offset
+    if start is None or start >= end:
+        return None
+    start = max(start, partition.start_offset or 0)
+    rest = partition.records(
+        ["offset"], start_offset=start, end_offset=end, max_batch_bytes=reading.max_batch_bytes,
+        on_damage=lambda _: None,
+    )  # fmt: skip
+    return start, sum(batch.num_rows for batch in rest)
 
 
 def records(

@@ -17,7 +17,7 @@ from brokerless.errors import Finding, UsageError
 from brokerless.internals.cluster import Cluster
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
-from brokerless.jobs.restore.checks import check_topic, limits_of
+from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of
 from brokerless.jobs.restore.live.connection import Connection
 from brokerless.jobs.restore.live.groups import commit_groups, source_groups, translate
 from brokerless.jobs.restore.live.offset_map import OffsetMap, Place, is_map, open_map
@@ -99,6 +99,7 @@ def plan_restore(
     others = [PartitionReader(each, storage_options) for each in everything]
     places = [(each.topic, each.partition) for topic in topics for each in topic.partitions]
     groups = _source_groups(others, places, limit, on_damage) if settings.groups else []
+    findings += check_groups(groups, topics, connection.bootstrap)
     plan = Restore(
         connection.bootstrap, tuple(topics), tuple(findings), tuple(groups), is_resumed=is_resumed,
         map_directory=None if settings.map_directory is None else str(settings.map_directory),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from scripts import verify_erasure
 
 import brokerless
 from tests.kafka.broker import KafkaBroker
@@ -40,7 +41,9 @@ def test_a_brokers_topic_and_its_registry(kafka: KafkaBroker, tmp_path: Path) ->
     noop = json.dumps({"keytype": "NOOP", "magic": 0}).encode(), None
     records = [noop, *registry_records(registry), deleted]
     produce_confluent(kafka, "_schemas", [Record(key, value, (), None, 0) for key, value in records], "none")
-    produce_confluent(kafka, TOPIC, [Record(b"k", value, (), None, 0) for value in values], "lz4")
+    keys = [b"erased" if number % 7 == 3 else b"k" for number in range(len(values))]
+    rows = [Record(key, value, (), None, 0) for key, value in zip(keys, values, strict=True)]
+    produce_confluent(kafka, TOPIC, rows, "lz4")
     consumed = [each.value for each in consume(kafka, TOPIC, 0, "read_uncommitted")]
     copy = kafka.copy_log_dir(tmp_path / "copy")
     directory = tmp_path / "copy" if copy is None else copy
@@ -52,3 +55,20 @@ def test_a_brokers_topic_and_its_registry(kafka: KafkaBroker, tmp_path: Path) ->
         assert theirs is not None
         theirs["customer"] = theirs.pop("user", theirs.get("customer"))
         assert own == {"note": None, "lines": [1.5], "old": None} | theirs
+
+    path = tmp_path / "proof.json"
+    erased = brokerless.open(directory / f"{TOPIC}-0").partition(TOPIC, 0).erase(
+        tmp_path / "to", keys=["erased"], blank_fields=["customer", "note", "lines"], manifest=path
+    )  # fmt: skip
+    assert erased is not None
+    assert erased.totals.selected == keys.count(b"erased") > 80
+    blanked = brokerless.open(tmp_path / "to" / f"{TOPIC}-0").records(["value"]).read_all()["value"].to_pylist()
+    for key, value, before in zip(keys, blanked, consumed, strict=True):
+        expected = deserialize(before, context)
+        assert expected is not None
+        if key == b"erased":
+            empty = {"user": "", "customer": "", "note": None, "lines": []}
+            expected |= {name: each for name, each in empty.items() if name in expected}
+        assert deserialize(value, context) == expected
+    assert brokerless.prove(path, source=directory).holds
+    assert verify_erasure.main([str(path), "--source", str(directory)]) == 0

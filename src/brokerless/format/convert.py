@@ -101,10 +101,12 @@ class ConversionTotals:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedBatches:
-    """Whole batches, one after another; or the damage in the source batches, and then some are missing."""
+    """Whole batches, one after another; or the damage in the source batches, and then some are missing. ``batches``:
+    their headers, of known formats, where these are known."""
 
     buffer: NDArray[np.uint8]
     damages: list[Damage] = field(default_factory=list[Damage])
+    batches: Batches | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records
 
 import brokerless
+from brokerless.cli import main
 from brokerless.errors import DamageError, UsageError
 from brokerless.jobs.erase.blanking import Blanking
 
@@ -193,3 +194,16 @@ def test_formats_that_there_are_not_and_schemas_without_fields_are_refused(tmp_p
     source = write_log(tmp_path / "from", {"people": [(b"ada", b"{}")]})
     with pytest.raises(UsageError, match="use --blank-fields"):
         brokerless.open(source).erase(tmp_path / "to", keys=["ada"], blank=True, value_format="avro")
+
+
+def test_fields_in_which_no_selected_value_has_anything_are_reported(
+    typed: tuple[Path, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "keys").write_text("ada\n")
+    command = ["erase", str(typed[0]), "--to", str(tmp_path / "to"), "--keys", str(tmp_path / "keys"), "--dry-run"]
+    assert main([*command, "--blank-fields", "name,emial,places.street,places.none"]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "has anything in" in line]
+    assert [line.rpartition("the field ")[2] for line in lines] == [
+        "emial: check its name",
+        "places.none: check its name",
+    ]

@@ -120,6 +120,9 @@ def run(options: Namespace) -> int:
         output.say(
             "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"
         )
+    blanked = [each.totals.unseen for each in results if each.totals.selected]
+    for name in sorted(frozenset.intersection(*blanked)) if blanked else ():
+        output.say(f"no selected value has anything in the field {name}: check its name")
     same = sum(each.is_same and not each.text for each in replicas)
     if same:
         output.say(f"{count_of(same, 'replica')} identical to the first one of the partition")

@@ -93,6 +93,11 @@ class ConvertReader:
             yield describe_file(entry, self._options)
 
     def buffers(self, converter: BatchConverter, done: Done) -> Iterator[NDArray[np.uint8]]:
+        """The same as :meth:`converted`, without headers."""
+        return (each.buffer for each in self.converted(converter, done))
+
+    def converted(self, converter: BatchConverter, done: Done) -> Iterator[ConvertedBatches]:
+        """What becomes of the partition's batches, in log order, up to the first damage, which is reported."""
         source, options = self._source, self._options
         self._first = from_log_start(source)
         if not self._begins():
@@ -108,8 +113,8 @@ class ConvertReader:
             if hashing is not None:
                 self._manifest_files[each.file.path] = hashing.finish(each.segment.log)
             if self._keeps_segments:
-                yield from (converted.buffer for converted in converter.flush())
-        yield from (converted.buffer for converted in converter.flush())
+                yield from converter.flush()
+        yield from converter.flush()
 
     def _explain_gap(self, opened: OpenSegment) -> None:
         """A hole before this segment that was not reported: in batches that are built again, nobody could see any more
@@ -132,7 +137,7 @@ class ConvertReader:
 
     def _of_file(
         self, opened: OpenSegment, converter: BatchConverter, hashing: FileHasher | None, done: Done
-    ) -> Iterator[NDArray[np.uint8]]:
+    ) -> Iterator[ConvertedBatches]:
         file = opened.file
         for chunk in scan(file, self.report_finding, opened.start):
             if hashing is not None:
@@ -148,7 +153,7 @@ class ConvertReader:
                     self.report_finding(damage_finding(file.path, damage))
                 if self.damages:
                     return
-                yield converted.buffer
+                yield converted
                 del converted
             done(int(chunk.batches.sizes.sum()))
 

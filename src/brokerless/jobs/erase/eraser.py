@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.convert import ConversionTotals, ConvertedBatches
 from brokerless.format.filter import BatchFilter, WholeBatches
@@ -22,14 +23,17 @@ from brokerless.jobs.erase.digests import UntouchedHash, digest_kept
 from brokerless.jobs.erase.selection import Matcher
 
 Int64s = NDArray[np.int64]
+_FEW_RUNS = 64
+"""Of batches between touched ones; more of them are written at once, as are those of v0 and v1, each of which makes the
+log forget leader epochs that are assigned before."""
 
 
 @dataclass(frozen=True, slots=True)
 class TouchedBatch:
     """A batch that lost records, or values of them. ``offsets``: int64, of the selected records. ``records`` and
     ``size`` (bytes) are those before and after; ``size`` is 0 for a batch of v0 or v1 that is not there any more.
-    ``digest``: of what stays (:func:`brokerless.jobs.erase.digests.digest_kept`), the same before and after. ``edits``:
-    where fields were blanked, what changed of the value of each selected record."""
+    ``digest``: of what stays (:func:`brokerless.jobs.erase.digests.digest_kept`), the same before and after; empty
+    without a manifest. ``edits``: where fields were blanked, what changed of the value of each selected record."""
 
     base_offset: int
     last_offset: int
@@ -56,10 +60,12 @@ class TouchedBatch:
 
 @dataclass(slots=True)
 class ErasureTotals(ConversionTotals):
-    """Counts, and each touched batch by offset; ``selected``: records that were removed or blanked."""
+    """Counts, and each touched batch by offset; ``selected``: records that were removed or blanked; ``unseen``: fields
+    in which no selected value had anything, where fields are blanked."""
 
     selected: int = 0
     touched: list[TouchedBatch] = field(default_factory=list[TouchedBatch])
+    unseen: frozenset[str] = frozenset()
 
 
 class Eraser:
@@ -110,15 +116,19 @@ class Eraser:
             totals.converted += touched.records[1]
             if batches.is_legacy[row]:
                 self.legacy_until = max(self.legacy_until, touched.last_offset + 1)
+        if self.blanker is not None:
+            totals.unseen = frozenset(".".join(path) for path in self.blanker.unseen)
         if self._untouched is not None:
             is_touched = np.zeros(len(batches), np.bool_)
             is_touched[rows] = True
             self._untouched.add(buffer, batches, is_touched)
-        output = concat_buffers(list(_among(buffer, batches, rows, rebuilt)))
+        runs = list(_among(buffer, batches, rows, rebuilt))
         totals.batches_out += len(batches) - sum(not len(data) for data in rebuilt.values())
         totals.records_out += records - (0 if self._blanking else sum(map(len, selected.values())))
-        totals.bytes_out += len(output)
-        yield ConvertedBatches(output)
+        totals.bytes_out += sum(len(each.buffer) for each in runs)
+        if len(runs) > _FEW_RUNS or not batches.all_v2:
+            runs = [ConvertedBatches(concat_buffers([each.buffer for each in runs]))]
+        yield from runs
 
     def flush(self) -> Iterator[ConvertedBatches]:
         """Nothing is ever retained for the next chunk."""
@@ -203,23 +213,30 @@ class Eraser:
         first = int(columns.offset[0]) if is_legacy else int(batches.entry_offset[number])
         last = int(batches.last_offset[number])
         sizes = int(batches.sizes[number]), size
-        digest = digest_kept(columns, chosen[rows], is_blanked=self._blanking is not None)
+        digest = ""
+        if self._untouched is not None:
+            digest = digest_kept(columns, chosen[rows], is_blanked=self._blanking is not None)
         return TouchedBatch(min(first, last), last, offsets, records, sizes, digest)
 
 
 def _among(
     buffer: NDArray[np.uint8], batches: Batches, rows: Int64s, rebuilt: dict[int, NDArray[np.uint8]]
-) -> Iterator[NDArray[np.uint8]]:
-    """The bytes of all batches: slices of the buffer, as few as possible, and the rebuilt ones in their places."""
+) -> Iterator[ConvertedBatches]:
+    """All batches: slices of the buffer with their headers, as few as possible, and rebuilt ones in their places."""
     kept = np.ones(len(batches), np.bool_)
     kept[rows] = False
     apart = batches.positions[1:] != batches.ends[:-1]
     borders = np.flatnonzero(apart | ~kept[1:] | ~kept[:-1]) + 1
+    is_known = bool(((batches.magic >= 0) & (batches.magic <= layouts.MAGIC_V2)).all())
     for start, end in pairwise([0, *borders.tolist(), len(batches)]):
-        if kept[start]:
-            yield buffer[int(batches.positions[start]) : int(batches.ends[end - 1])]
-        else:
-            yield rebuilt[start]
+        if not kept[start]:
+            yield ConvertedBatches(rebuilt[start])
+            continue
+        first, last = int(batches.positions[start]), int(batches.ends[end - 1])
+        own = batches
+        if first or end - start < len(batches):
+            own = Batches(batches.positions[start:end] - first, batches.raw[start:end], last - first)
+        yield ConvertedBatches(buffer[first:last], batches=own if is_known else None)
 
 
 _NOTHING = np.empty(0, np.uint8)

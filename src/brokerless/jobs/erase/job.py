@@ -288,10 +288,10 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
             is_hashed=task.is_hashed, keeps_segments=True,
         )  # fmt: skip
         try:
-            for buffer in reading.buffers(eraser, done):
-                if output is not None and len(buffer):
-                    output.append(buffer, whole_batches(buffer, computed=True))
-                del buffer  # a huge one is not to stay beside the next
+            for converted in reading.converted(eraser, done):
+                if output is not None and len(converted.buffer):
+                    output.append(converted.buffer, converted.batches or whole_batches(converted.buffer, computed=True))
+                del converted  # a huge one is not to stay beside the next
         except RefusedError as error:
             text = f"cannot be written: {error}"
             reading.report_finding(Finding("error", "batch-refused", reading.path, None, None, text))

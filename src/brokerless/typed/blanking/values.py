@@ -25,7 +25,7 @@ FORMATS = ("auto", "schema", "avro", "protobuf", "json-schema", "json", "connect
 """What values may be: ``auto`` goes by each value's bytes and headers; ``avro``, ``protobuf`` and ``json-schema`` are
 values that name no schema and have the only one of their topic."""
 Header = tuple[bytes, bytes | None]
-_Edits = Callable[[Frame, bytes], list[Edit]]
+_Edits = Callable[[Frame, bytes, Sequence[Path]], list[Edit]]
 _MAX_INFLATED = 128 << 20
 
 
@@ -50,22 +50,29 @@ class BlankedValue:
 
 @dataclass(slots=True)
 class ValueBlanker:
-    """Blanks the values of one topic. ``used``: the schemas by which that was done so far."""
+    """Blanks the values of one topic. ``used``: the schemas by which that was done so far; ``unseen``: the paths at
+    which no value had anything yet."""
 
     topic: str
     paths: Sequence[Path]
     schemas: SchemaSource
     format: str = "auto"
     used: dict[SchemaKey, Schema] = field(default_factory=dict[SchemaKey, Schema])
+    unseen: set[Path] = field(init=False)
     _edits: dict[SchemaKey, _Edits] = field(default_factory=dict[SchemaKey, _Edits])
+
+    def __post_init__(self) -> None:
+        self.unseen = set(self.paths)
 
     def blank(self, value: bytes, headers: Sequence[Header] = ()) -> BlankedValue:
         """A value without its fields; its edits are none where there is nothing to blank. Raises NotBlankedError for
         one that cannot be decoded, and :class:`UsageError` where a library is missing."""
         try:
-            found = self._blank(value, headers)
-            if found.edits and self._blank(found.value, headers).edits:
+            found = self._blank(value, headers, self.paths)
+            if found.edits and self._blank(found.value, headers, self.paths).edits:
                 raise NotBlankedError("cannot be read again without these fields")
+            if found.edits and self.unseen:
+                self.unseen -= {path for path in self.unseen if self._blank(value, headers, [path]).edits}
             return found
         except (NotBlankedError, UsageError):
             raise
@@ -77,28 +84,28 @@ class ValueBlanker:
         newest = self.schemas.newest(self.topic) if self.used else None
         return RecordedSchemas(dict(self.used), {} if newest is None else {self.topic: newest})
 
-    def _blank(self, value: bytes, headers: Sequence[Header]) -> BlankedValue:
+    def _blank(self, value: bytes, headers: Sequence[Header], paths: Sequence[Path]) -> BlankedValue:
         found = None if self.format in ("json", "connect-json") else _frame(value, headers)
         if found is None and self.format in ("auto", "json", "connect-json"):
-            return BlankedValue(value, tuple(self._of_json(value)))
+            return BlankedValue(value, tuple(self._of_json(value, paths)))
         frame, at = found or (Frame(UNFRAMED_VALUES, ""), 0)
         source = value
         if frame.framing == GLUE_ZLIB:
             source = value[:1] + b"\0" + value[2:at] + _inflated(value[at:])
-        edits = self._of_schema(frame)(frame, source[at:])
+        edits = self._of_schema(frame)(frame, source[at:], paths)
         return BlankedValue(source if edits else value, tuple(each.shifted(at) for each in edits))
 
-    def _of_json(self, value: bytes) -> list[Edit]:
+    def _of_json(self, value: bytes, paths: Sequence[Path]) -> list[Edit]:
         try:
             if self.format != "json":
                 document = _envelope(value)
                 if document is not None:
                     from brokerless.typed.blanking.connect import connect_edits
 
-                    return connect_edits(value, document, self.paths)
+                    return connect_edits(value, document, paths)
                 if self.format == "connect-json":
                     raise NotBlankedError("is not JSON with its schema, as Connect writes it")
-            return json_edits(value, self.paths)
+            return json_edits(value, paths)
         except NotBlankedError:
             raise
         except (ValueError, RecursionError) as error:
@@ -115,7 +122,6 @@ class ValueBlanker:
         return self._edits[key]
 
     def _compile(self, schema: Schema) -> _Edits:
-        paths = self.paths
         try:
             if schema.type == "AVRO":
                 from brokerless.typed.avro.schema import parse_schema
@@ -125,19 +131,19 @@ class ValueBlanker:
                 own, reader = parse_schema(schema), None
                 if newest is not None and newest.type == "AVRO":
                     reader = parse_schema(newest)
-                return lambda _, data: avro_edits(data, own, reader, paths)
+                return lambda _, data, paths: avro_edits(data, own, reader, paths)
             if schema.type == "PROTOBUF":
-                return _of_protobuf(schema, paths)
+                return _of_protobuf(schema)
             from brokerless.typed.blanking.json_schema import json_schema_edits
             from brokerless.typed.json_schema import JsonValidator
 
             validator = JsonValidator(schema)
-            return lambda _, data: json_schema_edits(data, validator, paths)
+            return lambda _, data, paths: json_schema_edits(data, validator, paths)
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise NotBlankedError(f"has a schema that cannot be used ({reason_of(error)})") from error
 
 
-def _of_protobuf(schema: Schema, paths: Sequence[Path]) -> _Edits:
+def _of_protobuf(schema: Schema) -> _Edits:
     from google.protobuf.message import DecodeError
 
     from brokerless.typed.blanking.protobuf import protobuf_edits
@@ -146,7 +152,7 @@ def _of_protobuf(schema: Schema, paths: Sequence[Path]) -> _Edits:
 
     types = message_types(schema)
 
-    def edits(frame: Frame, data: bytes) -> list[Edit]:
+    def edits(frame: Frame, data: bytes, paths: Sequence[Path]) -> list[Edit]:
         indexes, at = (0,), 0
         if frame.framing == CONFLUENT or frame.message:
             indexes, at = read_indexes(frame.message or data)

@@ -56,8 +56,8 @@ def plan(
     for tables of Iceberg whose catalogue decides where they are.
     """
     to = "" if directory is None else str(output_directory(directory, sources))
-    if directory is not None:
-        export_directory.check_target(to, to_storage_options)
+    if directory is not None:  # deltalake's options of a storage are not fsspec's
+        export_directory.check_target(to, None if export.form == "delta" else to_storage_options)
     elif export.form != "iceberg":
         raise UsageError("give a directory to write to")
     _check(export)

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from brokerless.format.codecs import gzip, lz4, snappy, zstd
 from brokerless.format.codecs.c_functions import CodecFunction, codec_function
 from brokerless.format.codecs.decompression_buffer import DEFAULT_MAX_BATCH_BYTES, CodecError, InflateBuffer, LimitError
-from brokerless.format.codecs.payload_kernels import inflate_payloads
-from brokerless.format.codecs.snappy_kernels import SLACK
 from brokerless.format.layouts import GZIP, LZ4, SNAPPY, ZSTD
 
 __all__ = ["DEFAULT_MAX_BATCH_BYTES", "CodecError", "Inflater", "LimitError", "Payloads", "find_payloads"]
@@ -100,6 +98,9 @@ class Inflater:
     def inflate_many(self, payloads: Payloads, first: int, enough: int) -> tuple[Int64s, Int64s, dict[int, CodecError]]:
         """Appends payload ``first`` and those after it until there are ``enough`` bytes; returns where each starts and
         ends, and what stopped some of them early, by their place among these."""
+        from brokerless.format.codecs.payload_kernels import inflate_payloads
+        from brokerless.format.codecs.snappy_kernels import SLACK
+
         output = self._output
         bounds, state = np.empty(len(payloads.starts) + 1, np.int64), np.empty(3, np.int64)
         bounds[first] = output.used

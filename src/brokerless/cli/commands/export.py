@@ -40,11 +40,12 @@ out, and so are Kafka's own topics (__consumer_offsets and the like), unless --t
 way back.
 
 With --as iceberg or delta, a topic's table has its name, with _ for what is no letter, digit or _. Its columns are key
-and value (typed with --decode), and the struct kafka: topic, partition, offset, timestamp, timestampType, headers. It
-is partitioned by day. Each run is one commit for each topic, which records the offsets that it covers; when a topic's
-schema evolves, the table's does. Iceberg's tables are in the catalogue that --catalog and --catalog-property name as
-pyiceberg does, without both in DIRECTORY/catalog.db (SQLite); with a catalogue that says where its tables are, --to may
-be left out. Delta's tables are DIRECTORY/NAME.
+and value (typed with --decode), and the struct kafka: topic, partition, offset, timestamp, timestampRaw (milliseconds,
+where timestamp is null), timestampType, headers. It is partitioned by day. Each run is one commit for each topic, which
+records the offsets that it covers; when a topic's schema evolves, the table's does. Iceberg's tables are in the
+catalogue that --catalog and --catalog-property name as pyiceberg does, without both in DIRECTORY/catalog.db (SQLite,
+named brokerless); with a catalogue that says where its tables are, --to may be left out. Delta's tables are
+DIRECTORY/NAME.
 
 Each topic's directory, or table, records what was exported: another run exports only what is new, nothing twice, and
 repairs what an interrupted run left. A damaged batch is left out and reported; later runs do not return to it once

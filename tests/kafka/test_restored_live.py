@@ -118,7 +118,8 @@ def test_python_restores_as_the_command_does(restoring: Restoring, tmp_path: Pat
 
 def test_a_dry_run_changes_nothing(run: Run, restoring: Restoring, tmp_path: Path) -> None:  # noqa: F811
     result = restore(run, restoring, tmp_path, "--groups")
-    assert result.exit_code == 0
+    assert result.exit_code == 1
+    assert sum("its committed offset in orders-1 is after what is restored" in line for line in result.lines) == 1
     assert "will be created" in result.lines[1]
     assert "nothing is changed yet" in result.lines[-1]
     assert not (tmp_path / "map").exists()

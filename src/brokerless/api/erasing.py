@@ -37,7 +37,7 @@ def erase(
     from brokerless.jobs.convert.job import raise_damage
     from brokerless.jobs.erase.blanking import blanking_of
     from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.job import Erasure, erase, finish, plan
+    from brokerless.jobs.erase.job import Erasure, erase, finish, plan, settle_targets
     from brokerless.jobs.erase.key_set import given_keys
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.selection import Selection
@@ -54,6 +54,7 @@ def erase(
     chosen = [(directory, directory.partitions)]
     writer = None
     if manifest is not None and not dry_run:
+        settle_targets([directory], to, storage_options)
         writer = ManifestWriter(manifest, [directory.path], to, erasure, sign_key, storage_options)
     finished = {} if writer is None else writer.finished
     tasks = plan(chosen, to, erasure, options, storage_options, finished=finished)

@@ -79,7 +79,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.job import erase, finish, plan, target_directories
+    from brokerless.jobs.erase.job import erase, finish, plan, settle_targets, target_directories
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.replicas import compare_replicas
 
@@ -93,6 +93,7 @@ def run(options: Namespace) -> int:
     named = named_topics([each for _, chosen in sources for each in chosen], options)
     writer = None
     if not erasure.dry_run:
+        settle_targets([log.directory for log in logs], options.to)
         path = options.manifest or f"{options.to.rstrip('/')}.erasure.json"
         writer = ManifestWriter(path, [log.path for log in logs], options.to, erasure, options.sign_key)
     finished = {} if writer is None else writer.finished

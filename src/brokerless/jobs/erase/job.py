@@ -158,6 +158,15 @@ def target_directories(sources: Sequence[LogDirectory], to: str | os.PathLike[st
     return [f"{path.rstrip('/')}/{name}" for name in own]
 
 
+def settle_targets(
+    sources: Sequence[LogDirectory], to: str | os.PathLike[str], target_storage_options: StorageOptions | None = None
+) -> None:
+    """Completes or undoes the commit of a run that was killed, before what is there is compared with its manifest.
+    Raises as :func:`plan`."""
+    for target in dict.fromkeys(target_directories(sources, to)):
+        settle(output_directory(target, [each.path for each in sources], target_storage_options))
+
+
 def plan(
     sources: Sequence[tuple[LogDirectory, Sequence[PartitionPath]]],
     to: str | os.PathLike[str],

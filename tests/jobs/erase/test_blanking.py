@@ -201,8 +201,10 @@ def test_fields_in_which_no_selected_value_has_anything_are_reported(
 ) -> None:
     (tmp_path / "keys").write_text("ada\n")
     command = ["erase", str(typed[0]), "--to", str(tmp_path / "to"), "--keys", str(tmp_path / "keys"), "--dry-run"]
-    assert main([*command, "--blank-fields", "name,emial,places.street,places.none"]) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if "has anything in" in line]
+    assert main([*command, "--blank-fields", "name,emial,places.street,places.none"]) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert sum("stayed unchanged: nothing is in the fields that were named" in line for line in err) == 1
+    lines = [line for line in err if "has anything in" in line]
     assert [line.rpartition("the field ")[2] for line in lines] == [
         "emial: check its name",
         "places.none: check its name",

@@ -35,7 +35,8 @@ Where copies may still be (deleted and stray directories, other topics, tiered s
 The manifest (JSON) records hashes of every file before and after and the offsets that were erased, but no erased value;
 with --sign-key it is signed. brokerless prove checks it. The same command completes a run that was stopped.
 
-The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
+The exit code is 0, 1 if there is damage or a selected record has none of the fields to blank, and 2 for a path that
+cannot be opened.
 """
 EXAMPLES = """\
   brokerless erase /var/lib/kafka --to erased --keys keys.txt --dry-run
@@ -121,6 +122,10 @@ def run(options: Namespace) -> int:
         output.say(
             "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"
         )
+    unchanged = sum(each.totals.unchanged for each in results)
+    if unchanged:
+        text = f"{count_of(unchanged, 'selected record')} stayed unchanged: nothing is in the fields that were named"
+        output.problems([text], True)
     blanked = [each.totals.unseen for each in results if each.totals.selected]
     for name in sorted(frozenset.intersection(*blanked)) if blanked else ():
         output.say(f"no selected value has anything in the field {name}: check its name")

@@ -61,11 +61,13 @@ class TouchedBatch:
 @dataclass(slots=True)
 class ErasureTotals(ConversionTotals):
     """Counts, and each touched batch by offset; ``selected``: records that were removed or blanked; ``unseen``: fields
-    in which no selected value had anything, where fields are blanked."""
+    in which no selected value had anything, where fields are blanked; ``unchanged``: selected records with a value in
+    which there was nothing to blank, so that it stayed."""
 
     selected: int = 0
     touched: list[TouchedBatch] = field(default_factory=list[TouchedBatch])
     unseen: frozenset[str] = frozenset()
+    unchanged: int = 0
 
 
 class Eraser:
@@ -174,6 +176,9 @@ class Eraser:
                     problems = [Damage("not-blanked", base + int(whole.batches.positions[0]), -1, blanked)]
                 else:
                     columns, edits = blanked
+                    is_null = whole.columns.value_null[: whole.columns.rows] != 0
+                    nulls = set(whole.columns.offset[: whole.columns.rows][chosen & is_null].tolist())
+                    self.totals.unchanged += sum(not edits[each] and each not in nulls for each in edits)
             if problems:
                 yield -1, problems[0], None
                 return

@@ -132,6 +132,7 @@ class ErasedPartition:
             "startOffset": self.start_offset,
             "endOffset": self.end_offset,
             "selected": totals.selected,
+            "unchanged": totals.unchanged,
             "touchedBatches": len(totals.touched),
             "batchesIn": totals.batches_in,
             "batchesOut": totals.batches_out,

@@ -43,18 +43,21 @@ def workloads(records: int) -> Iterator[Workload]:
                 seconds=0,
                 warm_up=WARM_UP_SECONDS_OF_SPARK,
             )
-    dump = command("Dump", dump_tool(), str(segment("lz4", records)), "--print-data-log", sources=HELPERS)
     yield Workload(
         name="sql-find-key-grep",
         unit="s",
         ours=asking(FIND, records),
         anchor=f"kafka-dump-log {NEWEST} | grep",
-        theirs=lambda: cold_process(["sh", "-c", f"{shlex.join(dump)} | grep -F 'key: {KEY} '"]),
+        theirs=lambda: cold_process(["sh", "-c", f"{shlex.join(dumping(records))} | grep -F 'key: {KEY} '"]),
         runs=3,
         cores=TASKS,
         seconds=0,
         warm_up=0,
     )
+
+
+def dumping(records: int) -> list[str]:
+    return command("Dump", dump_tool(), str(segment("lz4", records)), "--print-data-log", sources=HELPERS)
 
 
 def asking(query: str, records: int) -> Callable[[], contextlib.AbstractContextManager[Callable[[], Pass]]]:

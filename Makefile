@@ -5,13 +5,7 @@ PYTHON ?= python3
 UV_VERSION := 0.13.8
 BIN := .venv/bin
 SOURCES := src tests benchmarks demo scripts docs/conf.py
-KERNELS := brokerless.format.read.decoder, brokerless.format.write.encoder, brokerless.format.crc.kernels, \
-    brokerless.format.read.batch_candidate_kernels, brokerless.format.read.partial_record_kernels, \
-    brokerless.format.read.search_kernels, \
-    brokerless.format.codecs.payload_kernels, brokerless.log.write.segment_roll_kernels, \
-    brokerless.format.write.column_slices_kernels, brokerless.jobs.compact.key_offsets_kernels, \
-    brokerless.tables.partitioner, brokerless.interchange.jsonl_reader_kernels, brokerless.interchange.jsonl_writer_kernels, \
-    brokerless.typed.avro.kernels
+KERNELS := $(shell grep -rlE '^@kernel' src --include=*.py | sed 's|^src/||; s|/|.|g; s|\.py$$||')
 WITH_OLDEST := tests/format tests/interchange tests/tables tests/views tests/api tests/jobs/report \
     tests/spark/stream/test_log_tracker.py $(addprefix tests/spark/test_, $(addsuffix .py, \
     source plan options golden export sink sink_options stream_sink load jobs s3))
@@ -92,7 +86,7 @@ $(BIN)/.installed: requirements.lock pyproject.toml | .cache/uv
 	"$$uv" pip sync --quiet --python $(BIN)/python --compile-bytecode --require-hashes requirements.lock && \
 	"$$uv" pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(COMPILING) $(BIN)/python -m compileall -q src
-	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "import $(KERNELS)"
+	@echo "compiling kernels for this machine, once" && $(BIN)/python -c "from brokerless.format.kernel import load_all; load_all('$(KERNELS)'.split())"
 	@touch $@
 
 .cache/oldest/.installed: requirements-oldest.lock | .cache/uv

@@ -14,27 +14,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from brokerless import schemas
-from brokerless.api.log import Log, open
-from brokerless.api.partition import Partition
-from brokerless.api.results import LogAudit, LogRestart
-from brokerless.errors import (
-    BrokerlessError,
-    ClusterError,
-    DamageError,
-    Finding,
-    JobError,
-    RefusedError,
-    UnreadableError,
-    UnwritableError,
-    UsageError,
-)
-from brokerless.record import Record, record_views
-
 if TYPE_CHECKING:
+    from brokerless import schemas
     from brokerless.api.cluster import cluster, rebuild, undo_rebuild
+    from brokerless.api.log import Log, open
+    from brokerless.api.partition import Partition
     from brokerless.api.pipeline import next_offsets, pipeline
     from brokerless.api.restore import restore
+    from brokerless.api.results import LogAudit, LogRestart
+    from brokerless.errors import (
+        BrokerlessError,
+        ClusterError,
+        DamageError,
+        Finding,
+        JobError,
+        RefusedError,
+        UnreadableError,
+        UnwritableError,
+        UsageError,
+    )
     from brokerless.fields.field import Field
     from brokerless.fields.files import Explanation, explain
     from brokerless.interchange.table_formats.catalog import Catalog
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from brokerless.jobs.load.routing import Routing
     from brokerless.jobs.prove.job import Proof, prove
     from brokerless.log.config import LogConfig
+    from brokerless.record import Record, record_views
     from brokerless.tables.batcher import BatchSettings
     from brokerless.tables.record_filter import RecordFilter
     from brokerless.tables.rows import RowError
@@ -87,35 +86,43 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_LATE = {
-    "BatchSettings": "brokerless.tables.batcher",
-    "Catalog": "brokerless.interchange.table_formats.catalog",
-    "Decoding": "brokerless.typed.topic_type",
-    "Explanation": "brokerless.fields.files",
-    "Field": "brokerless.fields.field",
-    "LogConfig": "brokerless.log.config",
-    "RecordFilter": "brokerless.tables.record_filter",
-    "Routing": "brokerless.jobs.load.routing",
-    "RowError": "brokerless.tables.rows",
-    "cluster": "brokerless.api.cluster",
-    "explain": "brokerless.fields.files",
-    "load": "brokerless.jobs.load.loader",
-    "next_offsets": "brokerless.api.pipeline",
-    "pipeline": "brokerless.api.pipeline",
-    "Proof": "brokerless.jobs.prove.job",
-    "prove": "brokerless.jobs.prove.job",
-    "restore": "brokerless.api.restore",
-    "rebuild": "brokerless.api.cluster",
-    "undo_rebuild": "brokerless.api.cluster",
+_MODULES = {
+    "brokerless.api.cluster": ("cluster", "rebuild", "undo_rebuild"),
+    "brokerless.api.log": ("Log", "open"),
+    "brokerless.api.partition": ("Partition",),
+    "brokerless.api.pipeline": ("next_offsets", "pipeline"),
+    "brokerless.api.restore": ("restore",),
+    "brokerless.api.results": ("LogAudit", "LogRestart"),
+    "brokerless.errors": (
+        *("BrokerlessError", "ClusterError", "DamageError", "Finding", "JobError"),
+        *("RefusedError", "UnreadableError", "UnwritableError", "UsageError"),
+    ),
+    "brokerless.fields.field": ("Field",),
+    "brokerless.fields.files": ("Explanation", "explain"),
+    "brokerless.interchange.table_formats.catalog": ("Catalog",),
+    "brokerless.jobs.load.loader": ("load",),
+    "brokerless.jobs.load.routing": ("Routing",),
+    "brokerless.jobs.prove.job": ("Proof", "prove"),
+    "brokerless.log.config": ("LogConfig",),
+    "brokerless.record": ("Record", "record_views"),
+    "brokerless.tables.batcher": ("BatchSettings",),
+    "brokerless.tables.record_filter": ("RecordFilter",),
+    "brokerless.tables.rows": ("RowError",),
+    "brokerless.typed.topic_type": ("Decoding",),
 }
-"""Imported when they are used: with Numba's kernels, ``import brokerless`` would take a second."""
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+"""Where names are, which are imported when they are first used: PyArrow alone takes 0.1 s, Numba's kernels a second."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name == "schemas":
+        return import_module("brokerless.schemas")
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_LATE[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    return sorted({*globals(), *__all__})

@@ -186,6 +186,21 @@ def test_the_first_answer_waits_for_nothing_heavy(arguments: list[str]) -> None:
     assert result.stdout
 
 
+def test_import_brokerless_imports_no_library() -> None:
+    code = "import sys; before = {*sys.modules}; import brokerless; "
+    code += "print(*{each.split('.')[0] for each in {*sys.modules} - before} - {*sys.stdlib_module_names})"
+    assert python("-c", code).stdout == b"brokerless\n"
+
+
+def test_every_public_name_is_imported_when_it_is_used() -> None:
+    import brokerless
+
+    for name in brokerless.__all__:
+        value = getattr(brokerless, name)
+        assert name == "schemas" or value.__name__ == name
+    assert {*brokerless.__all__} <= {*dir(brokerless)}
+
+
 def test_pandas_and_arrows_functions_are_not_waited_for() -> None:
     code = f"""
 import sys

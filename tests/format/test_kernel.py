@@ -1,15 +1,19 @@
-"""Kernels are cached where something can be written, and compiled all the same where nothing can."""
+"""Kernels are compiled when they are called, cached where something can be written, and work where nothing can."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import numba
 import numba.core.caching
 import pytest
+from tests.golden import case
 
-from brokerless.format.kernel import kernel
+from brokerless.format.kernel import kernel, load_kernels
 
 
 @pytest.fixture
@@ -43,3 +47,45 @@ def test_a_directory_that_others_can_write_to_is_not_trusted(nowhere_to_write: P
     numba.config.CACHE_DIR = ""
     assert kernel("int64(int64)")(double)(21) == 42
     assert not list(place.rglob("*.nb?"))
+
+
+READ = """
+import sys
+import brokerless
+rows = sum(batch.num_rows for batch in brokerless.open(sys.argv[1]).records())
+print(rows, sys.modules["brokerless.format.kernel"].compiled)
+"""
+
+
+@pytest.mark.slow(reason="compiles three kernels")
+def test_only_kernels_that_a_log_needs_are_compiled_and_that_once(tmp_path: Path) -> None:
+    log = case("formats/v2-lz4-create").log
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def read() -> tuple[int, int]:
+        command = [sys.executable, "-c", READ, str(log)]
+        done = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
+        assert done.stderr == b""
+        rows, compiled = map(int, done.stdout.split())
+        return rows, compiled
+
+    rows, compiled = read()
+    assert rows > 0
+    assert compiled in (1, 2, 3)  # others were compiled at the same time, by processes of their own
+    assert sorted(file.name.split("-")[0] for file in tmp_path.rglob("*.nbi")) == [
+        "kernels.crc32c_ranges", "payload_kernels.inflate_lz4", "record_kernels.decode_batches",
+    ]  # fmt: skip
+    assert read() == (rows, 0)
+
+
+def test_without_another_python_this_process_compiles_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    kernels = [kernel("int64(int64)")(double), kernel("float64(float64)")(double)]
+    load_kernels(kernels)
+    assert (kernels[0](21), kernels[1](0.5)) == (42, 1)
+
+
+def test_a_kernel_takes_its_own_types_only() -> None:
+    with pytest.raises(TypeError, match="No matching definition"):
+        kernel("int64(int64)")(double)("text")

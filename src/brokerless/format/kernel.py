@@ -1,19 +1,29 @@
-"""Compiles kernels with Numba: for explicit types, cached for each machine, without the GIL.
+"""Compiles kernels with Numba: for explicit types, at their first call, cached for each machine, without the GIL.
 
-Importing a module of kernels imports Numba and loads (or, the first time on a machine, compiles) its kernels, so such
-modules are imported only where a kernel is first needed.
+Importing a module of kernels imports Numba, which takes a quarter of a second, so such modules are imported only where
+a kernel is first needed.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from typing import Any, TypeVar, cast
 
 import numba  # pyright: ignore[reportMissingTypeStubs]
+from numba.core import event, types  # pyright: ignore[reportMissingTypeStubs]
+from numba.extending import typeof_impl  # pyright: ignore[reportMissingTypeStubs]
+
+from brokerless.ordered_threads import processors
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,8 +37,58 @@ if CHECK_BOUNDS and not numba.config.CACHE_DIR:  # pyright: ignore
 _OPTIONS: Any = {"nogil": True, "boundscheck": CHECK_BOUNDS, "error_model": "numpy", "_nrt": False}
 """Without Numba's run time, which allocates, arrays are not counted at each call of a helper: a fifth of the time."""
 
+_COMPILER = (
+    "import sys; sys.path[:] = sys.argv[1].split({0!r}); from {1} import compile_named; compile_named(sys.argv[2:])"
+)
+
 compiled = 0
-"""How many kernels this process compiled, as no cache had them. It may take minutes, which progress reports."""
+"""How many kernels this process has begun to compile, as no cache had them: seconds, which progress reports."""
+
+_lock = RLock()
+_kernels: list[Kernel] = []
+
+
+class Kernel:
+    """A function that is compiled for ``signature``, or loaded from the cache, when it is first called."""
+
+    def __init__(self, function: Callable[..., Any], signature: str) -> None:
+        self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+        self._function, self._signature = function, signature
+        self._dispatcher: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._dispatcher or self.load())(*arguments)
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._dispatcher is not None
+
+    def load(self, on_miss: Callable[[], object] = lambda: None) -> Any:
+        """Numba's function. ``on_miss`` is called before it is compiled, if no cache has it."""
+        with _lock:
+            if self._dispatcher is None:
+                dispatcher = _cached(self._function)
+                with event.install_listener("numba:compile", _Misses(dispatcher, on_miss)), _without_collections():
+                    dispatcher.compile(self._signature)
+                dispatcher.disable_compile()
+                self._dispatcher = dispatcher
+        return self._dispatcher
+
+
+class _Misses(event.Listener):
+    """Counts a kernel when its compilation begins."""
+
+    def __init__(self, dispatcher: object, on_miss: Callable[[], object]) -> None:
+        self._dispatcher, self._on_miss = dispatcher, on_miss
+
+    def on_start(self, event: Any) -> None:
+        global compiled
+        if event.data["dispatcher"] is self._dispatcher:  # and not a helper of it
+            compiled += 1
+            self._on_miss()
+
+    def on_end(self, event: Any) -> None:
+        pass
 
 
 def kernel(signature: str) -> Callable[[F], F]:
@@ -38,23 +98,76 @@ def kernel(signature: str) -> Callable[[F], F]:
     """
 
     def decorate(function: F) -> F:
-        try:
-            dispatcher: Any = numba.njit(signature, cache=True, **_OPTIONS)(function)  # pyright: ignore
-        except RuntimeError:
-            # Neither the sources' directory nor the home directory is writable.
-            place = _own_directory()
-            if place is not None:
-                numba.config.CACHE_DIR = place  # pyright: ignore
-            dispatcher = numba.njit(signature, cache=place is not None, **_OPTIONS)(function)  # pyright: ignore
-        _count(dispatcher)
-        return cast("F", dispatcher)
+        made = Kernel(function, signature)
+        _kernels.append(made)
+        return cast("F", made)
 
     return decorate
 
 
-def _count(dispatcher: Any) -> None:
-    global compiled
-    compiled += not dispatcher.stats.cache_hits
+@typeof_impl.register(Kernel)
+def _typeof(of: Kernel, context: object) -> types.Dispatcher:
+    """A kernel within another one is called, as a function with a cache of its own."""
+    return types.Dispatcher(of.load())
+
+
+def inlined(function: F) -> F:
+    """A helper for kernels of any argument types, compiled into its callers."""
+    return cast("F", numba.njit(forceinline=True, **_OPTIONS)(function))  # pyright: ignore
+
+
+def load_kernels(kernels: Sequence[Callable[..., Any]]) -> None:
+    """Loads kernels that are about to be called. Those that no cache has are compiled side by side: the first one here,
+    others in processes of their own, as Numba compiles one at a time. So the one that takes longest comes first."""
+    missing = [each for each in kernels if isinstance(each, Kernel) and not each.is_loaded]
+    if not missing:
+        return
+    with _lock:
+        helpers: list[subprocess.Popen[bytes]] = []
+        for place, each in enumerate(missing):
+            rest = missing[place + 1 :]
+            each.load(lambda rest=rest: helpers or helpers.extend(_compilers(rest)))
+            while helpers:
+                helpers.pop().wait()  # what it has not compiled, this process will
+
+
+def load_all(modules: Sequence[str]) -> None:
+    """Loads all kernels of some modules and of those that they import; compiles what the cache does not have."""
+    for each in modules:
+        import_module(each)
+    for each in _kernels:
+        each.load()
+
+
+def compile_named(names: Sequence[str]) -> None:
+    """Puts kernels (``module:name``) into the cache."""
+    for each in names:
+        module, name = each.split(":")
+        getattr(import_module(module), name).load()
+
+
+def _compilers(kernels: Sequence[Kernel]) -> Iterator[subprocess.Popen[bytes]]:
+    """Processes that compile kernels: one for each processor but this process's own."""
+    most = min(processors() - 1, len(kernels))
+    for place in range(most if sys.executable and not CHECK_BOUNDS else 0):
+        names = [f"{each.__module__}:{each.__name__}" for each in kernels[place::most]]
+        code = _COMPILER.format(os.pathsep, __name__)
+        command = [sys.executable, "-c", code, os.pathsep.join(sys.path), *names]
+        nothing = subprocess.DEVNULL
+        with suppress(OSError):
+            yield subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
+
+
+def _cached(function: Callable[..., Any]) -> Any:
+    """Numba's function, whose compiled code will be where something can be written: beside the sources, else in the
+    user's cache directory, else among temporary files."""
+    try:
+        return numba.njit(cache=True, no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
+    except RuntimeError:
+        place = _own_directory()
+        if place is not None:
+            numba.config.CACHE_DIR = place  # pyright: ignore
+        return numba.njit(cache=place is not None, no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
 
 
 def _own_directory() -> str | None:
@@ -69,6 +182,13 @@ def _own_directory() -> str | None:
     return str(path) if is_own else None
 
 
-def inlined(function: F) -> F:
-    """A helper for kernels of any argument types, compiled into its callers."""
-    return cast("F", numba.njit(forceinline=True, **_OPTIONS)(function))  # pyright: ignore
+@contextmanager
+def _without_collections() -> Generator[None]:
+    """Compiling makes so many objects that looking for garbage among them takes an eighth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

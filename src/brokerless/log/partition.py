@@ -19,7 +19,7 @@ from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
-from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder
+from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load_decoding_kernels
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_checks import RepeatedOffsets, SeenOffsets, all_misplaced
@@ -135,6 +135,7 @@ class FileReader:
         for chunk in scan(self.file, self.findings.append, start, end):
             if self._is_past(chunk):
                 break
+            load_decoding_kernels(chunk.batches)
             # Checked before anything is left out by its header: a flipped bit would hide records without a word.
             valid = check_checksums(chunk, self.file.path, self.findings.append)
             batches, _ = self._new_batches(chunk, valid)
@@ -156,6 +157,7 @@ class FileReader:
             for chunk in scan(self.file, findings.append, start, end):
                 if self._is_past(chunk):
                     break
+                load_decoding_kernels(chunk.batches)
                 yield chunk, [findings.pop(0) for _ in tuple(findings)]
             yield None, findings
 

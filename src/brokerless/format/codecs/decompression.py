@@ -98,7 +98,7 @@ class Inflater:
     def inflate_many(self, payloads: Payloads, first: int, enough: int) -> tuple[Int64s, Int64s, dict[int, CodecError]]:
         """Appends payload ``first`` and those after it until there are ``enough`` bytes; returns where each starts and
         ends, and what stopped some of them early, by their place among these."""
-        from brokerless.format.codecs.payload_kernels import inflate_payloads
+        from brokerless.format.codecs.payload_kernels import INFLATE
         from brokerless.format.codecs.snappy_kernels import SLACK
 
         output = self._output
@@ -109,15 +109,15 @@ class Inflater:
         function = self._function(codec) if codec else None
         while row < total and output.used < enough:
             if function is not None:
-                row = inflate_payloads(
-                    codec, function.address, function.context, payloads.buffer, payloads.starts, payloads.ends,
+                row = INFLATE[codec](
+                    function.address, function.context, payloads.buffer, payloads.starts, payloads.ends,
                     payloads.lz4_header, row, enough, output.buffer, SLACK, min(output.limit, output.large), bounds,
                     state,
                 )  # fmt: skip
                 output.used = int(bounds[row])
                 if row == total or output.used >= enough:
                     break
-                if state[0]:
+                if state[0] > 0:
                     output.grow(int(state[0]) + SLACK)
                     continue
             payload = payloads.buffer[payloads.starts[row] : payloads.ends[row]].data

@@ -4,8 +4,8 @@ What is anything else, or does not inflate, is left to the codecs' modules, whic
 inflated here must be what they make of it.
 """
 
-# Intrinsics take what Numba gives them.
-# pyright: reportCallIssue=false
+# Inside kernels, numbers are Numba's, and intrinsics take what Numba gives them.
+# pyright: basic, reportCallIssue=false, reportReturnType=false, reportArgumentType=false
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ _XERIAL = 0x82534E4150505900
 _LZ4_BLOCK = 64 << 10
 _ZSTD_BLOCK = 128 << 10
 _ZSTD_WINDOW = 1 << 27
+_SIGNATURE = (
+    "int64(int64, int64, Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], uint64, int64, int64,"
+    " uint8[::1], int64, int64, int64[::1], int64[::1])"
+)
 
 
 @inlined
 def _u32(buffer: NDArray[np.uint8], at: int) -> int:
     low = np.int64(buffer[np.uint64(at)]) | np.int64(buffer[np.uint64(at + 1)]) << 8
-    return low | np.int64(buffer[np.uint64(at + 2)]) << 16 | np.int64(buffer[np.uint64(at + 3)]) << 24  # pyright: ignore
+    return low | np.int64(buffer[np.uint64(at + 2)]) << 16 | np.int64(buffer[np.uint64(at + 3)]) << 24
 
 
 @inlined
@@ -46,14 +50,14 @@ def _lz4_room(buffer: NDArray[np.uint8], start: int, end: int, header: int) -> i
             return 0
         room += size if word >> 31 else min(_LZ4_BLOCK, 255 * size + 64)
         at += 4 + size
-    return room if end - at == 4 and load_u32_be(buffer, at) == 0 else np.int64(0)  # pyright: ignore
+    return room if end - at == 4 and load_u32_be(buffer, at) == 0 else np.int64(0)
 
 
 @inlined
 def _snappy_room(buffer: NDArray[np.uint8], start: int, end: int) -> int:
     if end - start < 16 or load_u64_be(buffer, start) != np.uint64(_XERIAL):
         length, _ = read_length(buffer, start, end)
-        return length if length <= 64 * (end - start) else np.int64(0)  # pyright: ignore[reportReturnType]
+        return length if length <= 64 * (end - start) else np.int64(0)
     at, room = start + 16, np.int64(0)
     while end - at > 4:
         size = np.int64(load_u32_be(buffer, at))
@@ -64,7 +68,7 @@ def _snappy_room(buffer: NDArray[np.uint8], start: int, end: int) -> int:
             return 0
         room += length
         at += 4 + size
-    return room if at == end else np.int64(0)  # pyright: ignore[reportReturnType]
+    return room if at == end else np.int64(0)
 
 
 @inlined
@@ -89,7 +93,7 @@ def _gzip_room(buffer: NDArray[np.uint8], start: int, end: int) -> int:
         return 0
     # The trailer has the length, if this is the only member. Nothing is deflated to less than 1 / 1032.
     length = np.int64(load_u64(buffer, end - 8) >> np.uint64(32))
-    return length if length <= 1032 * (end - start) else np.int64(0)  # pyright: ignore[reportReturnType]
+    return length if length <= 1032 * (end - start) else np.int64(0)
 
 
 @inlined
@@ -118,7 +122,7 @@ def _read_lz4(
 def _read_snappy(buffer: NDArray[np.uint8], start: int, end: int, output: NDArray[np.uint8], used: int) -> int:
     if end - start < 16 or load_u64_be(buffer, start) != np.uint64(_XERIAL):
         length, first = read_length(buffer, start, end)
-        return length if inflate_elements(buffer, first, end, output, used, length) else np.int64(-1)  # pyright: ignore
+        return length if inflate_elements(buffer, first, end, output, used, length) else np.int64(-1)
     at, to = start + 16, used
     while end - at > 4:
         size = np.int64(load_u32_be(buffer, at))
@@ -130,70 +134,100 @@ def _read_snappy(buffer: NDArray[np.uint8], start: int, end: int, output: NDArra
     return int(to - used)
 
 
-@kernel(
-    "int64(int64, int64, int64, Array(uint8, 1, 'C', readonly=True), int64[::1], int64[::1], uint64, int64, int64,"
-    " uint8[::1], int64, int64, int64[::1], int64[::1])"
-)
-def inflate_payloads(
-    codec: int,
-    function: int,
-    context: int,
-    buffer: NDArray[np.uint8],
-    starts: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    lz4_header: int,
-    first: int,
-    enough: int,
-    output: NDArray[np.uint8],
-    slack: int,
-    largest: int,
-    bounds: NDArray[np.int64],
-    state: NDArray[np.int64],
-) -> int:
-    """Inflates the payloads ``buffer[starts[i]:ends[i]]`` from ``first`` on, one after the other to
-    ``output[bounds[i]:bounds[i + 1]]``, until that has ``enough`` bytes; returns the first that was not.
+@inlined
+def _needed(room: int, used: int, slack: int, largest: int, output: NDArray[np.uint8]) -> int:
+    """Bytes that a payload needs of ``output``: below 0 where there are so many, 0 where it is to be read otherwise."""
+    if room <= 0 or room > largest:
+        return 0
+    return room if used + room + slack > len(output) else np.int64(-1)
 
-    ``bounds[first]`` is given. ``slack``: bytes at the end of ``output`` that stay free; ``largest``: bytes that a
-    payload may need. ``state[0]``: the bytes that the next payload needs, where ``output`` has not so many left; 0
-    where it is to be read in another way. ``lz4_header``: the 7 bytes of a plain frame header.
-    """
-    row, used = first, bounds[first]
-    state[0] = 0
+
+@kernel(_SIGNATURE)
+def inflate_lz4(
+    function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+):
+    row, used, state[0] = first, bounds[first], -1
     while row < len(starts) and used < enough:
-        start, end = starts[row], ends[row]
-        room = np.int64(0)
-        if codec == LZ4:
-            room = _lz4_room(buffer, start, end, lz4_header)
-        elif codec == SNAPPY:
-            room = _snappy_room(buffer, start, end)
-        elif codec == ZSTD:
-            room = _zstd_room(buffer, start, end)
-        elif codec == GZIP:
-            room = _gzip_room(buffer, start, end)
-        if room <= 0 or room > largest:
-            break
-        if used + room + slack > len(output):
-            state[0] = room
-            break
-        made = np.int64(-1)
-        if codec == LZ4:
-            made = _read_lz4(function, buffer, start, end, output, used)
-        elif codec == SNAPPY:
-            made = _read_snappy(buffer, start, end, output, used)
-        else:
-            source, target = address_of(buffer, start, end - start), address_of(output, used, room)
-            if codec == ZSTD:
-                made = call_c(function, (context, target, np.int64(room), source, end - start))
-                if made > room:
-                    made = np.int64(-1)
-            else:
-                taken, given = address_of(state, 8, 8), address_of(state, 16, 8)
-                wrong = call_c(function, (context, source, end - start, target, np.int64(room), taken, given))
-                if np.int32(wrong) == 0 and state[1] == end - start and state[2] == room:
-                    made = np.int64(room)
+        room = np.int64(_lz4_room(buffer, starts[row], ends[row], lz4_header))
+        state[0] = _needed(room, used, slack, largest, output)
+        made = _read_lz4(function, buffer, starts[row], ends[row], output, used) if state[0] < 0 else np.int64(-1)
         if made < 0:
             break
         used += made
         row += 1
         bounds[row] = used
     return row
+
+
+@kernel(_SIGNATURE)
+def inflate_snappy(
+    function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+):
+    row, used, state[0] = first, bounds[first], -1
+    while row < len(starts) and used < enough:
+        room = np.int64(_snappy_room(buffer, starts[row], ends[row]))
+        state[0] = _needed(room, used, slack, largest, output)
+        made = _read_snappy(buffer, starts[row], ends[row], output, used) if state[0] < 0 else np.int64(-1)
+        if made < 0:
+            break
+        used += made
+        row += 1
+        bounds[row] = used
+    return row
+
+
+@kernel(_SIGNATURE)
+def inflate_zstd(
+    function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+):
+    row, used, state[0] = first, bounds[first], -1
+    while row < len(starts) and used < enough:
+        start, size = starts[row], ends[row] - starts[row]
+        room = np.int64(_zstd_room(buffer, start, ends[row]))
+        state[0] = _needed(room, used, slack, largest, output)
+        if state[0] >= 0:
+            break
+        source, target = address_of(buffer, start, size), address_of(output, used, room)
+        made = call_c(function, (context, target, room, source, size))
+        if made < 0 or made > room:
+            break
+        used += made
+        row += 1
+        bounds[row] = used
+    return row
+
+
+@kernel(_SIGNATURE)
+def inflate_gzip(
+    function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state
+):
+    row, used, state[0] = first, bounds[first], -1
+    while row < len(starts) and used < enough:
+        start, size = starts[row], ends[row] - starts[row]
+        room = np.int64(_gzip_room(buffer, start, ends[row]))
+        state[0] = _needed(room, used, slack, largest, output)
+        if state[0] >= 0:
+            break
+        source, target = address_of(buffer, start, size), address_of(output, used, room)
+        taken, given = address_of(state, 8, 8), address_of(state, 16, 8)
+        wrong = call_c(function, (context, source, size, target, room, taken, given))
+        if np.int32(wrong) != 0 or state[1] != size or state[2] != room:
+            break
+        used += room
+        row += 1
+        bounds[row] = used
+    return row
+
+
+INFLATE = {LZ4: inflate_lz4, SNAPPY: inflate_snappy, ZSTD: inflate_zstd, GZIP: inflate_gzip}
+"""The kernel of each codec: so a machine compiles only those of the codecs that it reads.
+
+``function, context, buffer, starts, ends, lz4_header, first, enough, output, slack, largest, bounds, state``: inflates
+payloads ``buffer[starts[i]:ends[i]]`` from ``first`` on, one after the other to ``output[bounds[i]:bounds[i + 1]]``,
+until there are ``enough`` bytes; returns the first that was not.
+
+``bounds[first]`` is given. ``function`` and ``context``: the codec's, see ``c_functions``. ``slack``: bytes at the end
+of ``output`` that stay free; ``largest``: bytes that a payload may need. ``state[0]``, where it stops early: the bytes
+that the next payload needs, if ``output`` has not so many left; otherwise below 1, and that payload is to be read in
+another way. ``lz4_header``: the 7 bytes of a plain frame header.
+"""

@@ -19,7 +19,10 @@ from brokerless.format import columns as reasons
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
+from brokerless.format.codecs.payload_kernels import INFLATE
 from brokerless.format.columns import Damage, RecordColumns, allocate
+from brokerless.format.crc.kernels import crc32c_ranges
+from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
 from brokerless.format.read.record_kernels import decode_batches
@@ -56,6 +59,13 @@ class DecodedRecords:
     given: NDArray[np.int32]
     is_control: NDArray[np.bool_]
     damages: list[Damage]
+
+
+def load_decoding_kernels(batches: Batches) -> None:
+    """Loads what checking and decoding such batches takes; where it is to be compiled first, side by side."""
+    if len(batches) and not batches.is_legacy[0]:
+        inflate = INFLATE.get(int(batches.codec[0]), decode_batches)
+        load_kernels([decode_batches, inflate, crc32c_ranges])
 
 
 class Decoder:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from tests.jobs.pipeline.works import pipeline, segments, table_offsets
 
 from brokerless.jobs.pipeline import maintenance
-from brokerless.jobs.pipeline.maintenance import maintain_iceberg
+from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 
 
 def runs(tmp_path: Path, count: int, **settings: Any) -> None:
@@ -31,6 +34,10 @@ def test_files_of_many_runs_become_one(tmp_path: Path, form: str) -> None:
     if form == "iceberg":
         files = [task.file.record_count for task in iceberg(tmp_path / "to").scan().plan_files()]
         assert sorted(files) == [50, 190]
+        scan = iceberg(tmp_path / "to").scan("kafka.timestamp > '2000-01-01T00:00:00+00:00'")
+        assert scan.to_arrow().num_rows == 240  # files are found by their days still
+    else:
+        assert len(DeltaTable(str(tmp_path / "to" / "t")).file_uris()) == 2
     assert not pipeline(tmp_path / "logs", tmp_path / "to", form=form).is_new  # what was exported is known still
 
 
@@ -41,6 +48,17 @@ def test_only_small_files_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyP
         maintain_iceberg(iceberg(tmp_path / "to"), file_bytes, 86_400)
         files = iceberg(tmp_path / "to").scan().plan_files()
         assert sorted(each.file.record_count for each in files) == expected
+
+
+def test_of_deltas_days_those_with_many_files_are_merged(tmp_path: Path) -> None:
+    for number in range(4):
+        days = pa.array([date(2026, 1, 1), None, date(2026, 2, 1 + number)], pa.date32())
+        write_deltalake(tmp_path, pa.table({"x": [number] * 3, "date": days}), mode="append", partition_by=["date"])
+    maintain_delta(DeltaTable(tmp_path), 1 << 20, 3600)
+    table = DeltaTable(tmp_path)
+    assert (len(table.file_uris()), pa.table(table.to_pyarrow_table()).num_rows) == (6, 12)
+    maintain_delta(table, 1 << 20, 3600)
+    assert DeltaTable(tmp_path).version() == table.version()
 
 
 def test_states_expire_and_only_what_none_needs_is_removed(tmp_path: Path) -> None:

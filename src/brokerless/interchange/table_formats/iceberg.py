@@ -93,11 +93,18 @@ class IcebergTables:
         """Adds files to a topic's table, and records what is exported now, in one commit. Raises
         :class:`AnotherExportError` where the table does not say ``before`` any more."""
         with self._errors(before.topic):
+            from pyiceberg.typedef import Record
+
             table = self.open_table(table_name(before.topic))
             if table is None:
                 raise AnotherExportError(f"{self.describe(before.topic)}: the table has gone meanwhile")
             properties = {EXPORT: export_state.dump(after), COMMIT: uuid4().hex}
-            entries = [_data_file(table, target, each) for each in files]
+            entries = [
+                data_file(
+                    table, _url(paths.join(target.directory, each.name)), each.footer, each.size, Record(each.day)
+                )
+                for each in files
+            ]
             self._append(table, entries, properties, before)
 
     def listed_files(self, topic: str) -> set[str]:
@@ -254,8 +261,9 @@ def _columns(table: Any) -> pa.Schema:
     return pa.schema(list(_fields(table, include_ids=False).values()))
 
 
-def _data_file(table: Any, target: DataTarget, written: ParquetFile) -> Any:
-    """A file as Iceberg's manifests have it, with the bounds of what is not repeated."""
+def data_file(table: Any, location: str, footer: Any, size: int, partition: Any) -> Any:
+    """A file of ``size`` bytes as Iceberg's manifests have it, with the bounds of what is not repeated. ``footer``:
+    Parquet's. ``partition``: as pyiceberg 0.12 finds none where it is the day of a time within a struct."""
     from pyiceberg.io.pyarrow import (
         MetricModeTypes,
         MetricsMode,
@@ -264,7 +272,6 @@ def _data_file(table: Any, target: DataTarget, written: ParquetFile) -> Any:
         parquet_path_to_id_mapping,
     )
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-    from pyiceberg.typedef import Record
 
     schema = table.schema()
     modes = compute_statistics_plan(schema, table.metadata.properties)
@@ -275,15 +282,14 @@ def _data_file(table: Any, target: DataTarget, written: ParquetFile) -> Any:
             mode = MetricsMode(MetricModeTypes.TRUNCATE, 16) if is_text else MetricsMode(MetricModeTypes.FULL)
             modes[number] = replace(each, mode=mode)
     statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=written.footer, stats_columns=modes, parquet_column_mapping=parquet_path_to_id_mapping(schema)
+        parquet_metadata=footer, stats_columns=modes, parquet_column_mapping=parquet_path_to_id_mapping(schema)
     )
-    path = paths.join(target.directory, written.name)
     return DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=_url(path),
+        file_path=location,
         file_format=FileFormat.PARQUET,
-        partition=Record(written.day),
-        file_size_in_bytes=written.size,
+        partition=partition,
+        file_size_in_bytes=size,
         sort_order_id=None,
         spec_id=table.spec().spec_id,
         equality_ids=None,

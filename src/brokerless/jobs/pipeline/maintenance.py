@@ -6,6 +6,7 @@ What an export recorded is in the table's properties and earlier commits, which 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from brokerless.interchange.table_formats.types import EXPORT
+from brokerless.interchange.table_formats.iceberg import data_file
+from brokerless.interchange.table_formats.rows import DATE
 from brokerless.log.storage import paths
 
 _FEW = 4
@@ -36,16 +38,23 @@ def maintain_iceberg(table: Any, file_bytes: int, keep_s: int) -> None:
     current = table.current_snapshot()
     is_old = [each.timestamp_ms < before.timestamp() * 1000 for each in table.metadata.snapshots if each != current]
     if any(is_old):
+        known = set(_needed(table))
         table.maintenance.expire_snapshots().older_than(before.replace(tzinfo=None)).commit()
         table.refresh()
-        _remove_orphans(table, before.timestamp())
+        needed = set(_needed(table))
+        for path in sorted(known - needed):
+            with suppress(Exception):  # a reader needs none of them
+                table.io.delete(path)
+        _remove_orphans(table, needed, before.timestamp())
 
 
 def _small_files(table: Any, file_bytes: int) -> Iterator[list[Any]]:
     """Data files that become one, each group of one day."""
     days: dict[str, list[Any]] = {}
+    spec_id = table.spec().spec_id
     for task in table.scan().plan_files():
-        if task.file.file_size_in_bytes * _SMALL < file_bytes and not task.delete_files:
+        is_whole = not task.delete_files and task.file.spec_id == spec_id
+        if is_whole and task.file.file_size_in_bytes * _SMALL < file_bytes:
             days.setdefault(str(task.file.partition), []).append(task.file)
     for files in days.values():
         group: list[Any] = []
@@ -62,17 +71,20 @@ def _small_files(table: Any, file_bytes: int) -> Iterator[list[Any]]:
 
 def _merge(table: Any, files: list[Any]) -> None:
     """One file in the place of several, row group after row group, in one commit."""
-    from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     schema = schema_to_pyarrow(table.schema())
-    target = f"{files[0].file_path.rpartition('/')[0]}/merged-{uuid4().hex}.parquet"
-    with table.io.new_output(target).create() as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+    path = f"{files[0].file_path.rpartition('/')[0]}/merged-{uuid4().hex}.parquet"
+    output = table.io.new_output(path)
+    with output.create() as sink, pq.ParquetWriter(sink, schema, compression="zstd") as writer:
         for each in files:
             with table.io.new_input(each.file_path).open() as source:
                 file = pq.ParquetFile(source)
                 for group in range(file.num_row_groups):
                     writer.write_table(_as(file.read_row_group(group), schema))
-    merged = parquet_file_to_data_file(table.io, table.metadata, target)
+    with output.to_input_file().open() as source:
+        footer = pq.read_metadata(source)
+    merged = data_file(table, path, footer, len(output), files[0].partition)
     with table.transaction() as transaction, transaction.update_snapshot().overwrite() as update:
         for each in files:
             update.delete_data_file(each)
@@ -92,14 +104,14 @@ def _cast(column: Any, type_: pa.DataType) -> Any:
     return column if column.type.equals(type_) else column.cast(type_)
 
 
-def _remove_orphans(table: Any, before_s: float) -> None:
+def _remove_orphans(table: Any, listed: set[str], before_s: float) -> None:
     """Removes files of a local table that no snapshot and no version of its metadata has, and that are older than the
-    snapshots that were kept: a commit that is under way has newer ones. In an object store, the catalogue's own
-    maintenance does it."""
+    snapshots that were kept: a commit that is under way has newer ones. In an object store, what killed runs left is
+    for the catalogue's own maintenance, as the table's directory need not be its own."""
     if paths.is_remote(table.location()):
         return
     root = Path(paths.local(table.location()))
-    needed = {paths.local(path) for path in _needed(table)}
+    needed = {paths.local(path) for path in listed}
     for path in root.rglob("*"):
         is_ours = path.name.endswith(_SUFFIXES) and not path.is_symlink() and path.is_file()
         if is_ours and str(path) not in needed and path.stat().st_mtime < before_s:
@@ -118,14 +130,20 @@ def _needed(table: Any) -> Iterator[str]:
 
 
 def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
-    """The same for a table of Delta, by its own operations; its state is copied into the commit of a merge, so that it
-    is there when older commits are not."""
-    from deltalake import CommitProperties
-
-    state = next((each[EXPORT] for each in table.history(64) if EXPORT in each), None)
-    own = None if state is None else CommitProperties(custom_metadata={EXPORT: state})
-    sizes = pa.table(table.get_add_actions()).column("size_bytes").to_pylist()
-    if sum(size * _SMALL < file_bytes for size in sizes) >= _FEW:
-        table.optimize.compact(target_size=file_bytes, commit_properties=own)
+    """The same for a table of Delta, by its own operations."""
+    days: Counter[str] = Counter()
+    for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        if each["size_bytes"] * _SMALL < file_bytes:
+            day = each.get(f"partition.{DATE}")
+            days["" if day is None else str(day)] += 1
+    is_by_day = DATE in table.metadata().partition_columns
+    merged = sorted(day for day, count in days.items() if count >= _FEW)
+    if not merged:
+        return
+    dated = [day for day in merged if day]
+    filters: list[Any] = [[(DATE, "in", dated)]] if dated else []
+    filters += [[(DATE, "=", "")]] if "" in merged and is_by_day else []  # that is null, and "in" takes none
+    for each in filters or [None]:
+        table.optimize.compact(each, target_size=file_bytes)
     hours = -(-keep_s // 3600)
     table.vacuum(retention_hours=hours, dry_run=False, enforce_retention_duration=False)

@@ -43,6 +43,14 @@ Offsets = tuple[int, int | None]
 """The first and the last of some offsets; None: all from the first one on."""
 
 
+class RefusedTopicError(UsageError):
+    """One topic does not go where it should: what is there is of something else. Others are not concerned."""
+
+    def __init__(self, topic: str, message: str) -> None:
+        super().__init__(message)
+        self.topic = topic
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
     """How far one partition was exported: up to ``next_offset``, without it. ``until``: a run that began there, and of
@@ -100,9 +108,10 @@ def load(directory: str, topic: str, storage_options: StorageOptions | None) -> 
     if not file_tree.exists(own, NAME, storage_options):
         others = [each for each in file_tree.find(own, storage_options) if not each.startswith(("_", "."))]
         if others:
-            raise UsageError(
+            raise RefusedTopicError(
+                topic,
                 f"{own}: there are files ({others[0]}), but not {NAME}, which would say what they hold; export to "
-                f"another directory, or move these away"
+                f"another directory, or move these away",
             )
         return None
     return parse(read_own(path, _LIMIT, storage_options), topic, path)

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
         session = SparkSession.builder.appName("brokerless pipeline").getOrCreate()
         try:
-            run = run_pipeline(settings, lambda finding: print(finding, file=sys.stderr), spark=session)
+            run = run_pipeline(settings, _print, spark=session, say=_print)
         finally:
             session.stop()
     except BrokerlessError as error:
@@ -41,6 +41,10 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     print(json.dumps({**run.row(), "started": run.started_ms}))
     return 1 if run.counts["error"] or run.ranges else 0
+
+
+def _print(line: object) -> None:
+    print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.golden import broker_data
 from tests.jobs.exports import facts, listing, table
-from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, segments
+from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, segments, table_offsets
 
 import brokerless
 from brokerless.errors import Finding, UnreadableError, UsageError
@@ -72,6 +72,64 @@ def test_every_damaged_range_is_listed_once_with_its_offsets(tmp_path: Path) -> 
         (20, 29, True), (70, 79, True), (100, 109, True)
     ]  # fmt: skip
     assert {row["kind"] for row in own_table(tmp_path / "to", "findings")} == {"checksum-mismatch"}
+
+
+def test_what_is_listed_as_damaged_follows_the_files(tmp_path: Path) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    segments(logs / "t-0", range(0, 50), range(50, 80), wrong=(20, 70))
+    pipeline(logs, to)
+    assert [(row["firstOffset"], row["lastOffset"]) for row in own_table(to, "damaged")] == [(20, 29), (70, None)]
+    segments(logs / "t-0", range(0, 50), range(50, 90), wrong=(70,))  # a good copy of the first, and records after
+    assert pipeline(logs, to).counts == {}
+    rows = [(row["firstOffset"], row["lastOffset"], row["kind"]) for row in own_table(to, "damaged")]
+    assert rows == [(20, 29, "not-exported"), (70, 79, "checksum-mismatch")]
+    assert offsets(to) == [*range(20), *range(30, 70), *range(80, 90)]
+
+
+def test_a_topic_that_cannot_be_in_its_table_does_not_stop_the_others(tmp_path: Path) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    for topic in ("a", "b"):
+        segments(logs / f"{topic}-0", range(0, 20))
+    pipeline(logs, to)
+    segments(logs / "a-0", range(0, 10))  # deleted, and made again
+    (logs / "a-0" / "partition.metadata").write_text("version: 0\ntopic_id: BBBBBBBBBBBBBBBBBBBBBQ\n")
+    segments(logs / "b-0", range(0, 40))
+    run = pipeline(logs, to)
+    assert (offsets(to, "a"), offsets(to, "b")) == (list(range(20)), list(range(40)))
+    assert [each.kind for each in run.findings] == ["topic-refused"]
+    assert "of another one, with ID BBBBBBBBBBBBBBBBBBBBBQ" in run.refused["a"]
+    again = pipeline(logs, to)
+    assert (again.is_new, list(again.refused)) == (False, ["a"])
+    assert [row["kind"] for row in own_table(to, "findings")] == ["topic-refused"]
+
+
+def test_of_topics_that_would_share_a_table_the_one_that_has_it_keeps_it(tmp_path: Path) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    for topic in ("web.clicks", "_delta_log"):
+        segments(logs / f"{topic}-0", range(0, 20))
+    assert list(pipeline(logs, to, form="delta").refused) == ["_delta_log"]
+    segments(logs / "web.clicks-0", range(0, 30))
+    for topic in ("Web.Clicks", "web-clicks"):
+        segments(logs / f"{topic}-0", range(0, 50))
+    run = pipeline(logs, to, form="delta")
+    assert sorted(table_offsets(to, "web.clicks", 0, "delta")) == list(range(30))
+    assert "Web_Clicks but for upper and lower case" in run.refused["Web.Clicks"]
+    assert set(run.refused) == {"_delta_log", "Web.Clicks", "web-clicks"}
+    assert {path.name for path in to.iterdir()} == {PRIVATE, "web_clicks"}
+
+
+def test_a_selected_topic_may_go_and_others_may_come(tmp_path: Path) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    selected: dict[str, Any] = {"topic": ("a", "b", "new*")}
+    for topic in ("a", "b"):
+        segments(logs / f"{topic}-0", range(0, 20))
+    pipeline(logs, to, **selected)
+    shutil.rmtree(logs / "a-0")
+    segments(logs / "new-0", range(0, 10))
+    pipeline(logs, to, **selected)
+    assert (offsets(to, "a"), offsets(to, "new")) == (list(range(20)), list(range(10)))
+    with pytest.raises(UnreadableError, match="no topic c in"):
+        pipeline(logs, to, topic=("b", "c"))
 
 
 def test_offsets_that_no_reader_reaches_are_listed_as_well(tmp_path: Path) -> None:
@@ -204,6 +262,7 @@ def test_following_goes_on_where_the_files_ended(tmp_path: Path) -> None:
     assert [(each.start_offset, each.next_offset) for each in next(runs).exported] == [(20, 50)]
     runs.close()
     assert offsets(tmp_path / "to") == list(range(50))
+    assert len(own_table(tmp_path / "to", "runs")) == 2  # those with something new
 
 
 def test_the_page_shows_what_was_found(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ Keeps tables of what is in log directories: finds what is new, verifies it, expo
 A PATH is a log directory, or a directory with log directories in it, such as nightly backups or the disks of several
 brokers; of copies of a partition, the one that leaves least out is exported, and what is in another one later is added.
 Each topic becomes a table below --to: of Iceberg or Delta, as brokerless export --as makes it, or Parquet files.
-Three more tables are the figures of each run (runs), findings, and the ranges of files and offsets that are in no table
+Three more tables are the figures of each run (runs), findings, and the ranges of files and offsets that no reader gets
 (damaged): in the namespace kafka_pipeline, or in the directory _brokerless-pipeline, where the page report.html is.
 
 Each run does what is new and nothing else: a segment is verified once, a record is exported once. A run that was

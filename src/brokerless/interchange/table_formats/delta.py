@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from brokerless.clock import now
 from brokerless.errors import BrokerlessError, UnwritableError, UsageError
 from brokerless.interchange import export_state
-from brokerless.interchange.export_state import Exported, ExportState
+from brokerless.interchange.export_state import Exported, ExportState, RefusedTopicError
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.interchange.table_formats.catalog import table_name
 from brokerless.interchange.table_formats.column_types import plain_field
@@ -40,6 +40,7 @@ _APPLICATION = "brokerless"
 """The transaction of every export: of two at the same time, Delta takes one. Its version is the number of partitions;
 those of ``brokerless/N`` are the offsets where the next run goes on."""
 _TRIES = 10
+_LOG = "_delta_log"
 _LOG_FILE = re.compile(r"_delta_log/[0-9]{20}\.json")
 _CHECKPOINT = re.compile(r"_delta_log/[0-9]{20}\.checkpoint.*\.parquet")
 _LOG_LIMIT = 1 << 30
@@ -64,7 +65,11 @@ class DeltaTables:
         read.
         """
         with self._errors(topic):
-            table = self.open_table(table_name(topic))
+            name = table_name(topic)
+            if name.casefold() == _LOG:
+                text = f"{self.describe(topic)}: Delta takes what is above a directory of this name for a table"
+                raise RefusedTopicError(topic, f"{text}; export the topic {topic} to another format")
+            table = self.open_table(name)
             return None if table is None else TableState(self._state(table, topic), _columns(table))
 
     def open_table(self, name: str) -> Any:
@@ -189,9 +194,10 @@ class DeltaTables:
         if (version := parameters.get("version")) is not None:
             return int(version)
         stated = parameters.get("datetime") or parameters.get("timestamp")
-        raise UsageError(
+        raise RefusedTopicError(
+            topic,
             f"{self.describe(topic)}: the table was restored to {stated}; restore it to a version by number, by which "
-            "it is known what was exported then, or export to another directory"
+            "it is known what was exported then, or export to another directory",
         )
 
     @contextmanager

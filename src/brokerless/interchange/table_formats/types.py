@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from brokerless.errors import UsageError
-from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.export_state import ExportState, RefusedTopicError
 
 TOPIC, EXPORT, COMMIT = "brokerless.topic", "brokerless.export", "brokerless.commit"
 """Names of properties: a table's topic; what was exported (of a snapshot, and of the table); which commit it was."""
@@ -28,8 +28,8 @@ class TableState:
 def check_topic(where: str, topic: str, found: str | None) -> None:
     """Refuses a table that is not the topic's."""
     if found is None:
-        raise UsageError(f"{where}: there is a table that no export made; export to another directory or namespace")
+        text = f"{where}: there is a table that no export made; export to another directory or namespace"
+        raise RefusedTopicError(topic, text)
     if found != topic:
-        raise UsageError(
-            f"{where}: this is the table of the topic {found}; export {topic} to another directory or namespace"
-        )
+        text = f"{where}: this is the table of the topic {found}; export {topic} to another directory or namespace"
+        raise RefusedTopicError(topic, text)

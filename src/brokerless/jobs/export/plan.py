@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from brokerless.errors import Finding, UsageError
 from brokerless.interchange import export_directory, export_state
-from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.table_formats.store import open_store
 from brokerless.jobs.export.tables import PlannedTables
 from brokerless.jobs.export.tasks import Export, ExportTask, tasks_of
@@ -169,9 +169,10 @@ def _check_same(
     before = manifests[topic]
     for known in (other_id, None if before is None else before.topic_id):
         if topic_id is not None and known is not None and topic_id != known:
-            raise UsageError(
+            raise RefusedTopicError(
+                topic,
                 f"{where}: this is an export of the topic {topic} with ID {known}, and {source.path} is of another "
-                f"one, with ID {topic_id}; export it to another directory"
+                f"one, with ID {topic_id}; export it to another directory",
             )
     if before is None:
         return

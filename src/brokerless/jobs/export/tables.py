@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from brokerless.errors import Finding, UsageError
-from brokerless.interchange.export_state import ExportState
+from brokerless.errors import Finding
+from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.parquet_files import SCHEMA
 from brokerless.interchange.table_formats.catalog import TableFormat, table_name
 from brokerless.interchange.table_formats.column_types import decoded_type, evolved_type
@@ -39,13 +39,11 @@ class PlannedTables:
     targets: dict[str, DataTarget] = field(default_factory=dict[str, DataTarget])
 
     def load(self, topic: str) -> ExportState | None:
-        """What a topic's table says was exported. Raises :class:`UsageError` where another topic has its name."""
-        other = self.names.setdefault(table_name(topic), topic)
+        """What a topic's table says was exported. Raises :class:`RefusedTopicError` where another topic has its name,
+        which for many engines and file systems is the same in upper and lower case."""
+        other = self.names.setdefault(table_name(topic).casefold(), topic)
         if other != topic:
-            raise UsageError(
-                f"the topics {other} and {topic} would have one table, {table_name(topic)}; export them one by one, "
-                "each with a directory or namespace of its own"
-            )
+            raise RefusedTopicError(topic, same_table(other, topic))
         self.states[topic] = found = self.store.load(topic)
         return None if found is None else found.state
 
@@ -101,6 +99,16 @@ class PlannedTables:
             for task in tasks
             for target in [self.targets[task.topic]]
         ]
+
+
+def same_table(other: str, topic: str) -> str:
+    """Says why a topic is refused beside another one."""
+    name = table_name(topic)
+    shared = "" if name == table_name(other) else " but for upper and lower case, which many engines do not tell apart"
+    return (
+        f"the topics {other} and {topic} would have one table, {name}{shared}; export them one by one, each with a "
+        "directory or namespace of its own"
+    )
 
 
 def _new_records(tasks: Sequence[ExportTask], readers: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ from uuid import uuid4
 from brokerless.clock import now
 from brokerless.errors import Finding
 from brokerless.interchange.export_directory import check_target, only_export
-from brokerless.interchange.export_state import Exported, Offsets
+from brokerless.interchange.export_state import Exported, Offsets, RefusedTopicError
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.pipeline import tables
 from brokerless.jobs.pipeline.checks import check, not_exported, plan_checks
@@ -43,7 +43,7 @@ Phase = Callable[[str, int], AbstractContextManager[Done]]
 class PipelineRun:
     """What a run did. ``seconds``: of each stage. ``findings`` and ``ranges`` are those that no run found before.
     ``interrupted``: the ID of a run that was killed, which this one continued. ``pages``: the reports, one for each log
-    directory, if any were written."""
+    directory, if any were written. ``refused``: topics that cannot go into their tables, and why; all others do."""
 
     id: str
     started_ms: int
@@ -57,6 +57,7 @@ class PipelineRun:
     findings: list[Finding] = field(default_factory=list[Finding])
     ranges: list[DamagedRange] = field(default_factory=list[DamagedRange])
     pages: tuple[str, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def counts(self) -> Counter[str]:
@@ -66,7 +67,7 @@ class PipelineRun:
     @property
     def is_new(self) -> bool:
         """Whether there was anything to do."""
-        return bool(self.segments_verified or self.exported)
+        return bool(self.segments_verified or self.exported or self.findings)
 
     def row(self) -> dict[str, Any]:
         """The run as a row of :data:`brokerless.jobs.pipeline.schemas.RUNS`."""
@@ -96,9 +97,11 @@ def run_pipeline(
     spark: Spark = None,
     phase: Phase | None = None,
     say: Say = ignore,
+    is_following: bool = False,
 ) -> PipelineRun:
     """Does all that is new, once. ``report`` is called with each new finding. ``spark``: a session, a context or a
-    master instead of the settings' one. ``say``: is called with what people should know.
+    master instead of the settings' one. ``say``: is called with what people should know. ``is_following``: a run over
+    nothing new is in no table, as there may be thousands.
 
     Raises :class:`UnreadableError` for a path without logs, :class:`UsageError` for settings that do not fit what is
     there, or while another run is under way, and :class:`UnwritableError` where the target fails.
@@ -108,7 +111,7 @@ def run_pipeline(
     check_target(to, settings.to_storage_options)
     with only_export(paths.join(to, PRIVATE)):
         own = _Run(settings, report, phase or _no_phase, say)
-        return own.run(settings.spark if spark is None else spark)
+        return own.run(settings.spark if spark is None else spark, is_following)
 
 
 def follow(
@@ -128,7 +131,7 @@ def follow(
             chosen = stack.enter_context(started(chosen, (), say, "brokerless pipeline"))
         while True:
             began = monotonic()
-            yield run_pipeline(settings, report, spark=chosen, phase=phase, say=say)
+            yield run_pipeline(settings, report, spark=chosen, phase=phase, say=say, is_following=True)
             sleep(max(0.0, began + every_s - monotonic()))
 
 
@@ -142,18 +145,19 @@ class _Run:
         self._result = PipelineRun(f"{stamp}.{started_ms % 1000:03d}Z-{uuid4().hex[:8]}", started_ms)
         self._ledger = Ledger(settings.to, settings.to_storage_options)
 
-    def run(self, spark: Spark) -> PipelineRun:
+    def run(self, spark: Spark, is_following: bool) -> PipelineRun:
         result, settings = self._result, self._settings
         with self._stage("find"):
             directories = find_log_directories(settings)
-            copies = select_copies(directories, settings)
             self._ledger.load()
+            copies = select_copies(directories, settings, self._ledger.topics, self._say)
             result.log_directories, result.partitions = len(directories), len(copies)
             result.interrupted = self._ledger.begin(result.id, settings.form)
             partitions = [each for own in copies.values() for each in own]
             checks = plan_checks(partitions, self._ledger, settings) if settings.verify else []
             exported = self._exported(copies)
-            wave = self._wave(copies, exported, {})
+            copies_left = {name: own for name, own in copies.items() if own[0].topic not in result.refused}
+            wave = self._wave(copies_left, exported, {})
         with self._started(spark, [*checks, *wave.values()]) as place:
             with self._stage("verify"), self._phase("verifying", sum(each.size for each in checks)) as done:
                 found = check(checks, self._ledger, result.id, place, done)
@@ -161,17 +165,22 @@ class _Run:
                 for each in found:
                     self._found(each)
             with self._stage("export"):
-                self._export(copies, exported, place)
+                for topic, reason in result.refused.items():
+                    self._refuse(next(own[0] for own in copies.values() if own[0].topic == topic), reason)
+                self._export(copies_left, exported, place)
+                self._list_left_out(copies_left, exported, found)
         with self._stage("maintain"):
             self._ledger.flush()
-            if result.findings or result.ranges or result.interrupted:
+            if self._ledger.is_changed or result.interrupted:
                 tables.save_findings(settings, self._ledger)
-            tables.maintain(settings, {each.topic for each in result.exported})
+            if result.is_new or not is_following:
+                tables.maintain(settings, {each.topic for each in result.exported}, self._say)
             listed = [segment.log.path for each in partitions for segment in each.segments]
             self._ledger.consolidate([each.path for each in directories], listed)
         with self._stage("report"):
             self._write_page(directories)
-        tables.add_run(settings, result.row())
+        if result.is_new or not is_following:
+            tables.add_run(settings, result.row())
         self._ledger.end(settings.form)
         return result
 
@@ -192,10 +201,11 @@ class _Run:
     def _exported(self, copies: Copies) -> dict[str, Exported]:
         """How far each partition is in its table."""
         topics = {each.topic or "" for own in copies.values() for each in own}
-        states = {topic: tables.load_state(self._settings, topic) for topic in sorted(topics)}
+        states, refused = tables.load_states(self._settings, topics)
+        self._result.refused |= refused
         found: dict[str, Exported] = {}
         for name, own in copies.items():
-            state = states[own[0].topic or ""]
+            state = states.get(own[0].topic or "")
             exported = None if state is None else state.partitions.get(own[0].partition or 0)
             if exported is not None:
                 found[name] = exported
@@ -227,18 +237,34 @@ class _Run:
                 within = paths.join(partition.path, "")
                 own = [each for each in met if each.file == partition.path or each.file.startswith(within)]
                 self._record_met(partition, own, left_out.get(partition.path, ()))
-        if self._result.interrupted:  # after its commit, maybe, and before this
-            for name in copies.keys() & exported.keys():
-                self._record_met(copies[name][0], (), exported[name].left_out)
+
+    def _list_left_out(self, copies: Copies, exported: dict[str, Exported], checked: Iterable[Checked]) -> None:
+        """What tables do not have as it was damaged is listed, also where the run that met it was killed after its
+        commit, and where the log has another, intact file by now."""
+        changed = {(each.topic, each.partition) for each in checked}
+        for name in copies.keys() & exported.keys():
+            own = copies[name][0]
+            if self._result.interrupted or (own.topic, own.partition) in changed:
+                self._record_met(own, (), exported[name].left_out)
 
     def _export_wave(self, wave: list[PartitionPath], place: Place, report: Report) -> list[ExportedPartition]:
         settings = self._settings
-        planned = plan(
-            wave, settings.paths, settings.to, tables.export_settings(settings),
-            settings.storage_options, tables.target_options(settings),
-        )  # fmt: skip
+        while True:
+            try:
+                planned = plan(
+                    wave, settings.paths, settings.to, tables.export_settings(settings),
+                    settings.storage_options, tables.target_options(settings),
+                )  # fmt: skip
+                break
+            except RefusedTopicError as error:
+                self._refuse(next(each for each in wave if each.topic == error.topic), str(error))
+                wave = [each for each in wave if each.topic != error.topic]
         with self._phase("exporting", sum(task.size for task in planned.tasks)) as done:
             return list(export(planned, report, spark=place, done=done, say=self._say))
+
+    def _refuse(self, partition: PartitionPath, reason: str) -> None:
+        self._result.refused[partition.topic or ""] = reason
+        self._record_met(partition, [Finding("error", "topic-refused", partition.path, None, None, reason)], ())
 
     def _record_met(self, partition: PartitionPath, met: Iterable[Finding], left_out: Iterable[Offsets]) -> None:
         """What only the export found: offsets that no reader reaches, or that went missing since the check."""

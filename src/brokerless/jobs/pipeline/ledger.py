@@ -91,6 +91,8 @@ class Ledger:
         self._new: list[Checked] = []
         self._files: list[str] = []
         self.entries: dict[tuple[str, str], Checked] = {}
+        self.is_changed = False
+        """Whether there are other findings or ranges than before this run."""
         self._keys: dict[tuple[str | None, int | None], dict[tuple[str, str], None]] = {}
 
     def load(self) -> None:
@@ -140,8 +142,16 @@ class Ledger:
         return known is None or known.version != version_of(segment)
 
     def add(self, checked: Checked) -> None:
+        before = self.entries.get(checked.key)
+        known = ((), ()) if before is None else (before.findings, before.ranges)
+        self.is_changed |= known != (checked.findings, checked.ranges)
         self._take(checked)
         self._new.append(checked)
+
+    @property
+    def topics(self) -> set[str]:
+        """All topics of which something is known, also of those that are gone."""
+        return {each.topic for each in self.entries.values() if each.topic is not None}
 
     def of_partition(self, topic: str | None, partition: int | None) -> list[Checked]:
         """All that is known of a partition, of all of its copies, also of those that are gone."""

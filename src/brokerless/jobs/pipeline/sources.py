@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.internals.topic_settings import read_topic_setting
 from brokerless.jobs.pipeline.settings import Settings
+from brokerless.jobs.run.types import Say, ignore
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, resolve
 from brokerless.log.storage import paths
@@ -16,6 +18,7 @@ from brokerless.log.storage.paths import StorageOptions
 _DEPTH = 3
 """How far below a path log directories are searched: ``backups/2026-11-23/broker-1/kafka-logs``."""
 
+_WILD = re.compile(r"[*?\[]")
 Copies = dict[str, tuple[PartitionPath, ...]]
 """Partitions by name (``orders-0``), each with the directories that hold it: snapshots, or replicas."""
 
@@ -46,8 +49,11 @@ def _find(path: str, to: str, storage_options: StorageOptions | None, depth: int
     return found
 
 
-def select_copies(directories: Iterable[LogDirectory], settings: Settings) -> Copies:
-    """The selected partitions, by topic and number.
+def select_copies(
+    directories: Iterable[LogDirectory], settings: Settings, known: Collection[str] = (), say: Say = ignore
+) -> Copies:
+    """The selected partitions, by topic and number. ``say`` is called for patterns that match nothing but topics that
+    are ``known`` from earlier runs, and for others with ``*``, ``?`` or ``[`` if something else is selected.
 
     Raises :class:`UsageError` for a lone file whose path does not say which partition it is, and
     :class:`UnreadableError` for a pattern that no topic matches.
@@ -62,10 +68,17 @@ def select_copies(directories: Iterable[LogDirectory], settings: Settings) -> Co
             topics.add(each.topic)
             if is_selected(each.topic, settings):
                 found.setdefault((each.topic, each.partition), []).append(each)
+    where = ", ".join(settings.paths)
     for pattern in settings.topic:
-        if not any(fnmatchcase(topic, pattern) for topic in topics):
+        if any(fnmatchcase(topic, pattern) for topic in topics):
+            continue
+        if gone := [topic for topic in known if fnmatchcase(topic, pattern)]:
+            say(f"no topic {pattern} in {where} any more ({', '.join(sorted(gone)[:8])} before)")
+        elif found and _WILD.search(pattern):
+            say(f"no topic {pattern} in {where} so far")
+        else:
             there = ", ".join(sorted(topics)[:8]) or "none"
-            raise UnreadableError(f"no topic {pattern} in {', '.join(settings.paths)} (there are {there})")
+            raise UnreadableError(f"no topic {pattern} in {where} (there are {there})")
     return {names.partition_directory(*name): tuple(found[name]) for name in sorted(found)}
 
 

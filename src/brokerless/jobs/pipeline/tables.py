@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 
 from brokerless.errors import Finding
 from brokerless.interchange import export_state
-from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.table_formats.catalog import table_name
 from brokerless.interchange.table_formats.store import open_store
 from brokerless.jobs.export.job import Export
+from brokerless.jobs.export.tables import same_table
 from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
 from brokerless.jobs.pipeline.schemas import DAMAGED, FINDINGS, RUNS
 from brokerless.jobs.pipeline.settings import Settings
+from brokerless.jobs.run.types import Say
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.paths import StorageOptions
@@ -29,6 +31,8 @@ SCHEMAS = {"findings": FINDINGS, "damaged": DAMAGED}
 _EARLIEST = -2
 _OWN = "_pipeline"
 """Added to Iceberg's namespace for the pipeline's own tables."""
+_KEEP_OWN_S = 86_400
+"""Older states of the pipeline's own tables say nothing that the newest does not."""
 
 
 def export_settings(settings: Settings) -> Export:
@@ -50,6 +54,23 @@ def load_state(settings: Settings, topic: str) -> ExportState | None:
         return export_state.load(settings.to, topic, settings.to_storage_options)
     found = open_store(settings.form, settings.to, settings.catalog, settings.table_options).load(topic)
     return None if found is None else found.state
+
+
+def load_states(settings: Settings, topics: Iterable[str]) -> tuple[dict[str, ExportState | None], dict[str, str]]:
+    """How far topics are in their tables; and why some cannot be in one, while the others can."""
+    states: dict[str, ExportState | None] = {}
+    refused: dict[str, str] = {}
+    for topic in sorted(set(topics)):
+        try:
+            states[topic] = load_state(settings, topic)
+        except RefusedTopicError as error:
+            refused[topic] = str(error)
+    names: dict[str, str] = {}
+    for topic in sorted(states, key=lambda each: (states[each] is None, each)):  # one that has a table keeps it
+        other = topic if settings.form == "parquet" else names.setdefault(table_name(topic).casefold(), topic)
+        if other != topic:
+            refused[topic] = same_table(other, topic)
+    return {topic: state for topic, state in states.items() if topic not in refused}, refused
 
 
 def next_offsets(settings: Settings, partitions: Iterable[PartitionPath]) -> dict[str, dict[str, int]]:
@@ -88,19 +109,26 @@ def save_findings(settings: Settings, ledger: Ledger) -> None:
         _replace(settings, name, pa.Table.from_pylist(of_table, SCHEMAS[name]))
 
 
-def maintain(settings: Settings, topics: Iterable[str]) -> None:
+def maintain(settings: Settings, topics: Iterable[str], say: Say) -> None:
     """Keeps the tables of topics that were written to healthy, and the pipeline's own: small files become larger ones,
-    and what only older states of a table need is removed. Parquet files alone stay as they were written."""
-    if settings.form == "parquet" or not (topics := sorted(topics)):
+    and what only older states of a table need is removed. Parquet files alone stay as they were written, as no commit
+    would exchange them for readers. ``say`` is called for a table that this failed for; it is as it was."""
+    if settings.form == "parquet":
         return
     store, own = open_store(settings.form, settings.to, settings.catalog, settings.table_options), _own_store(settings)
-    names = [(store, table_name(topic)) for topic in topics] + [(own, name) for name in ("runs", *SCHEMAS)]
-    for each, name in names:
-        table = each.open_table(name)
-        if table is not None and settings.form == "iceberg":
-            maintain_iceberg(table, settings.file_bytes, settings.keep_snapshots_s)
-        elif table is not None:
-            maintain_delta(table, settings.file_bytes, settings.keep_snapshots_s)
+    keep_s = settings.keep_snapshots_s
+    names = [(store, table_name(topic), keep_s) for topic in sorted(topics)]
+    names += [(own, name, min(keep_s, _KEEP_OWN_S)) for name in ("runs", *SCHEMAS)]
+    for each, name, own_keep_s in names:
+        try:
+            table = each.open_table(name)
+            if table is not None and settings.form == "iceberg":
+                maintain_iceberg(table, settings.file_bytes, own_keep_s)
+            elif table is not None:
+                maintain_delta(table, settings.file_bytes, own_keep_s)
+        except Exception as error:  # another writer's commit, say; the next run tries again
+            reason = " ".join(str(error).split())[:500] or type(error).__name__
+            say(f"{name}: its small files and old snapshots stay for now: {reason}")
 
 
 def _replace(settings: Settings, name: str, rows: pa.Table) -> None:

@@ -22,6 +22,9 @@ def run_lines(run: PipelineRun, to: str) -> Iterator[str]:
         yield f"continued after {run.interrupted}, which did not come to its end"
     directories = "1 log directory" if run.log_directories == 1 else f"{run.log_directories:,} log directories"
     what = f"{count_of(run.partitions, 'partition')} in {directories}"
+    if run.refused:
+        refused = ", ".join(show_name(topic) for topic in sorted(run.refused))
+        yield f"not exported, see the findings: {refused}"
     if not run.is_new:
         yield f"nothing new in {what}"
         return
@@ -58,6 +61,7 @@ def run_objects(run: PipelineRun) -> Iterator[dict[str, Any]]:
             "bytes": each.size,
             "files": len(each.files),
         }
+    yield from ({"table": "refused", "topic": topic, "message": text} for topic, text in sorted(run.refused.items()))
     yield from ({"table": "damaged", **asdict(each)} for each in run.ranges)
     yield from ({"table": "findings", **each.as_dict()} for each in run.findings if each.severity != "info")
 

@@ -51,6 +51,7 @@ TESTED_IN = {
     "internals/metadata_versions": "internals/test_metadata_records.py",
     "internals/known_topics": "jobs/load/test_loader.py",
     "api/erasing": "jobs/erase/test_blanking.py",
+    "jobs/erase/field_counts": "jobs/erase/test_blanking.py",
     "typed/blanking/connect": "jobs/erase/test_blanking.py",
     "typed/blanking/edits": "typed/blanking/test_json_text.py",
     "typed/blanking/json_schema": "jobs/erase/test_blanking.py",

@@ -133,7 +133,7 @@ class Partition(NamedTuple):
             elif edits is not None:
                 is_there = value is None if edits else value is not None and not fields
                 is_there |= any((value or b"")[at : at + len(new) // 2].hex() != new for at, _, new in edits)
-                is_there |= is_json and any(is_left(json.loads(value or b"0"), each.split(".")) for each in fields)
+                is_there |= is_json and any(is_left(json.loads(value or b"0"), path) for path in fields)
                 if is_there or not is_blanked or self.after.get((self.claim["source"], offset), value) != value:
                     self.errors.append(f"{self.path}: what was erased at offset {offset} is there, or more is changed")
             if edits is None or is_blanked:

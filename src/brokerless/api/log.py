@@ -294,10 +294,11 @@ class Log:
         The records are those with one of ``keys`` (text is UTF-8), those for which ``where`` holds (DuckDB's SQL on the
         columns of :data:`schemas.RECORDS`, ``key_text``, ``value_text``, ``key_json`` and ``value_json``), or those
         with a ``header`` (name and value). ``blank``: they stay, with null for their values; ``blank_fields``: without
-        these fields of their values, such as ``"address.street"``. ``schemas``: where those of Avro, Protobuf and JSON
-        Schema are (else the topic ``_schemas`` beside them); ``value_format``: ``auto``, ``json``, or that of values
-        that name no schema. ``manifest``: a file for hashes and offsets, which :func:`brokerless.prove` checks, signed
-        with ``sign_key`` (Ed25519 in PEM); the same call completes a stopped run. Others as in :meth:`convert`."""
+        fields such as ``"address.street"`` (a backslash before a dot within a name); ``totals.fields`` counts values
+        that held each, and those that lack it, which go to ``on_damage``, too. ``schemas``: where those of Avro,
+        Protobuf and JSON Schema are (else the topic ``_schemas`` beside them); ``value_format``: ``auto``, ``json``, or
+        that of values that name no schema. ``manifest``: a file for :func:`brokerless.prove`, signed with ``sign_key``
+        (Ed25519 in PEM); the same call completes a stopped run. Others as in :meth:`convert`."""
         return erasing.erase(
             self._source, to, keys=keys, where=where, header=header, blank=blank, blank_fields=blank_fields,
             schemas=schemas, value_format=value_format, manifest=manifest, sign_key=sign_key, dry_run=dry_run,

@@ -8,7 +8,7 @@ allows make a record whose bytes are kept: the type has no place for them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -117,7 +117,7 @@ class JsonValidator:
             from jsonschema.validators import validator_for
         except ImportError:
             raise UsageError("decoding by JSON Schema needs more: pip install 'brokerless[decode]'") from None
-        documents = _documents(schema)
+        self._documents = documents = _documents(schema)
         make: Any = referencing.Resource.from_contents
         draft: Any = referencing.jsonschema.DRAFT7
         resources = [(name, make(each, default_specification=draft)) for name, each in documents.items() if name]
@@ -142,6 +142,52 @@ class JsonValidator:
         """Raises ValueError for the first problem, and as :meth:`problems`."""
         for problem in self.problems(document):
             raise ValueError(f"not as its schema says: {problem.json_path}: {problem.message}")
+
+    def declares(self, route: Sequence[str | int], name: str) -> bool:
+        """Whether the schema names a member in the ``properties`` of what names of members and numbers of elements lead
+        to, or in a part of it. Raises ValueError where the schema refers to what is not there."""
+        nodes = list(_parts([(self._documents[""], "")], self._documents))
+        for step in route:
+            nodes = list(_parts([(_step(node, step), own) for node, own in nodes], self._documents))
+        return any(name in _mapping(node.get("properties")) for node, _ in nodes)
+
+
+def _parts(nodes: list[tuple[Any, str]], documents: dict[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Schemas and all that they refer to or are combined of, once each, with the names of their documents."""
+    seen: set[int] = set()
+    while nodes:
+        node, own = nodes.pop()
+        if not isinstance(node, dict) or id(cast("Any", node)) in seen:
+            continue
+        found = cast("dict[str, Any]", node)
+        seen.add(id(found))
+        yield found, own
+        reference = found.get("$ref")
+        if isinstance(reference, str):
+            name, _, pointer = reference.partition("#")
+            nodes.append((_resolve(documents, name or own, pointer), name or own))
+        for keyword in ("oneOf", "anyOf", "allOf"):
+            parts = found.get(keyword)
+            nodes += [(each, own) for each in cast("list[Any]", parts)] if isinstance(parts, list) else []
+
+
+def _step(node: Mapping[str, Any], step: str | int) -> Any:
+    """The schema of a member or an element."""
+    if isinstance(step, str):
+        return _mapping(node.get("properties")).get(step, node.get("additionalProperties"))
+    for keyword in ("prefixItems", "items"):
+        items = node.get(keyword)
+        if isinstance(items, list):
+            each = cast("list[Any]", items)
+            if step < len(each):
+                return each[step]
+        elif items is not None:
+            return items
+    return node.get("additionalItems")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def json_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:

@@ -17,6 +17,7 @@ from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import is_local_within, local, parent_directory
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.text import readable
+from brokerless.typed.blanking.paths import path_text
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a;
@@ -66,7 +67,7 @@ def proof_page(proof: Proof) -> str:
     manifest, claims = proof.manifest, proof.claims
     verdict = "The proof holds" if proof.holds else "The proof does not hold"
     action: dict[str, Any] = manifest["action"]
-    fields = ", ".join(map(str, action.get("fields", ())))
+    fields = ", ".join(path_text(map(str, each)) for each in action.get("fields", ()))
     what = "removed" if action["kind"] == "remove" else f"fields blanked: {fields}" if fields else "values blanked"
     facts = [
         ("Manifest", proof.path),

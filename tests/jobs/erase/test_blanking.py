@@ -83,7 +83,20 @@ def values_of(directory: Path, topic: str) -> list[bytes | None]:
     return brokerless.open(directory / f"{topic}-0").records(["value"]).read_all().column("value").to_pylist()
 
 
-FIELDS = ["name", "email", "places.street", "tags.phone", "age", "home.street", "to", "note", "kind", "size", "lines"]
+FIELDS = [
+    "name",
+    "email",
+    "mail",
+    "places.street",
+    "tags.phone",
+    "age",
+    "home.street",
+    "to",
+    "note",
+    "kind",
+    "size",
+    "lines",
+]
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +120,7 @@ def test_values_of_every_format_are_read_by_confluents_deserializers_without_the
     assert AvroDeserializer(registry)(own["people"][0], context("people")) == blanked_ada
     message = ada()
     message.ClearField("name")
+    message.ClearField("mail")
     del message.tags["phone"]
     message.places[0].street = message.home.street = ""
     read = ProtobufDeserializer(person().__class__, {"use.deprecated.format": False}, registry)
@@ -120,7 +134,7 @@ def test_values_of_every_format_are_read_by_confluents_deserializers_without_the
 def test_both_verifiers_prove_it_without_the_registry(typed: tuple[Path, Any], erased: Path) -> None:
     path = erased.with_name("proof.json")
     manifest = json.loads(path.read_bytes())
-    assert manifest["action"]["fields"] == FIELDS
+    assert manifest["action"]["fields"] == [each.split(".") for each in FIELDS]
     assert manifest["action"]["schemasFrom"].endswith("_schemas-0")
     assert {each["topic"] for each in manifest["schemas"]} == {"people", "persons", "letters"}
     assert not any(text in path.read_bytes() for text in (b"Ada", b"ada@example.org", b"Long street", b"Dear"))
@@ -146,7 +160,7 @@ def test_both_find_a_value_that_somebody_with_the_key_put_back(
     mine = next(each for each in manifest["partitions"] if each["topic"] == topic)
     for each, claim in zip(other["partitions"][0]["touched"], mine["touched"], strict=True):
         each["edits"] = claim["edits"]
-    other["action"]["fields"] = FIELDS
+    other["action"] = manifest["action"]
     (tmp_path / "fewer.json").write_text(json.dumps(other))
     for source in ([], ["--source", str(typed[0])]):
         assert verify_erasure.main([str(tmp_path / "fewer.json"), *source]) == 1
@@ -196,16 +210,120 @@ def test_formats_that_there_are_not_and_schemas_without_fields_are_refused(tmp_p
         brokerless.open(source).erase(tmp_path / "to", keys=["ada"], blank=True, value_format="avro")
 
 
-def test_fields_in_which_no_selected_value_has_anything_are_reported(
+def test_of_each_field_values_that_hold_it_and_values_that_lack_it_are_counted(
     typed: tuple[Path, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "keys").write_text("ada\n")
-    command = ["erase", str(typed[0]), "--to", str(tmp_path / "to"), "--keys", str(tmp_path / "keys"), "--dry-run"]
-    assert main([*command, "--blank-fields", "name,emial,places.street,places.none"]) == 1
-    err = capsys.readouterr().err.splitlines()
-    assert sum("stayed unchanged: nothing is in the fields that were named" in line for line in err) == 1
-    lines = [line for line in err if "has anything in" in line]
-    assert [line.rpartition("the field ")[2] for line in lines] == [
-        "emial: check its name",
-        "places.none: check its name",
+    """Bob's value holds more than what is named, Eve's says null already."""
+    values = [
+        b'{"email": "a", "home": {"street": "b"}}',
+        b'{"e-mail": "c", "home": null}',
+        b'{"email": null, "home": []}',
     ]
+    records = [*((name, value) for name, value in zip((b"ada", b"bob", b"eve"), values, strict=True)), (b"ada", None)]
+    source = write_log(tmp_path / "from", {"users": records, "others": [(b"nobody", b"{}")]})
+    (tmp_path / "keys").write_text("ada\nbob\neve\n")
+    command = ["erase", str(source), "--to", str(tmp_path / "to"), "--keys", str(tmp_path / "keys")]
+    command += ["--blank-fields", "email,home.street"]
+    assert main([*command, "--dry-run", "--json"]) == 1
+    out, err = capsys.readouterr()
+    found = [line["field"] for line in map(json.loads, out.splitlines()) if "field" in line and "topic" not in line]
+    counts = {(each["topic"], each["field"]): (each["held"], each["empty"], each["lacking"]) for each in found}
+    assert counts["users", "email"] == (1, 1, 1)
+    assert counts["users", "home.street"] == (1, 2, 0)
+    assert found[-2]["firstLacking"] == {"path": str(source / "users-0"), "offset": 1}
+    (line,) = err.splitlines()
+    assert "1 selected value of users, the first at offset 1, lacks the field email (1 held it, in 1 it is null" in line
+    assert main(command) == 1
+    table = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("users  ")]
+    assert table == [["users", "email", "1", "1", "1"], ["users", "home.street", "1", "2", "0"]]
+    assert main(command) == 1, "the partitions were done before, and what they lack is still so"
+    assert "lacks the field email" in capsys.readouterr().err
+    damages: list[Any] = []
+    results = brokerless.open(source).erase(
+        tmp_path / "again", keys=["ada", "bob"], blank_fields=["email"], on_damage=damages.append
+    )
+    (count,) = next(each for each in results if each.task.topic == "users").totals.fields
+    assert (count.held, count.empty, count.lacking, count.first_lacking) == (1, 0, 1, 1)
+    assert [(each.kind, each.offset) for each in damages] == [("field-lacking", 1)]
+
+
+def test_what_a_schema_permits_to_be_left_out_is_not_lacking(typed: tuple[Path, Any], tmp_path: Path) -> None:
+    """The JSON Schema has optional notes, Connect's schema an age, and Person more than its message."""
+    registry = typed[1]
+    letters = JSONSerializer(json.dumps(LETTER), registry)
+    letter = letters({"to": "Ada", "kind": "work", "size": 9}, context("letters"))
+    connect = json.dumps({
+        "schema": {"type": "struct", "fields": [{"field": "age", "type": "int32", "optional": True}, {"field": "b"}]},
+        "payload": {"b": None},
+    }).encode()  # fmt: skip
+    message = ProtobufSerializer(person().__class__, registry, {"use.deprecated.format": False})
+    topics = {"letters": letter, "connected": connect, "persons": message(person(), context("persons"))}
+    source = write_log(tmp_path / "from", {name: [(b"ada", value)] for name, value in topics.items()})
+    fields = ["note", "age", "home.street", "other"]
+    results = brokerless.open(source).erase(
+        tmp_path / "to", keys=["ada"], blank_fields=fields, schemas=str(typed[0]), on_damage=lambda _: None
+    )
+    found = {each.task.topic: [one.field for one in each.totals.fields if one.empty] for each in results}
+    assert found == {"letters": ["note"], "connected": ["age"], "persons": ["home.street"]}
+    assert all(one.empty + one.lacking == 1 for each in results for one in each.totals.fields)
+
+
+RENAMED = {
+    "files by id": ("7.avsc", "8.avsc", "9.avsc"),
+    "files of the topic": ("7.avsc", "people-value.v2.avsc", "9.avsc"),
+}
+
+
+@pytest.mark.parametrize("files", RENAMED.values(), ids=RENAMED)
+def test_a_field_goes_by_all_its_names_in_every_schema_of_the_topic(files: tuple[str, ...], tmp_path: Path) -> None:
+    """It was called mail, then email, then contact; a record of another name has a field contact, too."""
+    (tmp_path / "schemas").mkdir()
+    names = [{"name": "mail"}, {"name": "email", "aliases": ["mail"]}, {"name": "contact", "aliases": ["email"]}]
+    for file, name in zip(files, names, strict=True):
+        schema = {"type": "record", "name": "a.P", "fields": [{**name, "type": "string"}]}
+        (tmp_path / "schemas" / file).write_text(json.dumps(schema))
+    phone = {"name": "phone", "type": "string", "aliases": ["mail"]}
+    other = {"type": "record", "name": "a.Q", "fields": [phone, {"name": "contact", "type": "string"}]}
+    (tmp_path / "schemas" / "10.avsc").write_text(json.dumps(other))
+    ids = [int(each.partition(".")[0]) if each[0].isdigit() else 0 for each in files]
+    values = [b"\0" + number.to_bytes(4, "big") + b"\x06Ada" for number in ids if number]
+    source = write_log(tmp_path / "from", {"people": [(b"ada", each) for each in values]})
+    for at, name in enumerate(("mail", "email", "contact")):
+        path = tmp_path / f"{at}.json"
+        (result,) = brokerless.open(source).erase(
+            tmp_path / f"to{at}", keys=["ada"], blank_fields=[name], schemas=tmp_path / "schemas", manifest=path
+        )
+        assert values_of(tmp_path / f"to{at}", "people") == [each[:5] + b"\0" for each in values]
+        (count,) = result.totals.fields
+        assert (count.held, count.lacking) == (len(values), 0)
+        assert brokerless.prove(path, source=source).holds
+
+
+def test_names_with_dots_and_commas_are_escaped(tmp_path: Path) -> None:
+    value = b'{"a.b": {"c,d": 1, "e": 2}, "f\\\\g": 3, "a": {"b": 4}}'
+    source = write_log(tmp_path / "from", {"plain": [(b"ada", value)]})
+    (tmp_path / "keys").write_text("ada\n")
+    command = ["erase", str(source), "--to", str(tmp_path / "to"), "--keys", str(tmp_path / "keys")]
+    path = tmp_path / "to.erasure.json"
+    assert main([*command, "--blank-fields", r"a\.b.c\,d,f\\g"]) == 0
+    assert values_of(tmp_path / "to", "plain") == [b'{"a.b": {"c,d": null, "e": 2}, "f\\\\g": null, "a": {"b": 4}}']
+    assert json.loads(path.read_bytes())["action"]["fields"] == [["a.b", "c,d"], ["f\\g"]]
+    assert brokerless.prove(path, source=source).holds
+    assert verify_erasure.main([str(path), "--source", str(source)]) == 0
+
+
+def test_an_erased_value_that_is_elsewhere_in_a_selected_record_is_an_error(tmp_path: Path) -> None:
+    """A value in another record, and one that may be there by chance, are warnings."""
+    values = [b'{"mail": "ada@example.org", "n": 1234, "on": true, "cc": "x"}', b'{"cc": "ada@example.org"}']
+    severities = {b'"cc": "x"': "warning", b'"cc": "ada@example.org"': "error", b'"cc": [1234, true]': "warning"}
+    for at, (other, severity) in enumerate(severities.items()):
+        own = [values[0].replace(b'"cc": "x"', other), values[1]]
+        source = write_log(tmp_path / f"from{at}", {"plain": [(b"ada", own[0]), (b"bob", own[1])]})
+        path = tmp_path / f"{at}.json"
+        brokerless.open(source).erase(
+            tmp_path / f"to{at}", keys=["ada"], blank_fields=["mail", "n", "on"], manifest=path
+        )
+        found = [each for each in brokerless.prove(path, source=source).findings if each.kind == "bytes-found"]
+        assert {each.severity for each in found if each.offset == 1} == {"warning"}
+        assert {each.severity for each in found if each.offset == 0} <= {severity}
+        assert any(each.offset == 0 for each in found) == (at > 0)

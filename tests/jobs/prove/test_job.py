@@ -333,7 +333,7 @@ def test_more_that_was_changed_of_a_value_with_blanked_fields_is_found(tmp_path:
             tmp_path / name, where=where, blank_fields=fields, manifest=tmp_path / f"{name}.json"
         )
     manifest = json.loads((tmp_path / "more.json").read_bytes())
-    manifest["action"]["fields"] = ["customer"]
+    manifest["action"]["fields"] = [["customer"]]
     (tmp_path / "more.json").write_text(json.dumps(manifest))
     assert brokerless.prove(tmp_path / "more.json").holds
     proof = brokerless.prove(tmp_path / "more.json", source=tmp_path / "from")

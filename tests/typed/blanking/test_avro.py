@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from brokerless.typed.avro.schema import AvroType, parse_schema
-from brokerless.typed.blanking.avro import avro_edits
+from brokerless.typed.blanking.avro import avro_edits, names_of_fields
 from brokerless.typed.blanking.edits import apply_edits
+from brokerless.typed.blanking.paths import NamedFields, Presence, parse_path
 from brokerless.typed.registry import Schema
 
 PLACE = {"type": "record", "name": "Place", "fields": [
@@ -72,11 +73,14 @@ def read(schema: Any, data: bytes, *, logical: bool = False) -> Any:
 
 
 def blanked(data: bytes, *fields: str, schema: Any = PERSON, reader: Any = None) -> bytes:
-    paths = [tuple(each.split(".")) for each in fields]
-    edits = avro_edits(data, of(schema), None if reader is None else of(reader), paths)
-    result = apply_edits(data, edits)
-    assert not avro_edits(result, of(schema), None if reader is None else of(reader), paths), "there is nothing left"
+    own, others = of(schema), [] if reader is None else [of(reader)]
+    result = apply_edits(data, avro_edits(data, own, others, named(*fields)))
+    assert not avro_edits(result, own, others, named(*fields)), "there is nothing left"
     return result
+
+
+def named(*fields: str) -> NamedFields:
+    return NamedFields.of([parse_path(each) for each in fields])
 
 
 @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ def test_blocks_with_their_sizes_are_as_long_as_they_say() -> None:
     assert read(schema, result) == [{"a": ""}] * 2
     assert result == b"\x03\x18" + b"\x01\x06\x02a\x00\x00" * 2 + b"\x00"
     with pytest.raises(ValueError, match="a block of another size"):
-        avro_edits(b"\x03\x02" + data[2:], of(schema), None, [("a",)])
+        avro_edits(b"\x03\x02" + data[2:], of(schema), [], named("a"))
 
 
 def test_a_field_is_found_by_its_new_name_as_well() -> None:
@@ -138,6 +142,58 @@ def test_a_field_is_found_by_its_new_name_as_well() -> None:
     for name in ("client", "customer"):
         assert read(old, blanked(data, name, schema=old, reader=new)) == {"customer": ""}
     assert blanked(data, "client", schema=old) == data
+
+
+@pytest.mark.parametrize(
+    ("field", "presence"),
+    [
+        ("name", Presence.HELD),
+        ("Name", Presence.LACKING),
+        ("places.street", Presence.HELD | Presence.EMPTY),
+        ("places.none", Presence.LACKING),
+        ("tags.x", Presence.EMPTY),
+        ("tags.y", Presence.LACKING),
+        ("contact.street", Presence.HELD),
+        ("only.street", Presence.LACKING),
+        ("home.street", Presence.HELD),
+        ("flag.street", Presence.LACKING),
+    ],
+)
+def test_what_a_value_has_of_a_field(field: str, presence: Presence) -> None:
+    fields = named(field)
+    avro_edits(written(PERSON, ADA), of(PERSON), [], fields)
+    assert fields.presence == [presence]
+
+
+@pytest.mark.parametrize("field", ["name", "email", "places.street", "tags.phone", "home.street"])
+def test_null_and_what_holds_nothing_is_empty_already(field: str) -> None:
+    nobody = ADA | {"name": None, "email": "", "places": [], "tags": {}, "home": None}
+    fields = named(field)
+    assert not avro_edits(written(PERSON, nobody), of(PERSON), [], fields)
+    assert fields.presence == [Presence.EMPTY]
+
+
+def test_names_that_other_fields_have_are_no_aliases() -> None:
+    """In the record that has both, mail is one of them alone; what a later record took it for may be both."""
+    both = {"type": "record", "name": "R", "fields": [
+        {"name": "mail", "type": "string"}, {"name": "email", "type": "string", "aliases": ["mail", "address"]},
+    ]}  # fmt: skip
+    later = {"type": "record", "name": "R", "fields": [{"name": "address", "type": "string", "aliases": ["mail"]}]}
+    assert names_of_fields(of(both), (of(later),)) == {"mail": {"mail", "address"}, "email": {"email", "address"}}
+    data = written(both, {"mail": "a", "email": "b"})
+    assert read(both, blanked(data, "mail", schema=both, reader=later)) == {"mail": "", "email": "b"}
+
+
+def test_aliases_of_records_within_others_and_in_other_versions_count() -> None:
+    def version(name: str, *aliases: str) -> Any:
+        inner = {"type": "record", "name": "In", "fields": [{"name": name, "type": "string", "aliases": [*aliases]}]}
+        return {"type": "record", "name": "R", "fields": [{"name": "list", "type": {"type": "array", "items": inner}}]}
+
+    old, new = version("mail"), version("email", "mail")
+    data = written(new, {"list": [{"email": "Ada"}]})
+    assert read(new, blanked(data, "list.mail", schema=new)) == {"list": [{"email": ""}]}, "its own alias"
+    data = written(old, {"list": [{"mail": "Ada"}]})
+    assert read(old, blanked(data, "list.email", schema=old, reader=new)) == {"list": [{"mail": ""}]}
 
 
 def test_a_record_within_itself_ends() -> None:
@@ -152,7 +208,7 @@ def test_a_record_within_itself_ends() -> None:
         "type": "record", "name": "E2", "fields": [{"name": "e", "type": ["E", "E2"]}]
     }  # fmt: skip
     with pytest.raises(ValueError, match=r"cut off|too deeply"):
-        avro_edits(b"\0" * 100, of(endless), None, [("e",)])
+        avro_edits(b"\0" * 100, of(endless), [], named("e"))
 
 
 VALUES = st.fixed_dictionaries({
@@ -186,7 +242,7 @@ def test_all_other_fields_stay(value: dict[str, Any], fields: list[str]) -> None
 @given(st.binary(max_size=60) | VALUES.map(lambda value: written(PERSON, value)[:-1]))
 def test_bytes_that_are_not_as_the_schema_says_are_refused_or_read_by_others_as_well(data: bytes) -> None:
     try:
-        edits = avro_edits(data, of(PERSON), None, [("email",)])
+        edits = avro_edits(data, of(PERSON), [], named("email"))
     except ValueError:
         return
     read(PERSON, apply_edits(data, edits))

@@ -11,6 +11,7 @@ from tests.examples import examples
 
 from brokerless.typed.blanking.edits import apply_edits
 from brokerless.typed.blanking.json_text import json_edits
+from brokerless.typed.blanking.paths import NamedFields, Presence
 
 NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 NAMES = st.sampled_from(["a", "b", "c", 'quo"te', "\u00e9"])
@@ -20,7 +21,7 @@ VALUES = st.recursive(
 
 
 def blanked(text: bytes, paths: list[tuple[str, ...]]) -> bytes:
-    return apply_edits(text, json_edits(text, paths))
+    return apply_edits(text, json_edits(text, NamedFields.of(paths)))
 
 
 def expected(value: object, path: tuple[str, ...]) -> object:
@@ -55,6 +56,35 @@ def test_all_other_bytes_stay() -> None:
     assert blanked(text, [("none",)]) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "presence"),
+    [
+        (b'{"a": {"b": 1}}', Presence.HELD),
+        (b'{"a": {"b": null}}', Presence.EMPTY),
+        (b'{"a": null, "c": 1}', Presence.EMPTY),
+        (b'{"a": []}', Presence.EMPTY),
+        (b"{}", Presence.EMPTY),
+        (b'{"a": {"B": 1}}', Presence.LACKING),
+        (b'{"A": {"b": 1}}', Presence.LACKING),
+        (b'{"a": "text"}', Presence.LACKING),
+        (b"17", Presence.LACKING),
+        (b'{"a": [{"b": 1}, {"c": 2}]}', Presence.HELD | Presence.LACKING),
+        (b'{"a": [{"b": null}, null]}', Presence.EMPTY),
+        (b'[{"a": {"b": ""}}]', Presence.HELD),
+    ],
+)
+def test_what_a_value_has_of_a_field(value: bytes, presence: Presence) -> None:
+    fields = NamedFields.of([("a", "b")])
+    json_edits(value, fields)
+    assert fields.presence == [presence]
+
+
+def test_a_field_within_another_one_that_is_named_goes_with_it() -> None:
+    fields = NamedFields.of([("a", "b"), ("a",)])
+    json_edits(b'{"a": {"c": 1}}', fields)
+    assert fields.presence == [Presence.HELD, Presence.HELD]
+
+
 @pytest.mark.parametrize("value", [b"", b"text", b"{", b'{"a":1} 2', b"\xff", b"[" * 100_000])
 def test_what_is_no_json_is_refused(value: bytes) -> None:
     with pytest.raises((ValueError, RecursionError)):
@@ -63,7 +93,7 @@ def test_what_is_no_json_is_refused(value: bytes) -> None:
 
 def test_the_strings_of_what_is_taken_away_are_named_one_by_one() -> None:
     text = '{"a": {"name": "Ad\u00e0 \\"x\\"", "n" : [1, "two"]}, "b": "\u00e9"}'.encode()
-    (first, second) = json_edits(text, [("a",), ("b",)])
+    (first, second) = json_edits(text, NamedFields.of([("a",), ("b",)]))
     assert [text[start:end].decode() for start, end in first.contents] == ['Ad\u00e0 \\"x\\"', "two"]
     assert 'Ad\u00e0 "x"'.encode() in first.more
     assert [text[start:end].decode() for start, end in second.contents] == ["\u00e9"]

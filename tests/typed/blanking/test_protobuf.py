@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 
 from brokerless.typed.blanking.edits import apply_edits
+from brokerless.typed.blanking.paths import NamedFields, Presence, parse_path
 from brokerless.typed.blanking.protobuf import protobuf_edits
 from brokerless.typed.protobuf.files import MessageTypes, message_types
 from brokerless.typed.registry import Schema
@@ -70,13 +71,16 @@ def ada() -> Any:
 
 def blanked(message: Any, *fields: str, text: str = PROTO, more: bytes = b"") -> Any:
     data = message.SerializeToString() + more
-    paths = [tuple(each.split(".")) for each in fields]
     descriptor = types(text).descriptor((0,))
-    result = apply_edits(data, protobuf_edits(data, descriptor, paths))
-    assert not protobuf_edits(result, descriptor, paths), "there is nothing left"
+    result = apply_edits(data, protobuf_edits(data, descriptor, [], named(*fields)))
+    assert not protobuf_edits(result, descriptor, [], named(*fields)), "there is nothing left"
     read = person(text)
     read.ParseFromString(result)
     return read
+
+
+def named(*fields: str) -> NamedFields:
+    return NamedFields.of([parse_path(each) for each in fields])
 
 
 def test_a_field_is_removed_and_all_others_stay() -> None:
@@ -106,6 +110,47 @@ def test_paths_name_what_is_in_a_struct_as_they_do_in_json() -> None:
     assert blanked(ada(), "more.secret", "more.list.secret", "more.deep.secret") == expected
 
 
+@pytest.mark.parametrize(
+    ("field", "presence"),
+    [
+        ("name", Presence.HELD),
+        ("fax", Presence.EMPTY),
+        ("Name", Presence.LACKING),
+        ("home.street", Presence.HELD),
+        ("home.zip", Presence.EMPTY),
+        ("home.none", Presence.LACKING),
+        ("places.street", Presence.HELD | Presence.EMPTY),
+        ("name.none", Presence.LACKING),
+        ("tags.phone", Presence.HELD),
+        ("tags.none", Presence.LACKING),
+        ("tags.phone.none", Presence.LACKING),
+        ("by_year.1840.zip", Presence.EMPTY),
+        ("by_year.1841.zip", Presence.LACKING),
+        ("byYear.1840.street", Presence.HELD),
+        ("friend.tags.phone", Presence.EMPTY),
+        ("more.secret", Presence.HELD),
+        ("more.none", Presence.LACKING),
+        ("more.list.secret", Presence.HELD | Presence.LACKING),
+        ("more.secret.none", Presence.LACKING),
+    ],
+)
+def test_what_a_message_has_of_a_field(field: str, presence: Presence) -> None:
+    fields = named(field)
+    protobuf_edits(ada().SerializeToString(), types(PROTO).descriptor((0,)), [], fields)
+    assert fields.presence == [presence]
+
+
+def test_a_field_goes_by_the_names_that_its_number_has_in_other_versions() -> None:
+    other = types(PROTO.replace("string mail = 2", "string email = 2").replace("int64 zip = 2", "int64 code = 2"))
+    same, data = other.find("Person"), ada().SerializeToString()
+    assert (other.find("Nobody"), same.full_name) == (None, "Person")
+    for names in (("email", "places.code"), ("mail", "places.zip")):
+        result = person()
+        edits = protobuf_edits(data, types(PROTO).descriptor((0,)), [same], named(*names))
+        result.ParseFromString(apply_edits(data, edits))
+        assert (result.mail, [each.zip for each in result.places], result.name) == ("", [0, 0], "Ada")
+
+
 def test_every_occurrence_goes_and_fields_of_newer_schemas_stay() -> None:
     again = person()
     again.name, again.home.street = "Ada again", "Street again"
@@ -132,7 +177,7 @@ def test_required_fields_become_the_empty_value_of_their_type() -> None:
 )
 def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"cut off|past the message|none|no message"):
-        protobuf_edits(data, types(PROTO).descriptor((0,)), [("home", "street")])
+        protobuf_edits(data, types(PROTO).descriptor((0,)), [], named("home.street"))
 
 
 @examples(200)
@@ -145,7 +190,7 @@ def test_what_google_reads_is_read_and_stays_readable(data: bytes) -> None:
     except DecodeError:
         return
     try:
-        edits = protobuf_edits(data, types(PROTO).descriptor((0,)), [("name",), ("home", "street"), ("tags", "x")])
+        edits = protobuf_edits(data, types(PROTO).descriptor((0,)), [], named("name", "home.street", "tags.x"))
     except ValueError:
         return
     read = person()

@@ -15,6 +15,7 @@ from brokerless.views.table import count_of, format_number, table
 
 if TYPE_CHECKING:
     from brokerless.jobs.erase.copies import Copy
+    from brokerless.jobs.erase.field_counts import TopicField
     from brokerless.jobs.erase.job import ErasedPartition, Erasure
     from brokerless.jobs.erase.replicas import ReplicaComparison
     from brokerless.log.directory import PartitionPath
@@ -35,7 +36,11 @@ Where copies may still be (deleted and stray directories, other topics, tiered s
 The manifest (JSON) records hashes of every file before and after and the offsets that were erased, but no erased value;
 with --sign-key it is signed. brokerless prove checks it. The same command completes a run that was stopped.
 
-The exit code is 0, 1 if there is damage or a selected record has none of the fields to blank, and 2 for a path that
+Of each field to blank, the output counts the selected values that held it, those in which it is null or empty already,
+and those that lack it, which are reported: what was to be erased may have another name there. In a path, a backslash
+comes before a dot or comma that is part of a name: 'tags.home\\.phone'.
+
+The exit code is 0, 1 if there is damage or a selected value lacks one of the fields to blank, and 2 for a path that
 cannot be opened.
 """
 EXAMPLES = """\
@@ -47,6 +52,7 @@ EXAMPLES = """\
 """
 _KEYS_FORMATS = ("text", "base64", "json")
 _NAMES = ("partition", "offsets", "records", "selected", "batches", "touched", "size", "to")
+_FIELDS = ("topic", "field", "blanked", "null or empty", "lacking")
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -60,8 +66,8 @@ def add_options(parser: ArgumentParser) -> None:
     help_of_blank = "keep the selected records, but make their values null (a tombstone in a compacted topic)"
     add("--blank", choices=("value",), help=help_of_blank)
     help_of_fields = (
-        "keep them, but make these fields of their values null, such as name,address.street: of JSON, and of Avro, "
-        "Protobuf and JSON Schema with their schemas"
+        "keep them, but make these fields of their values null, such as name,address.street (a dot or comma within a "
+        "name is written \\. or \\,): of JSON, and of Avro, Protobuf and JSON Schema with their schemas"
     )
     add("--blank-fields", metavar="FIELDS", help=help_of_fields)
     help_of_schemas = (
@@ -80,6 +86,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.erase.copies import find_copies
+    from brokerless.jobs.erase.field_counts import by_topic
     from brokerless.jobs.erase.job import erase, finish, plan, settle_targets, target_directories
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.replicas import compare_replicas
@@ -112,23 +119,25 @@ def run(options: Namespace) -> int:
         writer.complete(target_directories([log.directory for log in logs], options.to), copies)
     if writer is not None and finished:
         output.say(f"{count_of(len(finished), 'partition')} done before, as {writer.path} says")
+    fields = list(by_topic([
+        *(() if writer is None else writer.finished_fields()),
+        *((each.task.topic, each.task.source.path, each.totals.fields) for each in results if not each.damages),
+    ]))  # fmt: skip
     if options.json:
         output.objects([each.as_dict() for each in results])
+        output.objects([{"field": each.as_dict()} for each in fields])
         output.objects([{"copy": each.as_dict()} for each in copies])
         output.objects([{"replica": each.as_dict()} for each in replicas])
     else:
-        _show(output, results, copies, options, None if writer is None else writer.path)
+        _show(output, results, fields, copies, options, None if writer is None else writer.path)
     if not any(each.totals.selected or each.damages for each in results) and not finished:
         output.say(
             "no record has any of these keys" if erasure.selection.keys is not None else "no record was selected"
         )
-    unchanged = sum(each.totals.unchanged for each in results)
-    if unchanged:
-        text = f"{count_of(unchanged, 'selected record')} stayed unchanged: nothing is in the fields that were named"
-        output.problems([text], True)
-    blanked = [each.totals.unseen for each in results if each.totals.selected]
-    for name in sorted(frozenset.intersection(*blanked)) if blanked else ():
-        output.say(f"no selected value has anything in the field {name}: check its name")
+    for each in fields:
+        finding = each.finding()
+        if finding is not None:
+            output.damage(finding)
     same = sum(each.is_same and not each.text for each in replicas)
     if same:
         output.say(f"{count_of(same, 'replica')} identical to the first one of the partition")
@@ -144,6 +153,7 @@ def _erasure(options: Namespace, partitions: list[PartitionPath]) -> Erasure:
     from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
     from brokerless.jobs.erase.blanking import blanking_of
     from brokerless.jobs.erase.job import Erasure
+    from brokerless.typed.blanking.paths import split_fields
 
     selection = selection_of(options)
     if selection is None:
@@ -152,7 +162,7 @@ def _erasure(options: Namespace, partitions: list[PartitionPath]) -> Erasure:
         raise UsageError("--blank and --blank-fields exclude each other; use one of them")
     blanking = None
     if options.blank is not None or options.blank_fields is not None:
-        fields = options.blank_fields.split(",") if options.blank_fields is not None else ()
+        fields = split_fields(options.blank_fields) if options.blank_fields is not None else ()
         blanking = blanking_of(fields, options.value_format, options.schemas, partitions)
     elif options.schemas is not None or options.value_format != "auto":
         raise UsageError("--schemas and --value-format are for values whose fields are blanked; use --blank-fields")
@@ -161,7 +171,12 @@ def _erasure(options: Namespace, partitions: list[PartitionPath]) -> Erasure:
 
 
 def _show(
-    output: Output, results: list[ErasedPartition], copies: list[Copy], options: Namespace, manifest: str | None
+    output: Output,
+    results: list[ErasedPartition],
+    fields: list[TopicField],
+    copies: list[Copy],
+    options: Namespace,
+    manifest: str | None,
 ) -> None:
     written = [each for each in results if not each.damages]
     for line in table(_NAMES, [_cells(each) for each in written], right=_NAMES[2:]):
@@ -171,6 +186,10 @@ def _show(
             path = each.task.source.path
             advice = "" if each.damages[0].kind == "not-blanked" else f"; see brokerless verify {path}"
             output.say(f"{each.task.name} was not written: {each.damages[0].message}{advice}")
+    if fields:
+        output.line("")
+        for line in table(_FIELDS, [_field_cells(each) for each in fields], right=_FIELDS[2:]):
+            output.line(line)
     if copies:
         output.line("")
         output.line("copies may still be in:")
@@ -196,3 +215,7 @@ def _cells(each: ErasedPartition) -> list[Any]:
     counts = (totals.records_in, totals.selected, totals.batches_in, len(totals.touched))
     sizes = totals.bytes_in, totals.bytes_out
     return [each.task.name, offsets, *map(format_number, counts), *map(format_bytes, sizes)]
+
+
+def _field_cells(each: TopicField) -> list[Any]:
+    return [each.topic, each.field, *map(format_number, (each.held, each.empty, each.lacking))]

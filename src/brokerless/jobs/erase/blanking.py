@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from brokerless.errors import UsageError
 from brokerless.format.columns import RecordColumns
 from brokerless.format.write.column_slices import replace_values
+from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage.paths import StorageOptions, full_path
 from brokerless.tables.partition_reader import PartitionReader
 from brokerless.typed.blanking.edits import NotBlankedError
+from brokerless.typed.blanking.paths import parse_path
 from brokerless.typed.blanking.schemas import RecordedSchemas, RegistrySchemas, SchemaSource
 from brokerless.typed.blanking.values import FORMATS, BlankedValue, Header, ValueBlanker
 from brokerless.typed.schema_source import load_registry
@@ -23,10 +25,10 @@ from brokerless.typed.schema_source import load_registry
 
 @dataclass(frozen=True, slots=True)
 class Blanking:
-    """What becomes null of selected records, which stay: the whole value, or ``fields`` of it (dotted paths; arrays on
-    the way stand for all their elements). ``value_format``: one of :data:`FORMATS`; ``schemas``: of values that name
-    one; ``schemas_from``: where these are, None for nowhere. Raises :class:`UsageError` for an empty path or another
-    format."""
+    """What becomes null of selected records, which stay: the whole value, or ``fields`` of it (paths as
+    :func:`parse_path` takes them; arrays on the way stand for all their elements). ``value_format``: one of
+    :data:`FORMATS`; ``schemas``: of values that name one; ``schemas_from``: where these are, None for nowhere. Raises
+    :class:`UsageError` for what is not a path, or another format."""
 
     fields: tuple[str, ...] = ()
     value_format: str = "auto"
@@ -35,20 +37,23 @@ class Blanking:
 
     def __post_init__(self) -> None:
         for each in self.fields:
-            if not all(each.split(".")):
-                raise UsageError(f"{each!r} is not the path of a field; write a, or a.b")
+            parse_path(each)
         if self.value_format not in FORMATS:
             raise UsageError(f"value format: {self.value_format!r} is none of {', '.join(FORMATS)}")
 
     @property
     def paths(self) -> list[tuple[str, ...]]:
-        return [tuple(each.split(".")) for each in self.fields]
+        return [parse_path(each) for each in self.fields]
 
     def action(self) -> dict[str, Any]:
         """As a manifest has it."""
         if not self.fields:
             return {"kind": "blank"}
-        found: dict[str, Any] = {"kind": "blank", "fields": list(self.fields), "valueFormat": self.value_format}
+        found: dict[str, Any] = {
+            "kind": "blank",
+            "fields": list(map(list, self.paths)),
+            "valueFormat": self.value_format,
+        }
         return found if self.schemas_from is None else {**found, "schemasFrom": self.schemas_from}
 
     def blanker(self, topic: str) -> ValueBlanker:
@@ -71,7 +76,7 @@ def blanking_of(
         return Blanking()
     registry = load_registry(schemas, [PartitionReader(each, storage_options) for each in partitions], storage_options)
     source = None if registry.source is None else full_path(registry.source)
-    return Blanking(tuple(fields), value_format, RegistrySchemas(registry), source)
+    return Blanking(tuple(dict.fromkeys(fields)), value_format, RegistrySchemas(registry), source)
 
 
 RecordEdits = tuple[tuple[int, int, str], ...]
@@ -80,10 +85,10 @@ bytes were removed there, and the new bytes in hexadecimal digits."""
 
 
 def blank_values(
-    columns: RecordColumns, chosen: NDArray[np.bool_], blanker: ValueBlanker | None
+    columns: RecordColumns, chosen: NDArray[np.bool_], blanker: ValueBlanker | None, counts: Sequence[FieldCount] = ()
 ) -> tuple[RecordColumns, dict[int, RecordEdits]] | str:
     """The same records, with the values of ``chosen`` (bool) blanked, wholly without a ``blanker``, and what changed of
-    them by offset; or why that is not possible."""
+    them by offset; or why that is not possible. ``counts``: of the fields, to which these values are added."""
     if blanker is None:
         return replace_values(columns, chosen), {}
     values: list[bytes | None] = []
@@ -96,6 +101,8 @@ def blank_values(
             return f"{text}; blank the whole value (--blank value), or erase without --blank-fields"
         values.append(None if found is None else found.value)
         edits[offset] = () if found is None else edits_of(found)
+        for count, presence in zip(counts, () if found is None else found.presence, strict=found is not None):
+            count.add(offset, presence)
     return replace_values(columns, chosen, values), edits
 
 

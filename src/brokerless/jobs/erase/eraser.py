@@ -20,6 +20,7 @@ from brokerless.format.read.decoder import Damage, Decoder
 from brokerless.format.write.column_slices import concat_buffers, slice_rows
 from brokerless.jobs.erase.blanking import Blanking, RecordEdits, blank_values
 from brokerless.jobs.erase.digests import UntouchedHash, digest_kept
+from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.jobs.erase.selection import Matcher
 
 Int64s = NDArray[np.int64]
@@ -60,14 +61,14 @@ class TouchedBatch:
 
 @dataclass(slots=True)
 class ErasureTotals(ConversionTotals):
-    """Counts, and each touched batch by offset; ``selected``: records that were removed or blanked; ``unseen``: fields
-    in which no selected value had anything, where fields are blanked; ``unchanged``: selected records with a value in
-    which there was nothing to blank, so that it stayed."""
+    """Counts, and each touched batch by offset; ``selected``: records that were removed or blanked; ``unchanged``:
+    selected records with a value in which there was nothing to blank, so that it stayed; ``fields``: what selected
+    values had of each field that is blanked."""
 
     selected: int = 0
     touched: list[TouchedBatch] = field(default_factory=list[TouchedBatch])
-    unseen: frozenset[str] = frozenset()
     unchanged: int = 0
+    fields: list[FieldCount] = field(default_factory=list[FieldCount])
 
 
 class Eraser:
@@ -89,7 +90,10 @@ class Eraser:
         self.totals = ErasureTotals()
         self.legacy_until = self.read_until = 0
         """The offset after the last touched batch of v0 or v1, and after the last batch."""
-        self.blanker = blanking.blanker(topic) if blanking is not None and blanking.fields else None
+        self.blanker = None
+        if blanking is not None and blanking.fields:
+            self.blanker = blanking.blanker(topic)
+            self.totals.fields = [FieldCount(each) for each in blanking.fields]
         self._matcher, self._blanking, self._untouched = matcher, blanking, untouched
         self._decoder = Decoder(keys=keys, values=values, headers=headers, max_batch_bytes=max_batch_bytes)
         self._filter = BatchFilter(max_batch_bytes)
@@ -118,8 +122,6 @@ class Eraser:
             totals.converted += touched.records[1]
             if batches.is_legacy[row]:
                 self.legacy_until = max(self.legacy_until, touched.last_offset + 1)
-        if self.blanker is not None:
-            totals.unseen = frozenset(".".join(path) for path in self.blanker.unseen)
         if self._untouched is not None:
             is_touched = np.zeros(len(batches), np.bool_)
             is_touched[rows] = True
@@ -171,7 +173,7 @@ class Eraser:
             problems = whole.damages
             columns, edits = None, dict[int, RecordEdits]()
             if self._blanking is not None and not problems:
-                blanked = blank_values(whole.columns, chosen, self.blanker)
+                blanked = blank_values(whole.columns, chosen, self.blanker, self.totals.fields)
                 if isinstance(blanked, str):
                     problems = [Damage("not-blanked", base + int(whole.batches.positions[0]), -1, blanked)]
                 else:

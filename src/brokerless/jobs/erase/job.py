@@ -142,6 +142,7 @@ class ErasedPartition:
             "bytesOut": totals.bytes_out,
             "isCopied": task.is_copied,
             "damages": len(self.damages),
+            **({"fields": [each.as_dict() for each in totals.fields]} if totals.fields else {}),
         }
 
 

@@ -6,7 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from brokerless.errors import UnreadableError
 from brokerless.jobs.erase.copies import Copy
+from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.signed_manifest import (
     Request,
@@ -24,6 +26,7 @@ from brokerless.jobs.erase.signed_manifest import (
 )
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.paths import StorageOptions, full_path
+from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, member
 from brokerless.typed.blanking.schemas import RecordedSchemas, join
 
 if TYPE_CHECKING:
@@ -57,6 +60,21 @@ class ManifestWriter:
         if self.finished:
             self._schemas = recorded_schemas(load_manifest(self.path))
         self._selection: dict[str, Any] = {}
+
+    def finished_fields(self) -> list[tuple[str, str, list[FieldCount]]]:
+        """The topic, the source's path and the counts of fields of each partition that an earlier run committed. Raises
+        UnreadableError."""
+        try:
+            return [
+                (
+                    as_text(member(each, "topic"), "topic"),
+                    as_text(member(each, "source"), "source"),
+                    [FieldCount.of_json(one, "fields") for one in as_list(each.get("fields", []), "fields", as_object)],
+                )
+                for each in self.finished.values()
+            ]
+        except WrongJsonError as error:
+            raise UnreadableError(f"{self.path}: this is not the manifest of an erasure ({error})") from error
 
     def write(self, partitions: Sequence[ErasedPartition], copies: Sequence[Copy]) -> None:
         """Writes it with these partitions, which are about to be committed unless there is damage, and those that were

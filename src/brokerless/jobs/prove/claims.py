@@ -76,6 +76,11 @@ class PartitionClaim:
     def selected(self) -> int:
         return sum(len(each.offsets) for each in self.touched)
 
+    @property
+    def selected_offsets(self) -> NDArray[np.int64]:
+        """Of all records that were removed or blanked: int64."""
+        return np.concatenate([np.empty(0, np.int64), *(each.offsets for each in self.touched)])
+
     def interval_of(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """The touched batch in which each of some offsets is: int64, its number, or -1."""
         bases = np.array([each.base_offset for each in self.touched], np.int64)

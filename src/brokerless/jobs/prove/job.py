@@ -38,6 +38,7 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions, directory_name, exists, is_directory, join, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
+from brokerless.typed.blanking.paths import path_text
 
 _NAME = "brokerless prove"
 SignatureState = Literal["valid", "none", "wrong"]
@@ -141,7 +142,9 @@ def prove(
     with started(spark, [*before, *after], say, _NAME) as place:
         erased = run_all(before, place)
         keys = selection.keys if selection is not None and blanking is None else None
-        search = PatternSearch(chain(keys or (), *(each.values for each in erased)))
+        names = {name.encode() for path in (blanking.paths if blanking is not None else ()) for name in path}
+        values = (value for each in erased for value in each.values if value not in names)
+        search = PatternSearch(chain(keys or (), values))
         proof.searched, proof.unsearched = len(search.patterns), search.left_out
         run_all(_searching(after, search, erased), place)
     _check_directories(manifest, proof, replace(base, is_source=False, search=search), output, add)
@@ -237,7 +240,8 @@ def _blanking(manifest: SignedManifest) -> Blanking | None:
         raise UnreadableError(f"{manifest.path}: an unknown action; this brokerless knows remove and blank")
     try:
         value_format = as_text(action.get("valueFormat", "auto"), "valueFormat")
-        return Blanking(as_list(action.get("fields", []), "fields", as_text), value_format, recorded_schemas(manifest))
+        paths = as_list(action.get("fields", []), "fields", _names)
+        return Blanking(tuple(map(path_text, paths)), value_format, recorded_schemas(manifest))
     except (WrongJsonError, UsageError) as error:
         raise UnreadableError(f"{manifest.path}: action: {error}") from error
 
@@ -258,3 +262,7 @@ def _directory_place(recorded: str, directory: str | os.PathLike[str], storage_o
     """The same of a log directory: one of several has its name within ``directory``."""
     nested = join(os.fspath(directory), directory_name(recorded))
     return nested if exists(nested, storage_options) else os.fspath(directory)
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    return as_list(value, name, as_text)

@@ -229,7 +229,10 @@ def _check_chunk(
         if matcher is not None and (check.is_source or check.blanking is None):
             seen.offsets.append(decoded.columns.offset[: decoded.columns.rows][matcher.match(decoded)].copy())
         if check.search is not None and not check.is_source:
-            check.search.look_in_records(decoded.columns, path, report)
+            selected = np.zeros(decoded.columns.rows, np.bool_)
+            if check.blanking is not None and check.blanking.fields:
+                selected = np.isin(decoded.columns.offset[: decoded.columns.rows], claim.selected_offsets)
+            check.search.look_in_records(decoded.columns, selected, path, report)
 
 
 def _check_touched(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from brokerless.errors import Finding
 from brokerless.format.columns import RecordColumns
+from brokerless.format.write.column_slices import filter_rows
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import File
 
@@ -32,8 +33,8 @@ Bytes = NDArray[np.uint8]
 
 
 class PatternSearch:
-    """Looks for some byte strings. ``counts``: places where one is, by severity. What is found in another record is a
-    warning, as that record is not among the erased ones; anywhere else it is an error."""
+    """Looks for some byte strings. ``counts``: places where one is, by severity. What is found in a record that was not
+    selected is a warning; anywhere else it is an error."""
 
     def __init__(self, patterns: Iterable[bytes]) -> None:
         """Patterns of less than :data:`LEAST` bytes, those of less than 8 after the first :data:`MOST`, and those after
@@ -60,8 +61,15 @@ class PatternSearch:
                 text = f"the bytes of erased value {number} are here"
                 self._report("error", file.path, text, report, position + at)
 
-    def look_in_records(self, columns: RecordColumns, path: str, report: Report) -> None:
-        """Looks in keys, values and headers, decompressed."""
+    def look_in_records(self, columns: RecordColumns, selected: NDArray[np.bool_], path: str, report: Report) -> None:
+        """Looks in keys, values and headers, decompressed. ``selected`` (bool): the rows in which fields were blanked;
+        what is in one of them still is an error, unless it is a number, or no text, that may be there by chance."""
+        if selected.any():
+            self._look_in_records(filter_rows(columns, selected), path, report, is_selected=True)
+            columns = filter_rows(columns, ~selected)
+        self._look_in_records(columns, path, report, is_selected=False)
+
+    def _look_in_records(self, columns: RecordColumns, path: str, report: Report, *, is_selected: bool) -> None:
         rows = columns.rows
         headers = int(columns.header_ends[rows])
         places: tuple[tuple[Literal["key", "value", "header"], Bytes], ...] = (
@@ -73,9 +81,11 @@ class PatternSearch:
             for number, at in self._find(data):
                 ends = {"key": columns.key_ends, "value": columns.value_ends}.get(what)
                 offset = None if ends is None else _offset_at(columns, ends, at)
-                which = "another record" if offset is None else f"another record, offset {offset}"
+                record = "a record of which fields were blanked" if is_selected else "another record"
+                which = record if offset is None else f"{record}, offset {offset}"
                 text = f"the bytes of erased value {number} are in the {what} of {which}"
-                self._report("warning", path, text, report, None, offset)
+                is_error = is_selected and _is_telling(self.patterns[number])
+                self._report("error" if is_error else "warning", path, text, report, None, offset)
 
     def _find(self, data: Bytes) -> Iterator[tuple[int, int]]:
         """Numbers of patterns and where they begin: of each short one the first place, of long ones all."""
@@ -142,3 +152,13 @@ def _offset_at(columns: RecordColumns, ends: NDArray[np.int32], at: int) -> int:
     """Of the record that has a byte, counted from the first record's first byte."""
     row = int(np.searchsorted(ends[: columns.rows + 1] - ends[0], at, side="right")) - 1
     return int(columns.offset[row])
+
+
+def _is_telling(pattern: bytes) -> bool:
+    """Whether bytes are text that is hardly there by chance: with a letter, or of 8 characters; not true or false."""
+    try:
+        text = pattern.decode()
+    except UnicodeDecodeError:
+        return False
+    is_word = any(each.isalpha() for each in text) and text not in ("true", "false")
+    return text.isprintable() and (is_word or len(text) >= _WINDOW)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from brokerless.typed.avro.kernels import SPARE_ITEMS
 from brokerless.typed.avro.rows import MAX_DEPTH, AvroReader
-from brokerless.typed.avro.schema import MAX_NODES, AvroType, reader_branch, reader_field, renamed, zigzag
-from brokerless.typed.blanking.edits import Edit, Path, inner_paths
+from brokerless.typed.avro.schema import MAX_NODES, AvroType, reader_branch, zigzag
+from brokerless.typed.blanking.edits import Edit
+from brokerless.typed.blanking.paths import NamedFields, Presence, Target, beyond, is_end, named
 
 _ZEROS = {"null": b"", "boolean": b"\0", "int": b"\0", "long": b"\0", "float": bytes(4), "double": bytes(8),
           "bytes": b"\0", "string": b"\0", "enum": b"\0", "array": b"\0", "map": b"\0"}  # fmt: skip
@@ -21,60 +23,99 @@ _TEXT = AvroType("string")
 _ZERO_UUID = b"00000000-0000-0000-0000-000000000000"
 
 
-def avro_edits(data: bytes, type_: AvroType, reader: AvroType | None, paths: Sequence[Path]) -> list[Edit]:
-    """Edits of a payload. ``type_``: its writer's schema; ``reader``: the newest one of the topic, whose names of
-    fields (by its aliases) are taken as well. Raises ValueError for bytes that are not as the schema says."""
-    walker = _Walker(data)
-    walker.walk(type_, reader, paths, 0)
+def avro_edits(data: bytes, type_: AvroType, others: Sequence[AvroType], fields: NamedFields) -> list[Edit]:
+    """Edits of a payload. ``type_``: its writer's schema; ``others``: those of the same topic, by whose names of fields
+    and aliases its own are known as well. Raises ValueError for bytes that are not as the schema says."""
+    walker = _Walker(data, fields)
+    walker.walk(type_, [each for each in others if each is not type_], fields.targets, 0)
     if walker.source.at != len(data):
         raise ValueError("bytes are left after the value")
     return walker.edits
 
 
+@lru_cache(maxsize=1024)
+def names_of_fields(type_: AvroType, others: tuple[AvroType, ...]) -> dict[str, set[str]]:
+    """All names of each field of a record: its own, and those that aliases join with it, in this record or in one of
+    the ``others``, be it through a third name. A name that another field of a record has itself is no alias in it."""
+    own = {each.name for each in type_.fields}
+    groups: list[set[str]] = []
+    for record in (type_, *others):
+        there = {each.name for each in record.fields}
+        groups += [{each.name, *(set(each.aliases) - there)} for each in record.fields if each.aliases]
+    found: dict[str, set[str]] = {}
+    for each in type_.fields:
+        names, rest = {each.name}, groups
+        while joined := [group for group in rest if not names.isdisjoint(group)]:
+            rest = [group for group in rest if names.isdisjoint(group)]
+            names = {each.name, *(names.union(*joined) - own)}
+        found[each.name] = names
+    return found
+
+
 class _Walker:
     """A place in one payload, and the edits before it."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, fields: NamedFields) -> None:
         self.source = AvroReader(data, 0, len(data) + SPARE_ITEMS)
         self.edits: list[Edit] = []
+        self._fields = fields
 
-    def walk(self, type_: AvroType, reader: AvroType | None, paths: Sequence[Path], depth: int) -> None:
+    def walk(self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[Target], depth: int) -> None:
         """Passes over a value, and edits what some paths in it lead to."""
         if depth > MAX_DEPTH:
             raise ValueError("nested too deeply")
-        if not paths or type_.kind not in ("record", "array", "map", "union"):
+        if not targets or type_.kind not in ("record", "array", "map", "union"):
+            self._fields.add(targets, Presence.EMPTY if type_.kind == "null" else Presence.LACKING)
             self._skip(type_, [], depth)
         elif type_.kind == "union":
             branch = self._branch(type_)
-            self.walk(branch, reader_branch(reader, branch), paths, depth + 1)
+            self.walk(branch, _branches(others, branch), targets, depth + 1)
         elif type_.kind == "record":
-            names = renamed(type_, reader)
-            for each in type_.fields:
-                own = {each.name, names[each.name]}
-                if any(path in paths for path in ((name,) for name in own)):
-                    self._erase(each.type, depth + 1)
-                else:
-                    inner = [path for name in own for path in inner_paths(paths, name)]
-                    self.walk(each.type, reader_field(reader, type_, names[each.name]), inner, depth + 1)
+            self._walk_record(type_, _branches(others, type_), targets, depth)
         else:
-            assert type_.items is not None
-            other = reader_branch(reader, type_)
-            inner_reader = None if other is None else other.items
-            for _ in self._items():
-                if type_.kind == "array":
-                    self.walk(type_.items, inner_reader, paths, depth + 1)
-                    continue
-                key = self.source.take(self.source.varint()).decode()
-                if (key,) in paths:
-                    self._erase(type_.items, depth + 1)
-                else:
-                    self.walk(type_.items, inner_reader, inner_paths(paths, key), depth + 1)
+            self._walk_items(type_, _branches(others, type_), targets, depth)
 
-    def _erase(self, type_: AvroType, depth: int) -> None:
+    def _walk_record(self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[Target], depth: int) -> None:
+        all_names = names_of_fields(type_, tuple(others))
+        for each in type_.fields:
+            names = all_names[each.name]
+            own = named(targets, names)
+            if is_end(own):
+                self._erase(each.type, own, depth + 1)
+            else:
+                inner = [other for record in others for other in _types_of(record, names)] if own else ()
+                self.walk(each.type, inner, beyond(own), depth + 1)
+        known = set[str]().union(*all_names.values())
+        self._fields.add((each for each in targets if each.path[0] not in known), Presence.LACKING)
+
+    def _walk_items(self, type_: AvroType, others: Sequence[AvroType], targets: Sequence[Target], depth: int) -> None:
+        assert type_.items is not None
+        inner = [each.items for each in others if each.items is not None]
+        keys: set[str] = set()
+        count = 0
+        for _ in self._items():
+            count += 1
+            if type_.kind == "array":
+                self.walk(type_.items, inner, targets, depth + 1)
+                continue
+            key = self.source.take(self.source.varint()).decode()
+            keys.add(key)
+            own = named(targets, (key,))
+            if is_end(own):
+                self._erase(type_.items, own, depth + 1)
+            else:
+                self.walk(type_.items, inner, beyond(own), depth + 1)
+        if not count:
+            self._fields.add(targets, Presence.EMPTY)
+        elif type_.kind == "map":
+            self._fields.add((each for each in targets if each.path[0] not in keys), Presence.LACKING)
+
+    def _erase(self, type_: AvroType, targets: Sequence[Target], depth: int) -> None:
         start, contents = self.source.at, list[tuple[int, int]]()
         self._skip(type_, contents, depth)
         old, end = self.source.data[start : self.source.at], self.source.at
         new = _Zeros().of(type_, old)
+        self._fields.add(targets, Presence.EMPTY if new == old else Presence.HELD)
         if new != old:
             self.edits.append(Edit(start, end, new, tuple(each for each in contents if each[0] < each[1])))
 
@@ -138,6 +179,16 @@ class _Walker:
             growth = sum(each.growth for each in self.edits[first:])
             if size >= 0 and growth:
                 self.edits.insert(first, Edit(size_at, body, zigzag(size + growth)))
+
+
+def _branches(others: Sequence[AvroType], type_: AvroType) -> list[AvroType]:
+    """What other schemas have in the place of a type."""
+    return [found for each in others if (found := reader_branch(each, type_)) is not None]
+
+
+def _types_of(record: AvroType, names: set[str]) -> list[AvroType]:
+    """The types of a record's fields that have one of these names."""
+    return [each.type for each in record.fields if each.name in names or not names.isdisjoint(each.aliases)]
 
 
 class _Zeros:

@@ -7,11 +7,11 @@ value of its type.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, cast
 
-from brokerless.typed.blanking.edits import Edit, Path
+from brokerless.typed.blanking.edits import Edit
 from brokerless.typed.blanking.json_text import Route, edits_of, find_spans
+from brokerless.typed.blanking.paths import NamedFields, Target
 
 PAYLOAD = "payload"
 _ZEROS: dict[str, Any] = {
@@ -23,14 +23,22 @@ _ZERO_DECIMAL = "AA=="
 _MAX_DEPTH = 60
 
 
-def connect_edits(data: bytes, envelope: dict[str, Any], paths: Sequence[Path]) -> list[Edit]:
+def connect_edits(data: bytes, envelope: dict[str, Any], fields: NamedFields) -> list[Edit]:
     """Edits of a value, which ``envelope`` is parsed. Paths may begin with ``payload``, where that is no field. Raises
     ValueError for a schema that is none."""
     schema = envelope["schema"]
-    own = [path if path[0] != PAYLOAD or _is_field(schema, PAYLOAD) else path[1:] for path in paths]
+    is_field = _is_field(schema, PAYLOAD)
+    targets = [
+        each if each.path[0] == PAYLOAD and not is_field else Target((PAYLOAD, *each.path), each.number)
+        for each in fields.targets
+    ]
+    own = NamedFields(
+        targets, fields.presence, lambda route, name: _is_field(_schema_at(schema, route[1:]), name)
+    )  # fmt: skip
     text = data.decode()
-    spans = find_spans(text, [(PAYLOAD, *path) for path in own])
-    return edits_of(text, spans, [json.dumps(_empty(_schema_at(schema, each.route[1:]), 0)) for each in spans])
+    spans = find_spans(text, own)
+    values = [json.dumps(_empty(_schema_at(schema, each.route[1:]), 0)) for each in spans]
+    return edits_of(text, spans, values, own)
 
 
 def _object(schema: Any) -> dict[str, Any]:

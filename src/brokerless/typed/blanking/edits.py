@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from brokerless.errors import BrokerlessError
 
-Path = tuple[str, ...]
-"""Names of fields, from the outermost one."""
-
 
 class NotBlankedError(BrokerlessError, ValueError):
     """Why fields of a value cannot be blanked; the message goes on after "the value of offset 7"."""
@@ -56,8 +53,3 @@ def apply_edits(value: bytes, edits: Sequence[Edit]) -> bytes:
         pieces += [value[at : each.start], each.new]
         at = each.end
     return b"".join([*pieces, value[at:]])
-
-
-def inner_paths(paths: Sequence[Path], name: str) -> list[Path]:
-    """What is left of the paths that go on through a field."""
-    return [path[1:] for path in paths if len(path) > 1 and path[0] == name]

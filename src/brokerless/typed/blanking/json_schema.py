@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from brokerless.typed.blanking.edits import Edit, NotBlankedError, Path
+from brokerless.typed.blanking.edits import Edit, NotBlankedError
 from brokerless.typed.blanking.json_text import Route, edits_of, find_spans
+from brokerless.typed.blanking.paths import NamedFields, path_text
 from brokerless.typed.json_schema import JsonValidator
 from brokerless.typed.plain import parse_json
 
@@ -20,16 +21,17 @@ _MOST_NAMED = 8
 _CANDIDATES: tuple[Any, ...] = (None, "", 0, False, [], {})
 
 
-def json_schema_edits(data: bytes, validator: JsonValidator, paths: Sequence[Path]) -> list[Edit]:
+def json_schema_edits(data: bytes, validator: JsonValidator, fields: NamedFields) -> list[Edit]:
     """Edits of a payload. ``validator``: of the schema. Raises ValueError for what is no JSON or
     what the schema does not permit, and NotBlankedError where it permits no empty value."""
+    fields.declares = validator.declares
     text, document = data.decode(), parse_json(data)
     validator.check(document)
     values: list[str] = []
-    spans = find_spans(text, paths)
+    spans = find_spans(text, fields)
     for span in spans:
         values.append(json.dumps(_permitted(document, span.route, validator)))
-    return edits_of(text, spans, values)
+    return edits_of(text, spans, values, fields)
 
 
 def _permitted(document: Any, route: Route, validator: JsonValidator) -> Any:
@@ -45,7 +47,7 @@ def _permitted(document: Any, route: Route, validator: JsonValidator) -> Any:
             return candidate
         if len(named) < _MOST_NAMED:
             named += [each for each in _named_by(problems, route) if each not in named]
-    field = ".".join(each for each in route if isinstance(each, str))
+    field = path_text(each for each in route if isinstance(each, str))
     raise NotBlankedError(f"has a schema that permits neither null nor an empty value as its field {field}")
 
 

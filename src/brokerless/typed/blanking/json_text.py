@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue]
 from typing import Any
 
-from brokerless.typed.blanking.edits import Edit, Path
+from brokerless.typed.blanking.edits import Edit
+from brokerless.typed.blanking.paths import NamedFields, Presence, Target, beyond, is_end, named
 
 Route = tuple[str | int, ...]
 """Names of members and numbers of elements, from the outermost value."""
@@ -20,25 +21,21 @@ _STRING, _COLON = re.compile(r'"((?:[^"\\]|\\.)*)"'), re.compile(r"[ \t\n\r]*:")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A value within JSON, from ``start`` to ``end`` (characters), and how one comes to it."""
+    """A value within JSON, from ``start`` to ``end`` (characters), how one comes to it, and which fields it is."""
 
     start: int
     end: int
     route: Route
+    targets: Sequence[Target]
 
 
-def find_spans(text: str, paths: Sequence[Path]) -> list[Span]:
-    """Where the values of fields are, in order, without those within another one. Raises ValueError for what is no
-    JSON."""
+def find_spans(text: str, fields: NamedFields) -> list[Span]:
+    """Where the values of fields are, in order; none is within another one. Raises ValueError for what is no JSON."""
     json.loads(text)
-    spans: list[Span] = []
-    for each in sorted(_find(text, _skip(text, 0), paths, ()), key=lambda each: (each.start, each.end)):
-        if not spans or each.start >= spans[-1].end:
-            spans.append(each)
-    return spans
+    return list(_find(text, _skip(text, 0), fields, fields.targets, ()))
 
 
-def edits_of(text: str, spans: Iterable[Span], values: Iterable[str]) -> list[Edit]:
+def edits_of(text: str, spans: Iterable[Span], values: Iterable[str], fields: NamedFields) -> list[Edit]:
     """Edits of the text's bytes in UTF-8: other values in place of those of spans that are others."""
     edits: list[Edit] = []
     at = position = 0
@@ -46,16 +43,17 @@ def edits_of(text: str, spans: Iterable[Span], values: Iterable[str]) -> list[Ed
         old = text[span.start : span.end]
         position += len(text[at : span.start].encode())
         start, position, at = position, position + len(old.encode()), span.end
+        fields.add(span.targets, Presence.EMPTY if old == value else Presence.HELD)
         if old != value:
             edits.append(Edit(start, position, value.encode(), tuple(_contents(old, start)), tuple(_texts(old))))
     return edits
 
 
-def json_edits(data: bytes, paths: Sequence[Path]) -> list[Edit]:
+def json_edits(data: bytes, fields: NamedFields) -> list[Edit]:
     """Null in place of the fields. Raises ValueError for what is no JSON."""
     text = data.decode()
-    spans = find_spans(text, paths)
-    return edits_of(text, spans, ["null"] * len(spans))
+    spans = find_spans(text, fields)
+    return edits_of(text, spans, ["null"] * len(spans), fields)
 
 
 def _contents(text: str, start: int) -> Iterator[tuple[int, int]]:
@@ -89,26 +87,38 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(each)
 
 
-def _find(text: str, at: int, paths: Sequence[Path], route: Route) -> Iterator[Span]:
-    """Where the values of some paths are, within the value that begins at a place of valid JSON."""
+def _find(text: str, at: int, fields: NamedFields, targets: Sequence[Target], route: Route) -> Iterator[Span]:
+    """Where the values of some fields are, within the value that begins at a place of valid JSON."""
     if text[at] == "[":
         at, number = _skip(text, at + 1), 0
+        if text[at] == "]":
+            fields.add(targets, Presence.EMPTY)
         while text[at] != "]":
-            yield from _find(text, at, paths, (*route, number))
+            yield from _find(text, at, fields, targets, (*route, number))
             at, number = _after(text, _DECODER.raw_decode(text, at)[1], "]"), number + 1
     elif text[at] == "{":
-        at = _skip(text, at + 1)
-        while text[at] != "}":
-            name, after = scanstring(text, at + 1)
-            start = _skip(text, _skip(text, after) + 1)
-            end = _DECODER.raw_decode(text, start)[1]
-            if (name,) in paths:
-                yield Span(start, end, (*route, name))
-            else:
-                inner = [path[1:] for path in paths if len(path) > 1 and path[0] == name]
-                if inner:
-                    yield from _find(text, start, inner, (*route, name))
-            at = _after(text, end, "}")
+        yield from _find_in_object(text, _skip(text, at + 1), fields, targets, route)
+    else:
+        fields.add(targets, Presence.EMPTY if text[at] == "n" else Presence.LACKING)
+
+
+def _find_in_object(text: str, at: int, fields: NamedFields, targets: Sequence[Target], route: Route) -> Iterator[Span]:
+    names: set[str] = set()
+    while text[at] != "}":
+        name, after = scanstring(text, at + 1)
+        names.add(name)
+        start = _skip(text, _skip(text, after) + 1)
+        end = _DECODER.raw_decode(text, start)[1]
+        own = named(targets, (name,))
+        if is_end(own):
+            yield Span(start, end, (*route, name), own)
+        elif own:
+            yield from _find(text, start, fields, beyond(own), (*route, name))
+        at = _after(text, end, "}")
+    if names:
+        fields.add_missing((each for each in targets if each.path[0] not in names), route)
+    else:
+        fields.add(targets, Presence.EMPTY)
 
 
 def _skip(text: str, at: int) -> int:

@@ -7,11 +7,13 @@ them, but for the lengths of messages in which something changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from brokerless.typed.blanking.edits import Edit, Path, inner_paths
+from brokerless.typed.blanking.edits import Edit
+from brokerless.typed.blanking.paths import NamedFields, Presence, Target, beyond, is_end, named
 
 _MAX_DEPTH = 100
 _VARINT, _FIXED64, _LENGTH, _GROUP, _END_GROUP, _FIXED32 = range(6)
@@ -24,6 +26,8 @@ _TRANSPARENT = {
     "google.protobuf.ListValue": ("values",),
 }
 """Messages that are JSON: paths name what is in it, not these fields."""
+_VALUE, _NULL_VALUE, _OF_OTHERS = "google.protobuf.Value", 1, (5, 6)
+"""The message of which one field is set, its number for null, and those of objects and arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,44 +41,140 @@ class _Field:
     end: int
 
 
-def protobuf_edits(data: bytes, descriptor: Any, paths: Sequence[Path]) -> list[Edit]:
-    """Edits of a message. Raises ValueError for bytes that are none."""
-    edits: list[Edit] = []
-    _message(data, 0, len(data), descriptor, paths, edits, 0)
-    return edits
+def protobuf_edits(data: bytes, descriptor: Any, others: Sequence[Any], fields: NamedFields) -> list[Edit]:
+    """Edits of a message. ``others``: the same message in other schemas of the topic, by whose names its fields are
+    known as well, if they have the same number. Raises ValueError for bytes that are none."""
+    walker = _Walker(data, [], fields)
+    walker.message(0, len(data), descriptor, others, fields.targets, 0)
+    return walker.edits
 
 
-def _message(
-    data: bytes, at: int, end: int, descriptor: Any, paths: Sequence[Path], edits: list[Edit], depth: int
-) -> None:
-    if depth > _MAX_DEPTH:
-        raise ValueError("nested too deeply")
-    names = _TRANSPARENT.get(descriptor.full_name)
-    if names is not None:
-        paths = [(name, *path) for name in names for path in paths]
-    seen: set[int] = set()
-    while at < end:
-        own = _next(data, at, end, depth)
-        at = own.end
-        field = descriptor.fields_by_number.get(own.number)
-        if field is None:
-            continue
-        if (field.name,) in paths:
-            new = _zero(field, depth) if field.is_required and own.number not in seen else b""
+@dataclass(frozen=True, slots=True)
+class _Walker:
+    """One message, and the edits so far."""
+
+    data: bytes
+    edits: list[Edit]
+    fields: NamedFields
+
+    def message(
+        self, at: int, end: int, descriptor: Any, others: Sequence[Any], targets: Sequence[Target], depth: int
+    ) -> None:
+        if depth > _MAX_DEPTH:
+            raise ValueError("nested too deeply")
+        if descriptor.full_name in _TRANSPARENT:
+            targets = [
+                Target((name, *each.path), each.number)
+                for name in _TRANSPARENT[descriptor.full_name]
+                for each in targets
+            ]  # fmt: skip
+        names = _all_names(descriptor, tuple(others))
+        seen: set[int] = set()
+        keys: dict[int, set[str]] = {}
+        while at < end:
+            own = _next(self.data, at, end, depth)
+            at = own.end
+            field = descriptor.fields_by_number.get(own.number)
+            if field is None:
+                continue
+            here = named(targets, names[own.number])
+            if is_end(here):
+                new = _zero(field, depth) if field.is_required and own.number not in seen else b""
+                self._replace(own, field, new, here)
+            elif here and field.message_type is None:
+                self.fields.add(here, Presence.LACKING)
+            elif here:
+                inner = [
+                    each.fields_by_number[own.number].message_type
+                    for each in others
+                    if _is_like(field, each.fields_by_number.get(own.number))
+                ]  # fmt: skip
+                if field.message_type.GetOptions().map_entry:
+                    self._entry(own, field, inner, beyond(here), keys.setdefault(own.number, set()), depth)
+                else:
+                    self._inside(own, field.message_type, inner, beyond(here), depth)
             seen.add(own.number)
-            _replace(data, own, field, new, edits)
-            continue
-        inner = inner_paths(paths, field.name)
-        if inner and field.message_type is not None:
-            if field.message_type.GetOptions().map_entry:
-                _entry(data, own, field, inner, edits, depth)
-            else:
-                _inside(data, own, field.message_type, inner, edits, depth)
+        self._add_absent(descriptor, names, targets, seen, keys)
+
+    def _add_absent(
+        self,
+        descriptor: Any,
+        names: Mapping[int, set[str]],
+        targets: Sequence[Target],
+        seen: set[int],
+        keys: dict[int, set[str]],
+    ) -> None:
+        """What of the fields is not in the message: nothing is in them, or no field has their names."""
+        if descriptor.full_name == _VALUE:
+            number = next(iter(seen), _NULL_VALUE)
+            if number not in _OF_OTHERS:
+                self.fields.add(targets, Presence.EMPTY if number == _NULL_VALUE else Presence.LACKING)
+            return
+        known: list[Target] = []
+        for number, own in names.items():
+            here = named(targets, own)
+            known += here
+            if number not in seen:
+                self.fields.add(here, Presence.EMPTY)
+            elif number in keys:
+                missing = [each for each in here if each.path[1] not in keys[number]]
+                self.fields.add(missing, Presence.LACKING)
+        self.fields.add((each for each in targets if each not in known), Presence.LACKING)
+
+    def _replace(self, own: _Field, field: Any, new: bytes, targets: Sequence[Target]) -> None:
+        is_same = self.data[own.start : own.end] == new
+        self.fields.add(targets, Presence.EMPTY if is_same else Presence.HELD)
+        if not is_same:
+            self.edits.append(Edit(own.start, own.end, new, tuple(_contents(self.data, own, field, 0))))
+
+    def _inside(
+        self, own: _Field, descriptor: Any, others: Sequence[Any], targets: Sequence[Target], depth: int
+    ) -> None:
+        """Edits a field that is a message; its length follows."""
+        if own.wire not in (_LENGTH, _GROUP):
+            raise ValueError(f"field {own.number} is no message")
+        first = len(self.edits)
+        end = own.end if own.wire == _LENGTH else own.end - len(_varint(own.number << 3 | _END_GROUP))
+        self.message(own.body, end, descriptor, others, targets, depth + 1)
+        growth = sum(each.growth for each in self.edits[first:])
+        if own.wire == _LENGTH and growth:
+            length_at = _read_varint(self.data, own.start, own.end)[1]
+            self.edits.insert(first, Edit(length_at, own.body, _varint(own.end - own.body + growth)))
+
+    def _entry(
+        self, own: _Field, field: Any, others: Sequence[Any], targets: Sequence[Target], keys: set[str], depth: int
+    ) -> None:
+        """An entry of a map, which goes if a path ends with its key, or whose value is edited."""
+        descriptor = field.message_type
+        if own.wire != _LENGTH:
+            raise ValueError(f"field {own.number} is no entry of a map")
+        key = _key_text(self.data[own.body : own.end], descriptor)
+        keys.add(key)
+        here = named(targets, (key,))
+        if is_end(here):
+            self._replace(own, field, b"", here)
+        elif here and descriptor.fields_by_name["value"].message_type is None:
+            self.fields.add(here, Presence.LACKING)
+        elif here:
+            inner = [Target(("value", *each.path), each.number) for each in beyond(here)]
+            self._inside(own, descriptor, others, inner, depth)
 
 
-def _replace(data: bytes, own: _Field, field: Any, new: bytes, edits: list[Edit]) -> None:
-    if data[own.start : own.end] != new:
-        edits.append(Edit(own.start, own.end, new, tuple(_contents(data, own, field, 0))))
+@lru_cache(maxsize=1024)
+def _all_names(descriptor: Any, others: tuple[Any, ...]) -> dict[int, set[str]]:
+    """All names of each field of a message, by number: its own, that in JSON, and those of the field with its number in
+    other schemas; but none that another field of the message has."""
+    found: dict[int, set[str]] = {}
+    for field in descriptor.fields:
+        same = [each.fields_by_number.get(field.number) for each in others]
+        names = {field.json_name, *(each.name for each in same if _is_like(field, each))}
+        found[field.number] = {field.name, *(name for name in names if name not in descriptor.fields_by_name)}
+    return found
+
+
+def _is_like(field: Any, other: Any) -> bool:
+    """Whether the field with the same number in another schema holds what this one does."""
+    return other is not None and (other.message_type is None) == (field.message_type is None)
 
 
 def _contents(data: bytes, own: _Field, field: Any, depth: int) -> Iterator[tuple[int, int]]:
@@ -89,33 +189,6 @@ def _contents(data: bytes, own: _Field, field: Any, depth: int) -> Iterator[tupl
         inner = _next(data, at, own.end, depth)
         yield from _contents(data, inner, message.fields_by_number.get(inner.number), depth + 1)
         at = inner.end
-
-
-def _inside(data: bytes, own: _Field, descriptor: Any, paths: Sequence[Path], edits: list[Edit], depth: int) -> None:
-    """Edits a field that is a message; its length follows."""
-    if own.wire not in (_LENGTH, _GROUP):
-        raise ValueError(f"field {own.number} is no message")
-    first = len(edits)
-    end = own.end if own.wire == _LENGTH else own.end - len(_varint(own.number << 3 | _END_GROUP))
-    _message(data, own.body, end, descriptor, paths, edits, depth + 1)
-    growth = sum(each.growth for each in edits[first:])
-    if own.wire == _LENGTH and growth:
-        length_at = _read_varint(data, own.start, own.end)[1]
-        edits.insert(first, Edit(length_at, own.body, _varint(own.end - own.body + growth)))
-
-
-def _entry(data: bytes, own: _Field, field: Any, paths: Sequence[Path], edits: list[Edit], depth: int) -> None:
-    """An entry of a map, which goes if a path ends with its key, or whose value is edited."""
-    descriptor = field.message_type
-    if own.wire != _LENGTH:
-        raise ValueError(f"field {own.number} is no entry of a map")
-    key = _key_text(data[own.body : own.end], descriptor)
-    if (key,) in paths:
-        _replace(data, own, field, b"", edits)
-        return
-    inner = inner_paths(paths, key)
-    if inner and descriptor.fields_by_name["value"].message_type is not None:
-        _inside(data, own, descriptor, [("value", *path) for path in inner], edits, depth)
 
 
 def _key_text(entry: bytes, descriptor: Any) -> str:

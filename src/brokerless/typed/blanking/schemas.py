@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 from brokerless.strict_json import (
     WrongJsonError,
-    as_flag,
     as_integer,
     as_list,
     as_object,
@@ -20,6 +21,8 @@ from brokerless.typed.registry import TYPES, Registry, Schema
 from brokerless.typed.topic_type import UNFRAMED_VALUES, SchemaId
 
 _MAX_DEPTH = 32
+_PACKAGE = re.compile(r"^\s*package\s+([\w.]+)\s*;", re.MULTILINE)
+_MESSAGE = re.compile(r"^message\s+(\w+)", re.MULTILINE)
 
 
 class SchemaKey(NamedTuple):
@@ -36,16 +39,20 @@ class SchemaSource(Protocol):
 
     def find(self, key: SchemaKey) -> Schema | None: ...
 
-    def newest(self, topic: str) -> Schema | None:
-        """The newest version for a topic's values, by whose names of fields earlier ones are read."""
+    def relatives(self, key: SchemaKey) -> tuple[Schema, ...]:
+        """Other schemas of the same values, by whose names of fields, and aliases, those of this one are known."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySchemas:
-    """Those of a registry."""
+    """Those of a registry. Relatives are all versions of the topic's subject and of the schema's own one, and all
+    schemas whose record or message has the same full name, or that name as an alias."""
 
     registry: Registry
+    _names: dict[tuple[str, int], frozenset[str]] = field(
+        default_factory=dict[tuple[str, int], frozenset[str]], repr=False, compare=False
+    )
 
     def find(self, key: SchemaKey) -> Schema | None:
         context, versions = self.registry.of_topic(key.topic, "value")
@@ -54,60 +61,110 @@ class RegistrySchemas:
         is_own = key.framing == CONFLUENT or not self.registry.is_topic
         return self.registry.find(key.id, context) if is_own else None
 
-    def newest(self, topic: str) -> Schema | None:
-        versions = self.registry.of_topic(topic, "value")[1]
-        return self.registry.complete(versions[-1]) if versions else None
+    def relatives(self, key: SchemaKey) -> tuple[Schema, ...]:
+        schema = self.find(key)
+        if schema is None:
+            return ()
+        own = schema.subject, schema.version
+        subjects = {schema.subject, *(each.subject for each in self.registry.of_topic(key.topic, "value")[1])}
+        names = self._names_of(schema)
+        every = {(each.subject, each.version): each for each in self.registry.by_id.values()} | self.registry.versions
+        found = [
+            each
+            for at, each in sorted(every.items())
+            if at != own
+            and each.type == schema.type
+            and (each.subject in subjects or not names.isdisjoint(self._names_of(each)))
+        ]  # fmt: skip
+        return tuple(map(self.registry.complete, found))
+
+    def _names_of(self, schema: Schema) -> frozenset[str]:
+        at = schema.subject, schema.version
+        if at not in self._names:
+            self._names[at] = frozenset(_top_names(schema))
+        return self._names[at]
+
+
+def _top_names(schema: Schema) -> Iterator[str]:
+    """The full names, and aliases, of what a schema is of."""
+    if schema.type == "PROTOBUF":
+        package = _PACKAGE.search(schema.text)
+        for each in _MESSAGE.findall(schema.text):
+            yield f"{package[1]}.{each}" if package is not None else each
+    elif schema.type == "AVRO":
+        try:
+            parsed: Any = json.loads(schema.text)
+        except (ValueError, RecursionError):
+            return
+        for each in cast("list[Any]", parsed) if isinstance(parsed, list) else [parsed]:
+            own = cast("dict[str, Any]", each) if isinstance(each, dict) else {}
+            name, space = str(own.get("name") or ""), str(own.get("namespace") or "")
+            space = name.rpartition(".")[0] or space
+            aliases = own.get("aliases")
+            for one in (name, *map(str, cast("list[Any]", aliases) if isinstance(aliases, list) else ())):
+                if one:
+                    yield one if "." in one or not space else f"{space}.{one}"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSchemas:
-    """Those that were used, as they were then."""
+    """Those that were used, as they were then, with the relatives of each."""
 
     used: Mapping[SchemaKey, Schema] = field(default_factory=dict[SchemaKey, Schema])
-    newest_of: Mapping[str, Schema] = field(default_factory=dict[str, Schema])
+    relatives_of: Mapping[SchemaKey, tuple[Schema, ...]] = field(
+        default_factory=dict[SchemaKey, tuple[Schema, ...]]
+    )  # fmt: skip
 
     def find(self, key: SchemaKey) -> Schema | None:
         return self.used.get(key)
 
-    def newest(self, topic: str) -> Schema | None:
-        return self.newest_of.get(topic)
+    def relatives(self, key: SchemaKey) -> tuple[Schema, ...]:
+        return self.relatives_of.get(key, ())
 
     def as_list(self) -> list[dict[str, Any]]:
-        """As a manifest has them."""
+        """As a manifest has them: first what was used, with the places of its relatives in the list."""
+        used = sorted(self.used, key=lambda each: (each.topic, each.framing, str(each.id)))
         found = [
-            {"topic": key.topic, "framing": key.framing, "id": key.id, "isNewest": False, **_described(schema)}
-            for key, schema in self.used.items()
+            {"topic": key.topic, "framing": key.framing, "id": key.id, **_described(self.used[key])} for key in used
         ]
-        found += [
-            {"topic": topic, "framing": "", "id": "", "isNewest": True, **_described(schema)}
-            for topic, schema in self.newest_of.items()
-        ]
-        return sorted(found, key=lambda each: (each["topic"], each["isNewest"], each["framing"], str(each["id"])))
+        places: dict[Schema, int] = {}
+        for key, each in zip(used, list(found), strict=True):
+            own: list[int] = []
+            for relative in self.relatives(key):
+                if relative not in places:
+                    places[relative] = len(found)
+                    found.append(_described(relative))
+                own.append(places[relative])
+            each["relatives"] = own
+        return found
 
 
 def join(sources: Iterable[RecordedSchemas]) -> RecordedSchemas:
     """All schemas of several runs or tasks; an earlier one stays."""
     used: dict[SchemaKey, Schema] = {}
-    newest: dict[str, Schema] = {}
+    relatives: dict[SchemaKey, tuple[Schema, ...]] = {}
     for each in sources:
         used = {**each.used, **used}
-        newest = {**each.newest_of, **newest}
-    return RecordedSchemas(used, newest)
+        relatives = {**each.relatives_of, **relatives}
+    return RecordedSchemas(used, relatives)
 
 
 def parse_recorded(value: Any, name: str = "schemas") -> RecordedSchemas:
     """The schemas of a manifest. Raises :class:`WrongJsonError`."""
     used: dict[SchemaKey, Schema] = {}
-    newest: dict[str, Schema] = {}
-    for at, each in enumerate(as_list(value, name, as_object)):
-        place = f"{name}[{at}]"
-        topic = as_text(member(each, "topic"), f"{place}.topic")
-        if as_flag(member(each, "isNewest"), f"{place}.isNewest"):
-            newest[topic] = _schema(each, place, 0)
-        else:
-            framing = as_text(member(each, "framing"), f"{place}.framing")
-            used[SchemaKey(topic, framing, _id(member(each, "id"), f"{place}.id"))] = _schema(each, place, 0)
-    return RecordedSchemas(used, newest)
+    relatives: dict[SchemaKey, tuple[Schema, ...]] = {}
+    entries = as_list(value, name, as_object)
+    schemas = [_schema(each, f"{name}[{at}]", 0) for at, each in enumerate(entries)]
+    for at, each in enumerate(entries):
+        if "framing" in each:
+            place = f"{name}[{at}]"
+            topic, framing = (as_text(member(each, key), f"{place}.{key}") for key in ("topic", "framing"))
+            key = SchemaKey(topic, framing, _id(member(each, "id"), f"{place}.id"))
+            numbers = as_list(member(each, "relatives"), f"{place}.relatives", as_integer)
+            if any(number >= len(schemas) for number in numbers):
+                raise WrongJsonError(f"{place}.relatives: there are not as many schemas")
+            used[key], relatives[key] = schemas[at], tuple(schemas[number] for number in numbers)
+    return RecordedSchemas(used, relatives)
 
 
 def _described(schema: Schema) -> dict[str, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from brokerless.errors import UsageError
 from brokerless.schemas import HEADERS
 from brokerless.typed import framing
-from brokerless.typed.blanking.edits import Edit, NotBlankedError, Path, apply_edits
+from brokerless.typed.blanking.edits import Edit, NotBlankedError, apply_edits
 from brokerless.typed.blanking.json_text import json_edits
+from brokerless.typed.blanking.paths import NamedFields, Path, Presence
 from brokerless.typed.blanking.schemas import RecordedSchemas, SchemaKey, SchemaSource
 from brokerless.typed.framing import CONFLUENT, GLUE_ZLIB, UNFRAMED, Frame
 from brokerless.typed.payloads import reason_of
@@ -25,17 +27,19 @@ FORMATS = ("auto", "schema", "avro", "protobuf", "json-schema", "json", "connect
 """What values may be: ``auto`` goes by each value's bytes and headers; ``avro``, ``protobuf`` and ``json-schema`` are
 values that name no schema and have the only one of their topic."""
 Header = tuple[bytes, bytes | None]
-_Edits = Callable[[Frame, bytes, Sequence[Path]], list[Edit]]
+_Edits = Callable[[Frame, bytes, NamedFields], list[Edit]]
 _MAX_INFLATED = 128 << 20
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True, slots=True)
 class BlankedValue:
     """A value without some of its fields. ``edits``: of ``source``, which is the value itself, or one that AWS Glue's
-    serializer compressed, with its bytes as they are uncompressed."""
+    serializer compressed, with its bytes as they are uncompressed. ``presence``: of each named field, before."""
 
     source: bytes
     edits: tuple[Edit, ...]
+    presence: tuple[Presence, ...] = ()
 
     @property
     def value(self) -> bytes:
@@ -50,29 +54,24 @@ class BlankedValue:
 
 @dataclass(slots=True)
 class ValueBlanker:
-    """Blanks the values of one topic. ``used``: the schemas by which that was done so far; ``unseen``: the paths at
-    which no value had anything yet."""
+    """Blanks the values of one topic. ``used``: the schemas by which that was done so far, and their relatives."""
 
     topic: str
     paths: Sequence[Path]
     schemas: SchemaSource
     format: str = "auto"
-    used: dict[SchemaKey, Schema] = field(default_factory=dict[SchemaKey, Schema])
-    unseen: set[Path] = field(init=False)
+    used: dict[SchemaKey, tuple[Schema, tuple[Schema, ...]]] = field(
+        default_factory=dict[SchemaKey, tuple[Schema, tuple[Schema, ...]]]
+    )  # fmt: skip
     _edits: dict[SchemaKey, _Edits] = field(default_factory=dict[SchemaKey, _Edits])
-
-    def __post_init__(self) -> None:
-        self.unseen = set(self.paths)
 
     def blank(self, value: bytes, headers: Sequence[Header] = ()) -> BlankedValue:
         """A value without its fields; its edits are none where there is nothing to blank. Raises NotBlankedError for
         one that cannot be decoded, and :class:`UsageError` where a library is missing."""
         try:
-            found = self._blank(value, headers, self.paths)
-            if found.edits and self._blank(found.value, headers, self.paths).edits:
+            found = self._blank(value, headers)
+            if found.edits and self._blank(found.value, headers).edits:
                 raise NotBlankedError("cannot be read again without these fields")
-            if found.edits and self.unseen:
-                self.unseen -= {path for path in self.unseen if self._blank(value, headers, [path]).edits}
             return found
         except (NotBlankedError, UsageError):
             raise
@@ -80,32 +79,37 @@ class ValueBlanker:
             raise NotBlankedError(f"is not as its schema says ({reason_of(error)})") from error
 
     def recorded(self) -> RecordedSchemas:
-        """The schemas that were used, with the newest of the topic."""
-        newest = self.schemas.newest(self.topic) if self.used else None
-        return RecordedSchemas(dict(self.used), {} if newest is None else {self.topic: newest})
+        """The schemas that were used, with their relatives."""
+        return RecordedSchemas(
+            {key: schema for key, (schema, _) in self.used.items()},
+            {key: relatives for key, (_, relatives) in self.used.items()},
+        )
 
-    def _blank(self, value: bytes, headers: Sequence[Header], paths: Sequence[Path]) -> BlankedValue:
+    def _blank(self, value: bytes, headers: Sequence[Header]) -> BlankedValue:
+        fields = NamedFields.of(self.paths)
         found = None if self.format in ("json", "connect-json") else _frame(value, headers)
         if found is None and self.format in ("auto", "json", "connect-json"):
-            return BlankedValue(value, tuple(self._of_json(value, paths)))
+            edits = self._of_json(value, fields)
+            return BlankedValue(value, tuple(edits), tuple(fields.presence))
         frame, at = found or (Frame(UNFRAMED_VALUES, ""), 0)
         source = value
         if frame.framing == GLUE_ZLIB:
             source = value[:1] + b"\0" + value[2:at] + _inflated(value[at:])
-        edits = self._of_schema(frame)(frame, source[at:], paths)
-        return BlankedValue(source if edits else value, tuple(each.shifted(at) for each in edits))
+        edits = self._of_schema(frame)(frame, source[at:], fields)
+        shifted = tuple(each.shifted(at) for each in edits)
+        return BlankedValue(source if edits else value, shifted, tuple(fields.presence))
 
-    def _of_json(self, value: bytes, paths: Sequence[Path]) -> list[Edit]:
+    def _of_json(self, value: bytes, fields: NamedFields) -> list[Edit]:
         try:
             if self.format != "json":
                 document = _envelope(value)
                 if document is not None:
                     from brokerless.typed.blanking.connect import connect_edits
 
-                    return connect_edits(value, document, paths)
+                    return connect_edits(value, document, fields)
                 if self.format == "connect-json":
                     raise NotBlankedError("is not JSON with its schema, as Connect writes it")
-            return json_edits(value, paths)
+            return json_edits(value, fields)
         except NotBlankedError:
             raise
         except (ValueError, RecursionError) as error:
@@ -117,42 +121,50 @@ class ValueBlanker:
             schema = self.schemas.find(key)
             if schema is None:
                 raise NotBlankedError(_unknown(frame))
-            self._edits[key] = self._compile(schema)
-            self.used[key] = schema
+            relatives = self.schemas.relatives(key)
+            self._edits[key] = _compile(schema, relatives)
+            self.used[key] = schema, relatives
         return self._edits[key]
 
-    def _compile(self, schema: Schema) -> _Edits:
-        try:
-            if schema.type == "AVRO":
-                from brokerless.typed.avro.schema import parse_schema
-                from brokerless.typed.blanking.avro import avro_edits
 
-                newest = self.schemas.newest(self.topic)
-                own, reader = parse_schema(schema), None
-                if newest is not None and newest.type == "AVRO":
-                    reader = parse_schema(newest)
-                return lambda _, data, paths: avro_edits(data, own, reader, paths)
-            if schema.type == "PROTOBUF":
-                return _of_protobuf(schema)
-            from brokerless.typed.blanking.json_schema import json_schema_edits
-            from brokerless.typed.json_schema import JsonValidator
+def _compile(schema: Schema, relatives: Sequence[Schema]) -> _Edits:
+    try:
+        if schema.type == "AVRO":
+            from brokerless.typed.avro.schema import parse_schema
+            from brokerless.typed.blanking.avro import avro_edits
 
-            validator = JsonValidator(schema)
-            return lambda _, data, paths: json_schema_edits(data, validator, paths)
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise NotBlankedError(f"has a schema that cannot be used ({reason_of(error)})") from error
+            own, others = parse_schema(schema), _parsed(relatives, parse_schema)
+            return lambda _, data, fields: avro_edits(data, own, others, fields)
+        if schema.type == "PROTOBUF":
+            return _of_protobuf(schema, relatives)
+        from brokerless.typed.blanking.json_schema import json_schema_edits
+        from brokerless.typed.json_schema import JsonValidator
+
+        validator = JsonValidator(schema)
+        return lambda _, data, fields: json_schema_edits(data, validator, fields)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise NotBlankedError(f"has a schema that cannot be used ({reason_of(error)})") from error
 
 
-def _of_protobuf(schema: Schema) -> _Edits:
+def _parsed(schemas: Sequence[Schema], parse: Callable[[Schema], Parsed]) -> list[Parsed]:
+    """Those that can be parsed: no value here is read by them."""
+    found: list[Parsed] = []
+    for each in schemas:
+        with suppress(ValueError, LookupError, TypeError, RecursionError):
+            found.append(parse(each))
+    return found
+
+
+def _of_protobuf(schema: Schema, relatives: Sequence[Schema]) -> _Edits:
     from google.protobuf.message import DecodeError
 
     from brokerless.typed.blanking.protobuf import protobuf_edits
     from brokerless.typed.protobuf.decoder import read_indexes
     from brokerless.typed.protobuf.files import message_types
 
-    types = message_types(schema)
+    types, others = message_types(schema), _parsed(relatives, message_types)
 
-    def edits(frame: Frame, data: bytes, paths: Sequence[Path]) -> list[Edit]:
+    def edits(frame: Frame, data: bytes, fields: NamedFields) -> list[Edit]:
         indexes, at = (0,), 0
         if frame.framing == CONFLUENT or frame.message:
             indexes, at = read_indexes(frame.message or data)
@@ -161,7 +173,9 @@ def _of_protobuf(schema: Schema) -> _Edits:
             types.message_class(indexes)().ParseFromString(data[at:])
         except DecodeError as error:
             raise ValueError(str(error) or "no message of this type") from error
-        found = protobuf_edits(data[at:], types.descriptor(indexes), paths)
+        descriptor = types.descriptor(indexes)
+        same = [each.find(descriptor.full_name) for each in others]
+        found = protobuf_edits(data[at:], descriptor, [each for each in same if each is not None], fields)
         return [each.shifted(at) for each in found]
 
     return edits

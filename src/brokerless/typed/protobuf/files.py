@@ -42,6 +42,13 @@ class MessageTypes:
             level = found.nested_types
         return found
 
+    def find(self, full_name: str) -> Any:
+        """The message with a full name; None without one."""
+        try:
+            return self.top[0].file.pool.FindMessageTypeByName(full_name) if self.top else None
+        except KeyError:
+            return None
+
     def message_class(self, indexes: tuple[int, ...]) -> Callable[[], Any]:
         from google.protobuf import message_factory
 

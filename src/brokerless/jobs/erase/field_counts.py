@@ -1,0 +1,105 @@
+"""Counts, for each field that was to be blanked, the selected values that held it, and those that lack it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from brokerless.errors import Finding
+from brokerless.strict_json import as_integer, as_text, member, optional
+from brokerless.typed.blanking.paths import Presence
+
+
+@dataclass(slots=True)
+class FieldCount:
+    """Of the selected values of one partition. ``field``: its path. ``held``: values in which something was blanked;
+    ``empty``: those in which it was null or empty already, or is left out as its schema permits; ``lacking``: those
+    that have no such field, be it in one element of an array, so that what was to be erased may have another name
+    there; ``first_lacking``: the offset of the first of them, None without one."""
+
+    field: str
+    held: int = 0
+    empty: int = 0
+    lacking: int = 0
+    first_lacking: int | None = None
+
+    def add(self, offset: int, presence: Presence) -> None:
+        """Adds a value by what it had of the field."""
+        self.held += Presence.HELD in presence
+        self.empty += presence == Presence.EMPTY
+        if Presence.LACKING in presence:
+            self.lacking += 1
+            if self.first_lacking is None:
+                self.first_lacking = offset
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "field": self.field,
+            "held": self.held,
+            "empty": self.empty,
+            "lacking": self.lacking,
+            "firstLacking": self.first_lacking,
+        }
+
+    @classmethod
+    def of_json(cls, value: dict[str, Any], name: str) -> FieldCount:
+        """Raises :class:`WrongJsonError`."""
+        held, empty, lacking = (as_integer(member(value, each), f"{name}.{each}") for each in _COUNTS)
+        first = optional(member(value, "firstLacking"), f"{name}.firstLacking", as_integer)
+        return cls(as_text(member(value, "field"), f"{name}.field"), held, empty, lacking, first)
+
+
+_COUNTS = ("held", "empty", "lacking")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicField:
+    """The same of all partitions of a topic. ``path``: the directory of the first partition in which a value lacks
+    the field, at the offset ``first_lacking``."""
+
+    topic: str
+    field: str
+    held: int
+    empty: int
+    lacking: int
+    path: str | None = None
+    first_lacking: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As ``erase --json`` writes it."""
+        return {
+            "topic": self.topic,
+            "field": self.field,
+            "held": self.held,
+            "empty": self.empty,
+            "lacking": self.lacking,
+            "firstLacking": None if self.path is None else {"path": self.path, "offset": self.first_lacking},
+        }
+
+    def finding(self) -> Finding | None:
+        """What has to be looked at, if any value lacks the field."""
+        if not self.lacking:
+            return None
+        values, lack = ("value", "lacks") if self.lacking == 1 else ("values", "lack")
+        text = (
+            f"{self.lacking:,} selected {values} of {self.topic}, the first at offset {self.first_lacking}, {lack} "
+            f"the field {self.field} ({self.held:,} held it, in {self.empty:,} it is null or empty): what is to be "
+            "erased may be left there under another name"
+        )
+        return Finding("error", "field-lacking", self.path or "", None, self.first_lacking, text)
+
+
+def by_topic(partitions: Iterable[tuple[str, str, Iterable[FieldCount]]]) -> Iterator[TopicField]:
+    """Sums over partitions: topics, the partitions' paths and their counts, in the order in which they come."""
+    found: dict[tuple[str, str], TopicField] = {}
+    for topic, path, counts in partitions:
+        for each in counts:
+            old = found.get((topic, each.field), TopicField(topic, each.field, 0, 0, 0))
+            place = (old.path, old.first_lacking)
+            if old.path is None and each.lacking:
+                place = (path, each.first_lacking)
+            found[topic, each.field] = TopicField(
+                topic, each.field, old.held + each.held, old.empty + each.empty, old.lacking + each.lacking, *place
+            )
+    yield from found.values()

@@ -19,6 +19,7 @@ import brokerless
 from brokerless import UnreadableError, UsageError
 from brokerless.internals.cluster import read_cluster
 from brokerless.jobs.rebuild.plan import Rebuild
+from brokerless.log.storage.atomic import write_file
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 METADATA = "__cluster_metadata-0"
@@ -258,7 +259,7 @@ def test_undo_refuses_where_a_broker_has_run_since_or_the_saved_files_changed(tm
     with pytest.raises(UsageError, match="a broker has run here since"):
         brokerless.undo_rebuild(source, tmp_path / "to")
     log.unlink()
-    saved = tmp_path / "to" / "before" / "0" / "meta.properties"
+    saved = tmp_path / "to" / "rebuild-saved" / "0" / "meta.properties"
     text = saved.read_bytes()
     saved.write_bytes(text + b"#")
     with pytest.raises(UnreadableError, match="not what was saved"):
@@ -280,6 +281,24 @@ def test_a_rebuild_that_was_killed_in_place_is_undone(tmp_path: Path, monkeypatc
     with pytest.raises(KeyboardInterrupt):
         brokerless.rebuild(source, tmp_path / "to", data="in-place", apply=True)
     assert not (source / "meta.properties").exists()
+    brokerless.undo_rebuild(source, tmp_path / "to")
+    assert contents(source) == before
+
+
+def test_an_undo_that_was_killed_is_completed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = disk(tmp_path / "disk")
+    before = contents(source)
+    brokerless.rebuild(source, tmp_path / "to", data="in-place", apply=True)
+
+    def killed(path: Path, data: bytes) -> None:
+        write_file(path, data)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("brokerless.jobs.rebuild.in_place.write_file", killed)
+        with pytest.raises(KeyboardInterrupt):
+            brokerless.undo_rebuild(source, tmp_path / "to")
+    assert list((source / METADATA).iterdir())
     brokerless.undo_rebuild(source, tmp_path / "to")
     assert contents(source) == before
 
@@ -328,6 +347,18 @@ def test_disks_that_are_in_use_or_of_several_clusters_are_refused(tmp_path: Path
         brokerless.rebuild(one, tmp_path / "to")
     with held_by_another(one), pytest.raises(UsageError, match="is running on this log directory; stop it"):
         brokerless.rebuild(one, tmp_path / "b")
+
+
+def test_disks_that_stay_in_place_may_not_have_a_partition_twice(tmp_path: Path) -> None:
+    one, other = disk(tmp_path / "one"), disk(tmp_path / "other", METADATA)
+    text = (other / "meta.properties").read_text()
+    found = next(line for line in text.splitlines() if line.startswith("directory.id="))
+    (other / "meta.properties").write_text(text.replace(found, f"directory.id={'B' * 21}A"))
+    with pytest.raises(UsageError, match=r"no broker starts on both.*give --data copy"):
+        brokerless.rebuild([one, other], tmp_path / "to", data="in-place")
+    rebuilt = brokerless.rebuild([one, other], tmp_path / "to", apply=True)
+    assert kinds(rebuilt) == ["replica-twice"]
+    assert len(list((tmp_path / "to").glob("node-1*/orders-0"))) == 1
 
 
 def test_a_version_that_cannot_express_the_state_is_refused(tmp_path: Path) -> None:

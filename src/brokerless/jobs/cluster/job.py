@@ -224,7 +224,7 @@ def _cluster_row(disks: Sequence[Disk], best: MetadataReplica | None, cluster: C
     return {
         "clusterId": max((each for each in ids if each is not None), key=ids.count, default=None),
         "metadataVersion": cluster.features.get("metadata.version"),
-        "kraftVersion": cluster.features.get("kraft.version", None if best is None else 0),
+        "kraftVersion": None if best is None else best.kraft_version,
         "voters": [] if best is None else [each["voterId"] for each in best.voters],
         "metadataReplica": None if best is None else best.paths.path,
         "endOffset": None if best is None else best.end_offset,

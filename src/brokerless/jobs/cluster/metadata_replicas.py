@@ -48,7 +48,7 @@ class MetadataReplica:
     """One replica. ``end_offset``: the offset after the last that is known, of an intact log or a whole snapshot;
     ``epoch``: the leader epoch of that; ``timestamp`` in ms. ``snapshot``: the newest whole one, and the first offset
     after it. ``damage``: what ends the log before its last byte. ``voters``: of KRaft's control records, or else the
-    IDs in ``quorum-state``."""
+    IDs in ``quorum-state``. ``kraft_version``: 1 where voters are in the log (KIP-853)."""
 
     paths: PartitionPath
     batches: tuple[Batch, ...]
@@ -58,6 +58,7 @@ class MetadataReplica:
     snapshot: tuple[str, int] | None
     damage: tuple[Finding, ...]
     voters: tuple[Voter, ...]
+    kraft_version: int
 
     @property
     def reader(self) -> PartitionReader:
@@ -82,8 +83,8 @@ def load_replica(paths: PartitionPath, max_batch_bytes: int | None = None) -> Me
         text = "a snapshot that is damaged, or ends before its footer"
         damage.append(Finding("error", "snapshot-not-whole", file.path, None, None, text))
     timestamp = max((each.timestamp for each in batches), default=None)
-    voters = _voters(reader, None if snapshot is None else snapshot[0], end, max_batch_bytes)
-    return MetadataReplica(paths, batches, end, epoch, timestamp, snapshot, tuple(damage), voters)
+    voters, version = _quorum(reader, None if snapshot is None else snapshot[0], end, max_batch_bytes)
+    return MetadataReplica(paths, batches, end, epoch, timestamp, snapshot, tuple(damage), voters, version)
 
 
 def best_of(replicas: Iterable[MetadataReplica]) -> MetadataReplica | None:
@@ -128,10 +129,12 @@ def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[
             yield Batch(row["baseOffset"], row["lastOffset"], row["partitionLeaderEpoch"], time, row["checksum"])
 
 
-def _voters(
+def _quorum(
     reader: PartitionReader, snapshot: str | None, end_offset: int, max_batch_bytes: int | None
-) -> tuple[Voter, ...]:
+) -> tuple[tuple[Voter, ...], int]:
+    """The voters, and ``kraft.version``: by the last control records of the snapshot and the log."""
     voters: tuple[Voter, ...] = ()
+    version = 0
     logs = [] if snapshot is None else open_partitions(snapshot)
     for log in (*logs, reader):
         end = end_offset if log is reader else None
@@ -142,7 +145,9 @@ def _voters(
                 control = decode_control(row["key"], row["value"]) if row["isControl"] else None
                 if control is not None and control.type == "KRAFT_VOTERS" and control.data is not None:
                     voters = tuple(control.data["voters"])
+                if control is not None and control.type == "KRAFT_VERSION" and control.data is not None:
+                    version = int(control.data["kRaftVersion"])
     path = join(reader.path, names.QUORUM_STATE)
     if voters or not exists(path):
-        return voters
-    return tuple({"voterId": each} for each in load_quorum_state(path).voters)
+        return voters, version
+    return tuple({"voterId": each} for each in load_quorum_state(path).voters), version

@@ -3,7 +3,7 @@
 A broker takes every directory in a log directory for a partition's, so that what is saved lies beside the new
 directories. In place only the metadata is replaced, ``meta.properties`` rewritten, and ``partition.metadata`` added
 where a partition had none: partitions' logs stay as they were. While this goes on there is no ``meta.properties``, so
-that no broker starts on a half.
+that no broker starts on a half. Whatever a kill cut short, an undo too, the next undo puts back.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -19,16 +20,18 @@ from typing import Any, cast
 from brokerless.errors import UnreadableError, UsageError
 from brokerless.jobs.rebuild.node_directories import METADATA, held_in, write_metadata, write_properties
 from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
+from brokerless.jobs.rebuild.unfinished import as_inodes, has_started, remove_new, remove_unfinished
 from brokerless.log import names
+from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.checkpoint.partition_metadata import partition_metadata
-from brokerless.log.storage.atomic import sync_directory, write_file
+from brokerless.log.storage.atomic import SUFFIX, sync_directory, write_file
 from brokerless.log.storage.directory_lock import lock_directory
 from brokerless.log.storage.own_files import read_own, refuse_links
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.strict_json import WrongJsonError, as_list, as_object, as_text, parse_object
 
 JOURNAL = "rebuild-journal.json"
-SAVED = "before"
+SAVED = "rebuild-saved"
 _LIMIT = 4 << 30
 _FORMAT = 1
 
@@ -40,15 +43,17 @@ def refuse_journal(to: Path) -> None:
         raise UsageError(f"{to / JOURNAL}: this {text}")
 
 
-def change_in_place(rebuild: Rebuild, to: Path) -> None:
-    """Replaces the metadata in the directories that stay where they are. Raises :class:`UsageError` if a broker runs on
-    one, UnwritableError, UnreadableError and OSError; what was changed by then is undone by :func:`undo`."""
+def change_in_place(rebuild: Rebuild, to: Path, new: Mapping[str, int]) -> None:
+    """Replaces the metadata in the directories that stay where they are. ``new``: the directories that were made, by
+    their inode numbers, for an undo to remove. Raises :class:`UsageError` if a broker runs on one, UnwritableError,
+    UnreadableError and OSError; what was changed by then is undone by :func:`undo`."""
     targets = [each for each in rebuild.directories if not each.is_new]
     with ExitStack() as stack:
-        for each in targets:
-            stack.enter_context(unwritable(each.path))
-            stack.enter_context(lock_directory(each.path, exclusive=True))
-        _write_journal(to, targets, [_save(rebuild, each, to / SAVED / str(at)) for at, each in enumerate(targets)])
+        _hold(stack, [Path(each.path) for each in targets])
+        shutil.rmtree(to / SAVED, ignore_errors=True)  # without a journal, nothing was changed since
+        entries = [_save(rebuild, each, to / SAVED / str(at)) for at, each in enumerate(targets)]
+        document = {"brokerless": "rebuild", "format": _FORMAT, "directories": entries, "new": new}
+        write_file(to / JOURNAL, json.dumps(document, indent=1).encode())
         for each in targets:
             path = Path(each.path)
             (path / names.META_PROPERTIES).unlink(missing_ok=True)
@@ -60,6 +65,15 @@ def change_in_place(rebuild: Rebuild, to: Path) -> None:
                 write_file(directory / names.PARTITION_METADATA, partition_metadata(topic_id))
         for each in targets:
             write_properties(rebuild, each, Path(each.path))
+
+
+def _hold(stack: ExitStack, paths: Sequence[Path]) -> None:
+    """Keeps brokers, and others of us, out of directories. Their marks of a clean stop stay: no log is changed."""
+    for path in paths:
+        stack.enter_context(unwritable(path))
+        stack.enter_context(lock_directory(path, exclusive=False))
+    for path in sorted(paths):
+        stack.enter_context(committing(path))
 
 
 def _unnamed(rebuild: Rebuild, target: TargetDirectory) -> list[tuple[Path, str]]:
@@ -89,12 +103,6 @@ def _save(rebuild: Rebuild, target: TargetDirectory, saved: Path) -> dict[str, A
     return {"path": str(path), "files": hashes, "hasMetadata": metadata.is_dir(), "addedTo": added}
 
 
-def _write_journal(to: Path, targets: Sequence[TargetDirectory], entries: list[dict[str, Any]]) -> None:
-    if targets:
-        document = {"brokerless": "rebuild", "format": _FORMAT, "directories": entries}
-        write_file(to / JOURNAL, json.dumps(document, indent=1).encode())
-
-
 def _remove_metadata(path: Path) -> None:
     """Removes KRaft's own log, file by file."""
     metadata = path / METADATA
@@ -109,13 +117,15 @@ def _remove_metadata(path: Path) -> None:
 
 def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ...]:
     """Puts back what :func:`change_in_place` replaced in the directories ``paths``, by the journal in ``to``; returns
-    those that were changed. Raises :class:`UsageError` if the journal names another directory, if a broker runs on one,
-    or has run since, unless ``force``; UnreadableError for a journal, or saved files, that are not what was written."""
+    those that were changed. New directories are removed, but for those on which a broker has run. Raises
+    :class:`UsageError` if the journal names another directory, if a broker runs on one, or has run since, unless
+    ``force``; UnreadableError for a journal, or saved files, that are not what was written."""
     root = Path(to)
     journal = root / JOURNAL
     try:
         document = parse_object(read_own(str(journal), 1 << 26))
         entries = as_list(document.get("directories"), "directories", _entry)
+        new = as_inodes(document.get("new", {}), "new")
         if document.get("brokerless") != "rebuild" or document.get("format") != _FORMAT:
             raise WrongJsonError("it is of another version or command")
     except WrongJsonError as error:
@@ -125,19 +135,19 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
         if Path(os.path.realpath(path)) not in named:
             raise UsageError(f"{journal}: it is of {path} as well; name that directory, too, to have it put back")
     with ExitStack() as stack:
-        for path, _, _, _ in entries:
-            stack.enter_context(unwritable(path))
-            stack.enter_context(lock_directory(path, exclusive=True))
-            if not force and any((path / METADATA).glob("*.log")):
-                text = "a broker has run here since; what it wrote is of a metadata that will be gone"
-                raise UsageError(f"{path}: {text}. Give --force to undo all the same")
+        _hold(stack, [path for path, _, _, _ in entries])
+        used = next((path for path, files, _, _ in entries if _has_run(path, files)), None)
+        used = used or next((root / each for each in new if has_started(root / each)), None)
+        if used is not None and not force:
+            text = "a broker has run here since; what it wrote is of a metadata that will be gone"
+            raise UsageError(f"{used}: {text}. Give --force to undo all the same")
         saved = [_load_saved(root / SAVED / str(at), entry[1]) for at, entry in enumerate(entries)]
         for (path, _, had_metadata, added), files in zip(entries, saved, strict=True):
-            (path / names.META_PROPERTIES).unlink(missing_ok=True)
+            _remove(path / names.META_PROPERTIES)
             sync_directory(path)
             _remove_metadata(path)
             for name in added:
-                (path / name / names.PARTITION_METADATA).unlink(missing_ok=True)
+                _remove(path / name / names.PARTITION_METADATA)
             if had_metadata:
                 (path / METADATA).mkdir()
             for name, data in files.items():
@@ -147,9 +157,25 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
         for (path, _, _, _), files in zip(entries, saved, strict=True):
             if names.META_PROPERTIES in files:
                 write_file(path / names.META_PROPERTIES, files[names.META_PROPERTIES])
+    remove_new(root, new)
+    remove_unfinished(root)
     journal.rename(root / f"{JOURNAL}.undone")
     sync_directory(root)
     return tuple(str(path) for path, _, _, _ in entries)
+
+
+def _has_run(path: Path, saved: Mapping[str, str]) -> bool:
+    """Whether a log of the metadata is here that is not one of those that were saved."""
+    return any(
+        saved.get(f"{METADATA}/{log.name}") != hashlib.sha256(read_own(str(log), _LIMIT)).hexdigest()
+        for log in (path / METADATA).glob("*.log")
+    )
+
+
+def _remove(file: Path) -> None:
+    """Removes a file, and what a killed run left of its next content."""
+    file.unlink(missing_ok=True)
+    file.with_name(file.name + SUFFIX).unlink(missing_ok=True)
 
 
 _Entry = tuple[Path, dict[str, str], bool, tuple[str, ...]]

@@ -12,8 +12,10 @@ from brokerless.jobs.rebuild.in_place import change_in_place, refuse_journal
 from brokerless.jobs.rebuild.node_directories import refuse_existing, write_new_directories
 from brokerless.jobs.rebuild.nodes import refuse_running
 from brokerless.jobs.rebuild.plan import Rebuild, RebuildOptions, plan_rebuild
+from brokerless.jobs.rebuild.unfinished import remove_new, remove_unfinished, unfinished_directories
 from brokerless.log.directory import LogDirectory
 from brokerless.log.read_progress import Done, ignore
+from brokerless.log.storage.atomic import sync_directory
 from brokerless.log.storage.file_lock import only_job
 from brokerless.log.storage.paths import is_local_within, is_remote
 from brokerless.log.storage.write_errors import unwritable
@@ -28,7 +30,8 @@ def rebuild(
     done: Done = ignore,
 ) -> Rebuild:
     """Plans the rebuilding of the cluster that some log directories were of, and with ``apply`` writes it into ``to``:
-    a directory ``node-N`` for each node. ``done`` is called with bytes as they are written.
+    a directory ``node-N`` for each node. ``done`` is called with bytes as they are written. What a killed run left is
+    removed, and written again; what it changed in place is to be undone first.
 
     Raises :class:`UsageError` for what is no local log directory, a disk on which a broker runs, disks of several
     clusters, and what cannot be expressed; UnreadableError, UnwritableError.
@@ -42,17 +45,21 @@ def rebuild(
             raise UsageError(f"{to} is in {each.path}, which is read; write to another directory")
     disks = [load_disk(each, options.max_batch_bytes) for each in directories]
     refuse_running(disks)
-    planned = plan_rebuild(disks, to, options)
-    refuse_existing(planned)
     root = Path(to)
     refuse_journal(root)
+    planned = plan_rebuild(disks, to, options)
+    refuse_existing(planned, unfinished_directories(root))
     if not apply:
         return planned
     with unwritable(to):
         root.mkdir(parents=True, exist_ok=True)
         busy = f"{to}: another rebuild writes here; wait for it, or write to another directory"
         with only_job(root, busy):
-            write_new_directories(planned, root, done)
+            remove_new(root, unfinished_directories(root))
+            remove_unfinished(root)
+            new = write_new_directories(planned, root, done)
             if options.data == "in-place":
-                change_in_place(planned, root)
+                change_in_place(planned, root, new)
+            remove_unfinished(root)
+            sync_directory(root)
     return replace(planned, is_applied=True)

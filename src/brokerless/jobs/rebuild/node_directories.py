@@ -1,19 +1,20 @@
 """Writes the log directories of a rebuilt cluster: partitions, checkpoints, the metadata's snapshot, and last of all
 ``meta.properties``, without which no broker starts.
 
-Everything goes into a directory of its own beside the targets, and gets its name when all of it is there.
+Everything goes into a directory of its own beside the targets, and gets its name when all of it is there. While names
+are given, a record says which, so that after a kill the next run removes them and begins again.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from brokerless.errors import UsageError
 from brokerless.internals.metadata_snapshot import snapshot_batches
 from brokerless.jobs.rebuild.plan import Rebuild, TargetDirectory
 from brokerless.jobs.rebuild.replicas import HeldReplica
+from brokerless.jobs.rebuild.unfinished import UNFINISHED, inodes, record_names
 from brokerless.log import names
 from brokerless.log.checkpoint.meta_properties import meta_properties
 from brokerless.log.checkpoint.offset_checkpoints import recorded_offset
@@ -25,34 +26,35 @@ from brokerless.log.storage.atomic import rename, replacing, sync_directory, wri
 from brokerless.log.storage.destination import Destination
 from brokerless.log.storage.directory_lock import NO_BROKER
 
-UNFINISHED = ".brokerless-rebuild"
-"""What is written before it gets its name."""
 METADATA = names.partition_directory(names.CLUSTER_METADATA, 0)
 
 
-def refuse_existing(rebuild: Rebuild) -> None:
-    """Raises :class:`UsageError` for a directory that is to be new, and has something in it."""
+def refuse_existing(rebuild: Rebuild, unfinished: Collection[str]) -> None:
+    """Raises :class:`UsageError` for a directory that is to be new, and has something in it. ``unfinished``: names of
+    those that a killed run had begun, which will be removed."""
     for each in rebuild.directories:
         path = Path(each.path)
-        if each.is_new and (path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir())))):
+        if not each.is_new or path.name in unfinished:
+            continue
+        if path.is_symlink() or (path.exists() and (not path.is_dir() or any(path.iterdir()))):
             raise UsageError(f"{path}: this exists already; write to another directory")
 
 
-def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> None:
-    """Writes the new directories, in which nothing is yet. Raises UnwritableError, UnreadableError, OSError."""
+def write_new_directories(rebuild: Rebuild, to: Path, done: Done) -> dict[str, int]:
+    """Writes the new directories, in which nothing is yet, and returns their inode numbers by name. Until
+    ``remove_unfinished`` they count as unfinished. Raises UnwritableError, UnreadableError, OSError."""
     scratch = to / UNFINISHED
-    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed; a link is not followed
     scratch.mkdir()
-    new = [each for each in rebuild.directories if each.is_new]
-    for target in new:
+    new = [Path(each.path) for each in rebuild.directories if each.is_new]
+    for target in (each for each in rebuild.directories if each.is_new):
         _write(rebuild, target, scratch / Path(target.path).name, done)
-    for target in new:
-        path = Path(target.path)
+    named = inodes(scratch / path.name for path in new)
+    record_names(to, named)
+    for path in new:
         if path.exists():
             path.rmdir()  # empty
         rename(scratch / path.name, path)
-    scratch.rmdir()
-    sync_directory(to)
+    return named
 
 
 def _write(rebuild: Rebuild, target: TargetDirectory, path: Path, done: Done) -> None:

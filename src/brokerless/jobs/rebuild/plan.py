@@ -147,6 +147,10 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
             lost += _LOST
         lost += [f"settings of topic {each}" for each in adopted]
     held = held_replicas(disks, nodes, cluster, findings.append)
+    twice = next((each for each in findings if each.kind == "replica-twice"), None)
+    if twice is not None and options.data == "in-place":
+        text = "another disk of this node has this partition as well, and no broker starts on both"
+        raise UsageError(f"{twice.file}: {text}; move it away, or give --data copy")
     directories = _directories(disks, nodes, to, options.data)
     _take_over_nodes(cluster, nodes, directories, disks, options.data, lost)
     ids: dict[int, list[str]] = defaultdict(list)
@@ -205,8 +209,8 @@ def _state(disks: Sequence[Disk], options: RebuildOptions, findings: list[Findin
 
 
 def _is_dynamic(replica: MetadataReplica | None) -> bool:
-    """Whether voters are in the log: those of ``quorum-state`` have no directories."""
-    return replica is not None and any("voterDirectoryId" in each for each in replica.voters)
+    """Whether voters are in the log."""
+    return replica is not None and replica.kraft_version > 0
 
 
 def _directories(disks: Sequence[Disk], nodes: Sequence[Node], to: str, data: Data) -> tuple[TargetDirectory, ...]:

@@ -1,4 +1,4 @@
-"""Three real Kafka brokers and a controller of their own, so that any broker can be killed while another is elected."""
+"""Three real Kafka brokers and controllers of their own, so that any broker can be killed while another is elected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 from brokerless.log.checkpoint.meta_properties import meta_properties
 from brokerless.log.checkpoint.topic_ids import random_id
 from tests.kafka.broker import READY_WITHIN, KafkaBroker, free_ports
-from tests.kafka.jars import check, command, run
+from tests.kafka.jars import NEWEST, check, command, run
 
 CONTROLLER = 100
 SETTINGS = {
@@ -32,35 +32,43 @@ SETTINGS = {
     "min.insync.replicas": "1",
 }
 
-OF_CONTROLLERS = ("authorizer.class.name", "super.users")
+OF_CONTROLLERS = ("authorizer.class.name", "super.users", "delegation.token.secret.key")
 """Settings of brokers that controllers need as well."""
 
 
 class Node(KafkaBroker):
-    """One process of the cluster: a broker, or the controller."""
+    """One process of the cluster: a broker, or a controller. ``sasl``: a port on which a broker's users log in."""
 
     def __init__(
-        self, directory: Path, node_id: int, port: int, voters: str, settings: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        node_id: int,
+        port: int,
+        settings: Mapping[str, str],
+        version: str = NEWEST,
+        sasl: int | None = None,
     ) -> None:
-        is_controller = node_id == CONTROLLER
-        listener = f"{'CONTROLLER' if is_controller else 'PLAINTEXT'}://127.0.0.1:{port}"
+        self.is_controller = node_id >= CONTROLLER
+        listeners = f"{'CONTROLLER' if self.is_controller else 'PLAINTEXT'}://127.0.0.1:{port}"
+        if sasl is not None:
+            listeners += f",SASL://127.0.0.1:{sasl}"
         everything = {
             **SETTINGS,
-            **(settings or {}),
+            **settings,
             "node.id": str(node_id),
-            "process.roles": "controller" if is_controller else "broker",
-            "listeners": listener,
-            "advertised.listeners": listener,
-            "controller.quorum.voters": voters,
+            "process.roles": "controller" if self.is_controller else "broker",
+            "listeners": listeners,
+            "advertised.listeners": listeners,
         }
-        super().__init__(directory, everything)
+        super().__init__(directory, everything, version)
         self.node_id = node_id
         self.bootstrap = f"127.0.0.1:{port}"
+        self.sasl = f"127.0.0.1:{sasl}"
 
     def start_process(self) -> None:
         """Starts it without waiting for it."""
         with self.output.open("ab") as output:
-            line = command("kafka.Kafka", str(self.properties))
+            line = command("kafka.Kafka", str(self.properties), version=self.version)
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
     def wait_until_ready(self) -> None:
@@ -70,34 +78,63 @@ class Node(KafkaBroker):
             with contextlib.suppress(OSError, KafkaException):
                 host, port = self.bootstrap.split(":")
                 socket.create_connection((host, int(port)), 1).close()
-                return self.node_id == CONTROLLER or self.node_id in self.admin().list_topics(timeout=5).brokers
+                return self.is_controller or self.node_id in self.admin().list_topics(timeout=5).brokers
             return False
 
         wait_for(is_ready, lambda: f"node {self.node_id} is not ready: {self.tail()}")
 
 
 class Cluster:
-    """Brokers 1, 2 and 3. As a context manager all start, and all that still run are killed at its end."""
+    """Brokers 1, 2 and 3. As a context manager all start, and all that still run are killed at its end.
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
-        with free_ports(4) as ports:
-            voters = f"{CONTROLLER}@127.0.0.1:{ports[3]}"
+    ``controllers``: how many. ``is_dynamic``: they are in the metadata (KIP-853), and not in each node's settings.
+    ``has_sasl``: brokers have a listener on which users log in, which ``settings`` are to describe.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        controllers: int = 1,
+        is_dynamic: bool = False,
+        has_sasl: bool = False,
+        version: str = NEWEST,
+    ) -> None:
+        self.is_dynamic = is_dynamic
+        numbers = range(CONTROLLER, CONTROLLER + controllers)
+        with free_ports(6 + controllers) as ports:
+            addresses = {number: f"127.0.0.1:{port}" for number, port in zip(numbers, ports[6:], strict=True)}
+            quorum = (
+                {"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+                if is_dynamic
+                else {"controller.quorum.voters": ",".join(f"{at}@{address}" for at, address in addresses.items())}
+            )
             self.brokers = {
-                number: Node(directory / f"broker-{number}", number, ports[number - 1], voters, settings)
+                number: Node(
+                    directory / f"broker-{number}", number, ports[number - 1], {**(settings or {}), **quorum}, version,
+                    ports[number + 2] if has_sasl else None,
+                )
                 for number in (1, 2, 3)
-            }
+            }  # fmt: skip
             own = {name: value for name, value in (settings or {}).items() if name in OF_CONTROLLERS}
-            self.controller = Node(directory / "controller", CONTROLLER, ports[3], voters, own)
+            self.controllers = {
+                number: Node(directory / f"controller-{number}", number, ports[6 + at], {**own, **quorum}, version)
+                for at, number in enumerate(numbers)
+            }
 
     def __enter__(self) -> Cluster:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in self.brokers.values():  # a JVM each would take seconds
             node.log_dir.mkdir(parents=True)
             (node.log_dir / "meta.properties").write_bytes(meta_properties(cluster_id, node.node_id, random_id()))
+        voters = ",".join(f"{at}@{each.bootstrap}:{random_id()}" for at, each in self.controllers.items())
+        how = ("--initial-controllers", voters) if self.is_dynamic else ()
         try:
-            arguments = ("format", f"--cluster-id={cluster_id}", "--config", str(self.controller.properties))
-            check(run("kafka.tools.StorageTool", *arguments))
-            self.controller.start_process()
+            for node in self.controllers.values():
+                arguments = ("format", f"--cluster-id={cluster_id}", "--config", str(node.properties), *how)
+                check(run("kafka.tools.StorageTool", *arguments, version=node.version))
+                node.start_process()
             self.start(*self.brokers)
         except BaseException:
             self.kill_all()
@@ -109,7 +146,8 @@ class Cluster:
 
     def kill_all(self) -> None:
         self.kill(*self.brokers)
-        self.controller.kill()
+        for each in self.controllers.values():
+            each.kill()
 
     def start(self, *numbers: int) -> None:
         for number in numbers:

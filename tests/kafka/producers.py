@@ -28,6 +28,7 @@ from tests.kafka.jars import check, run
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
+Isolation = Literal["read_committed", "read_uncommitted"]
 Transaction = Literal["none", "commit", "abort", "open"]
 """``open``: leave it without a marker, as a producer that hangs does. Only librdkafka can be made to."""
 
@@ -188,7 +189,7 @@ def consume(
     broker: KafkaBroker,
     topic: str,
     partition: int = 0,
-    isolation: Literal["read_committed", "read_uncommitted"] = "read_uncommitted",
+    isolation: Isolation = "read_uncommitted",
 ) -> list[Consumed]:
     """All records that librdkafka's consumer gets from a partition, from its beginning to where the isolation ends."""
     conf = {

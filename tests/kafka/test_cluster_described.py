@@ -9,8 +9,7 @@ import pytest
 
 import brokerless
 from brokerless.jobs.cluster.job import ClusterDescription
-from tests.kafka.cluster import CONTROLLER
-from tests.kafka.described import Known
+from tests.kafka.described import COMMITTED, GROUP, Known
 
 pytestmark = pytest.mark.xdist_group("cluster-described")
 
@@ -20,13 +19,15 @@ def description(disks: list[Path]) -> ClusterDescription:
 
 
 def test_the_identity_the_nodes_and_the_voters_are_those_of_the_cluster(known: Known) -> None:
-    found = description(known.disks)
+    disks = [*known.disks, *known.controllers]
+    found = description(disks)
     assert found.cluster_id == known.cluster_id
     (cluster,) = found.table("cluster").to_pylist()
-    assert cluster["voters"] == [CONTROLLER]
+    assert sorted(cluster["voters"]) == [100, 101, 102]
+    assert cluster["kraftVersion"] == 1
     ports = {row["nodeId"]: [each.rpartition(":")[2] for each in row["endPoints"]] for row in found.rows["nodes"]}
     assert {node: [str(port)] for node, port in known.nodes.items()} == {node: ports[node] for node in known.nodes}
-    assert [row["disks"] for row in found.rows["nodes"]] == [[str(disk)] for disk in known.disks]
+    assert [row["disks"] for row in found.rows["nodes"]] == [[str(disk)] for disk in disks]
     assert not found.findings
 
 
@@ -42,20 +43,21 @@ def test_topics_have_their_ids_replicas_and_ends(known: Known) -> None:
 
 def test_configs_acls_users_and_groups_are_there(known: Known) -> None:
     found = description(known.disks)
-    configs = {row["name"]: row["value"] for row in found.rows["configs"] if row["resourceName"] == "orders"}
-    assert configs == known.configs
+    for topic, configs in known.configs.items():
+        own = {row["name"]: row["value"] for row in found.rows["configs"] if row["resourceName"] == topic}
+        assert own == configs
     assert {(row["resourceName"], row["principal"]) for row in found.rows["acls"]} == known.acls
     assert known.acls == {("orders", "User:alice")}
     assert [(row["name"], row["mechanism"], row["iterations"]) for row in found.rows["users"]] == [
         ("alice", "SCRAM-SHA-256", 4096)
     ]
     offsets = [(row["group"], row["topic"], row["partition"], row["offset"]) for row in found.rows["offsets"]]
-    assert offsets == [("readers", "orders", 1, 3)]
+    assert offsets == [(GROUP, *place, offset) for place, offset in COMMITTED.items()]
 
 
 def test_the_disk_of_any_broker_knows_all_of_it(known: Known) -> None:
     whole = description(known.disks)
-    for disk in known.disks[:3]:
+    for disk in known.disks:
         alone = description([disk])
         for name in ("topics", "configs", "acls", "users"):
             columns = ("topic", "topicId") if name == "topics" else tuple(whole.table(name).column_names)
@@ -63,7 +65,7 @@ def test_the_disk_of_any_broker_knows_all_of_it(known: Known) -> None:
 
 
 def test_what_is_on_no_disk_is_reported(known: Known) -> None:
-    found = description([known.disks[0], known.disks[1], known.disks[3]]).findings
+    found = description([*known.disks[:2], known.controllers[0]]).findings
     assert {each.kind for each in found} == {"partition-missing"}
     assert any("alone-0" in each.message for each in found)
 

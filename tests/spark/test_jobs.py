@@ -27,6 +27,7 @@ from tests.jobs.works import (
     square,
     wait_for,
 )
+from tests.typed.logs import write_log
 
 import brokerless
 from brokerless.errors import JobError, UsageError
@@ -187,6 +188,33 @@ def test_records_are_erased_on_a_session_as_in_one_process(spark: SparkSession, 
     assert (there.findings, there.as_dict()) == (here.findings, here.as_dict())
     (tmp_path / "there" / "txn-0" / "leader-epoch-checkpoint").unlink()
     assert [each.kind for each in brokerless.prove(tmp_path / "there.json", spark=spark).findings][-1] == "file-missing"
+
+
+def test_fields_of_typed_values_are_blanked_and_counted_on_a_session_as_in_one_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A field that another schema's alias names; the schemas go to the tasks and come back for the manifest."""
+    (tmp_path / "schemas").mkdir()
+    for number, name in ((7, {"name": "mail"}), (8, {"name": "email", "aliases": ["mail"]})):
+        schema = {"type": "record", "name": "P", "fields": [{**name, "type": "string"}, {"name": "n", "type": "int"}]}
+        (tmp_path / "schemas" / f"{number}.avsc").write_text(json.dumps(schema))
+    typed = [b"\0\0\0\0\x07\x06Ada\x02", b"\0\0\0\0\x08\x06Ada\x02"]
+    records = [(b"ada", each) for each in [*typed, b'{"email": null}', b'{"name": "Ada"}']]
+    source = write_log(tmp_path / "from", {"people": records, "others": records[:1]})
+    found = []
+    for session, to in (("none", tmp_path / "here"), (spark, tmp_path / "there")):
+        results = brokerless.open(source).erase(
+            to, keys=["ada"], blank_fields=["email"], schemas=tmp_path / "schemas", manifest=f"{to}.json", spark=session
+        )
+        counts = {each.task.topic: [one.as_dict() for one in each.totals.fields] for each in results}
+        values = brokerless.open(to / "people-0").records(["value"]).read_all()["value"].to_pylist()
+        found.append((counts, values, json.loads(Path(f"{to}.json").read_bytes())["schemas"]))
+    assert found[0] == found[1]
+    ((count,), values, schemas) = found[1][0]["people"], *found[1][1:]
+    assert (count["held"], count["empty"], count["lacking"], count["firstLacking"]) == (2, 1, 1, 3)
+    assert values == [*(each[:5] + b"\0\x02" for each in typed), b'{"email": null}', b'{"name": "Ada"}']
+    assert len(schemas) == 3
+    assert brokerless.prove(tmp_path / "there.json", source=source, spark=spark).holds
 
 
 def test_segments_begin_where_they_did_also_on_a_session(spark: SparkSession, tmp_path: Path) -> None:

@@ -54,3 +54,13 @@ def test_nothing_of_the_kind_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="there are no schemas"):
         load_registry(str(tmp_path), [])
     assert load_registry(None, []).versions == {}
+
+
+def test_files_of_the_same_record_are_versions_and_import_nothing_of_one_another(tmp_path: Path) -> None:
+    for number in range(20):
+        schema = {"type": "record", "name": "a.P", "fields": [{"name": f"f{number}", "type": "int"}]}
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+    registry = load_registry(str(tmp_path), ())
+    found = registry.find(7)
+    assert found is not None
+    assert found.imports == ()

@@ -134,14 +134,16 @@ def _from_files(path: str, names: Sequence[str], storage_options: StorageOptions
 
 
 def _needed(schema: Schema, others: Sequence[Reference], found: dict[str, Schema]) -> tuple[Reference, ...]:
-    """The files of the same kind that a schema's text names: by the file, or by the type that it defines."""
+    """The files of the same kind that a schema's text names: by the file, or by the type that it defines. One that
+    defines the same type is another version of it."""
+    own = _avro_name(schema.text) if schema.type == "AVRO" else None
     needed: list[Reference] = []
     for each in others:
         other = found[each.name]
         if other.type != schema.type:
             continue
         named = each.name if schema.type != "AVRO" else _avro_name(other.text)
-        if named and f'"{named}"' in schema.text:
+        if named and named != own and f'"{named}"' in schema.text:
             needed.append(each)
     return tuple(needed)
 

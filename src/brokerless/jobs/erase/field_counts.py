@@ -78,7 +78,7 @@ class TopicField:
         }
 
     def finding(self) -> Finding | None:
-        """What has to be looked at, if any value lacks the field."""
+        """What to check, if any value lacks the field."""
         if not self.lacking:
             return None
         values, lack = ("value", "lacks") if self.lacking == 1 else ("values", "lack")

@@ -127,7 +127,7 @@ class RecordedSchemas:
         found = [
             {"topic": key.topic, "framing": key.framing, "id": key.id, **_described(self.used[key])} for key in used
         ]
-        places: dict[Schema, int] = {}
+        places = {self.used[key]: at for at, key in enumerate(used)}
         for key, each in zip(used, list(found), strict=True):
             own: list[int] = []
             for relative in self.relatives(key):

@@ -83,14 +83,15 @@ def run(workloads: Sequence[Workload], runs: int | None, clock: Clock, console: 
 def table(results: Sequence[Result], records: int) -> Table:
     cores = os.cpu_count()
     shown = Table(title=f"{records:,} records; medians, (lowest to highest); {cores} cores; above 1, ours is faster")
-    for column in ("workload", "unit", "ours", "theirs", "ratio", "size", "anchor"):
+    for column in ("workload", "unit", "ours", "theirs", "ratio", "of floor", "size", "anchor"):
         is_text = column in ("workload", "unit", "anchor")
         shown.add_column(column, justify="left" if is_text else "right", no_wrap=column == "workload")
     for result in results:
         workload = result.workload
         sides = [spread(figures, workload.unit) for figures in (result.ours, result.theirs)]
         size = "" if result.size_ratio is None else f"{result.size_ratio:.3f}"
-        shown.add_row(workload.name, workload.unit, *sides, f"{result.ratio:.2f}", size, workload.anchor)
+        share = "" if result.floor_share is None else f"{result.floor_share:.2f}"
+        shown.add_row(workload.name, workload.unit, *sides, f"{result.ratio:.2f}", share, size, workload.anchor)
     return shown
 
 

@@ -66,6 +66,8 @@ class Workload:
     """Seconds that a side gets at least to compile what is hot; with 0, one run goes by, for the file cache."""
     asked: bool = False
     """Whether it is only run if it is asked for: what takes long."""
+    floor: Side | None = None
+    """What the work takes at least, as a third side in the same run."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,13 @@ class Result:
     """Bytes that one pass of ours and of theirs makes."""
     facts: tuple[dict[str, float], dict[str, float]] = ({}, {})
     """Of a pass of each."""
+    floor: list[float] = field(default_factory=list[float])
+    """One figure for each run of the floor, if the workload has one."""
+
+    @property
+    def floor_share(self) -> float | None:
+        """How near ours is to the floor, at most 1; None where there is none."""
+        return statistics.median(self.ours) / statistics.median(self.floor) if self.floor else None
 
     @property
     def size_ratio(self) -> float | None:
@@ -107,6 +116,8 @@ class Result:
         }
         if self.size_ratio is not None:
             line |= {"oursBytes": self.sizes[0], "theirsBytes": self.sizes[1], "sizeRatio": rounded(self.size_ratio)}
+        if self.floor_share is not None:
+            line |= {"floor": rounded(statistics.median(self.floor)), "floorShare": rounded(self.floor_share)}
         for side, facts in zip(("ours", "theirs"), self.facts, strict=True):
             if facts:
                 line[f"{side}Facts"] = {name: rounded(each) for name, each in facts.items()}
@@ -120,14 +131,19 @@ def rounded(figure: float) -> float:
 def measure(workload: Workload, runs: int | None = None, clock: Clock = "wall") -> Result:
     """Runs both sides in turn, ``runs`` times each. Raises :class:`BenchmarkError`."""
     clock = clock if workload.cores == 1 else "wall"
-    with pinned(workload.cores), workload.ours() as ours, workload.theirs() as theirs:
+    floor_side = contextlib.nullcontext() if workload.floor is None else workload.floor()
+    with pinned(workload.cores), workload.ours() as ours, workload.theirs() as theirs, floor_side as floor:
         first, other = (warm_up(side, workload) for side in (ours, theirs))
         if first.amount != other.amount:
             raise BenchmarkError(f"{workload.name}: ours read {first.amount}, theirs {other.amount}")
+        if floor is not None and (least := warm_up(floor, workload)).amount != first.amount:
+            raise BenchmarkError(f"{workload.name}: ours read {first.amount}, the floor {least.amount}")
         result = Result(workload, clock, [], [], (first.size, other.size), (first.facts, other.facts))
         for _ in range(runs or workload.runs):
             result.ours.append(figure(ours, workload, clock))
             result.theirs.append(figure(theirs, workload, clock))
+            if floor is not None:
+                result.floor.append(figure(floor, workload, clock))
         return result
 
 

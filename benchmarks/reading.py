@@ -64,6 +64,7 @@ def deep_read(codec: str, records: int) -> Workload:
         ours=in_python("read_records", codec, records),
         anchor=f"kafka-java {NEWEST}",
         theirs=in_java("records", codec, records),
+        floor=lambda: warm_process(python("benchmarks.floor:read", str(segment(codec, records)))),
     )
 
 

@@ -30,6 +30,8 @@ _LEGACY = np.dtype(
 )
 """A v1 message header in the 61 bytes that are gathered of every batch, whatever its magic."""
 
+_NO_COLUMNS = ("positions", "raw", "buffer_size", "v2", "legacy", "all_v2")
+
 
 @dataclass(frozen=True)
 class Batches:
@@ -50,7 +52,13 @@ class Batches:
         return len(self.positions)
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Batches:
-        return Batches(self.positions[rows], np.ascontiguousarray(self.raw[rows]), self.buffer_size)
+        """Some of them. Columns that are computed already are not computed again."""
+        if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and rows.all():
+            return self
+        taken = Batches(self.positions[rows], np.ascontiguousarray(self.raw[rows]), self.buffer_size)
+        known = {name: column[rows] for name, column in self.__dict__.items() if name not in _NO_COLUMNS}
+        taken.__dict__.update(known)
+        return taken
 
     @cached_property
     def v2(self) -> NDArray[np.void]:

@@ -44,6 +44,10 @@ _INFLATES = 8
 """The factor by which payloads are expected to inflate; beyond it, columns are full early, which is harmless."""
 _GROUP = 1 << 21
 """Inflated bytes that are decoded at once."""
+_HEADERS_OF_RECORDS = (
+    *("count", "entry_offset", "base_timestamp", "max_timestamp", "timestamp_type", "base_sequence", "is_control"),
+    *("codec", "magic", "sizes"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,8 @@ class Decoder:
         """Inflates the payloads of a run, group by group: first batch, last, and where their bytes are in the
         inflater's buffer; and what stopped some of them, by place in the group."""
         inflater = self._inflater
+        for name in _HEADERS_OF_RECORDS:  # once, and not for each group
+            getattr(run, name)
         payloads = find_payloads(buffer, payload_starts, payload_ends, run.codec, run.magic)
         first = 0
         while first < len(run):

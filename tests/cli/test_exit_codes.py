@@ -35,11 +35,14 @@ COMMANDS = {
     "internals": ["internals"],
     "sql": ["sql", "SELECT topic || '-' || partition AS name, count(value) FROM records GROUP BY ALL"],
     "schema": ["schema"],
+    "cluster": ["cluster"],
+    "rebuild": ["rebuild", "--to", "TO", "--apply"],
+    "restore": ["restore", "--to", "BROKER", "--replace", "--apply"],
 }
 
 
 NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "compact", "erase", "export"}
-NEEDS_A_NAME |= {"internals", "pipeline"}
+NEEDS_A_NAME |= {"internals", "pipeline", "cluster", "rebuild", "restore"}
 """Commands that have to know which partition a file is, which a lone one does not say."""
 EXPECTED = {
     "missing": dict.fromkeys(COMMANDS, 2),
@@ -76,13 +79,18 @@ def places(tmp_path: Path) -> dict[str, Path]:
 def test_what_cannot_be_read_ends_all_commands_alike(
     run: Run, name: str, place: str, places: dict[str, Path], tmp_path: Path
 ) -> None:
-    result = run(*(str(tmp_path / "to") if each == "TO" else each for each in COMMANDS[name]), places[place])
+    where = {"TO": str(tmp_path / "to"), "BROKER": str(tmp_path / "broker")}
+    if "BROKER" in COMMANDS[name]:
+        shutil.copytree(broker_data("clean"), tmp_path / "broker")
+    result = run(*(where.get(each, each) for each in COMMANDS[name]), places[place])
     assert result.exit_code == EXPECTED[place][name]
     if result.exit_code:
         assert str(places[place]) in result.err + result.out.decode()
     if place == "within" and result.exit_code == 1 and name != "verify":
         written = "".join(map(str, (tmp_path / "to").rglob("*")))
-        assert ("txn" if name in ("size", "schema") else "txn-0") in result.out.decode() + result.err + written
+        assert (
+            "txn" if name in ("size", "schema", "cluster") else "txn-0"
+        ) in result.out.decode() + result.err + written
 
 
 def test_load_does_all_or_nothing(run: Run, tmp_path: Path) -> None:

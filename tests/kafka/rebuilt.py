@@ -12,7 +12,6 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from brokerless.jobs.rebuild.plan import Rebuild
-from brokerless.jobs.rebuild.server_properties import server_properties
 from tests.kafka.broker import KafkaBroker, free_ports
 from tests.kafka.described import AUTHORIZER, COMMITTED, PASSWORD, USER, Known, ask
 from tests.kafka.jars import NEWEST, command
@@ -36,7 +35,7 @@ class RebuiltNode(KafkaBroker):
         more: Mapping[str, str] | None = None,
     ) -> None:  # fmt: skip
         node = next(each for each in rebuilt.nodes if each.node_id == node_id)
-        own = server_properties(rebuilt, node)
+        own = rebuilt.server_properties(node_id)
         settings = {"controller.quorum.voters": "", **SETTINGS, **(more or {}), **own}
         settings.setdefault("advertised.listeners", own["listeners"])  # of a controller alone
         super().__init__(directory / f"process-{node_id}", settings, version)

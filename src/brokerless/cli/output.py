@@ -68,6 +68,19 @@ class Output:
         if finding.severity != "info":
             self.say(str(finding))
 
+    def shown(self, findings: Iterable[Finding]) -> None:
+        """Findings that the result itself shows: warnings and errors change the exit code."""
+        if any(each.severity != "info" for each in findings):
+            self.exit_code = max(self.exit_code, FINDINGS)
+
+    def result(self, rows: Iterable[Any], lines: Iterable[str], *, as_json: bool) -> None:
+        """The result of a command, as JSON Lines or for people."""
+        if as_json:
+            self.objects(rows)
+            return
+        for each in lines:
+            self.line(each)
+
     def problems(self, texts: Iterable[str], is_incomplete: bool) -> None:
         """What a command passed over, a line on stderr each; and whether something that was requested is missing."""
         for text in texts:

@@ -40,7 +40,7 @@ Match = Callable[[DecodedRecords], NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """Decoded records of one file; ``rows``: those asked for, None for all. ``prepared``: what :class:`Reading` makes
+    """Decoded records of one file; ``rows``: those requested, None for all. ``prepared``: what :class:`Reading` makes
     of them, or None."""
 
     path: str
@@ -283,7 +283,7 @@ def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[Dec
 
 
 def stable_range(reading: Reading) -> Range:
-    """The range that is asked for, and with read_committed nothing that is not decided."""
+    """The requested range, and with read_committed nothing that is not decided."""
     stable = None if reading.transactions is None else reading.transactions.decided_until
     if stable is None:
         return reading.range

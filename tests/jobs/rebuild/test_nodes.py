@@ -12,7 +12,6 @@ import pytest
 import brokerless
 from brokerless import UsageError
 from brokerless.jobs.rebuild.plan import Rebuild
-from brokerless.jobs.rebuild.server_properties import server_properties
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 BOTH = ["broker", "controller"]
@@ -31,7 +30,7 @@ def test_a_node_gets_another_id_and_its_replicas_with_it(tmp_path: Path) -> None
     assert {row["replicas"][0] for row in found.rows["partitions"]} == {7}
     assert [row["nodeId"] for row in found.rows["nodes"]] == [7]
     (node,) = rebuilt.nodes
-    assert server_properties(rebuilt, node) == {
+    assert rebuilt.server_properties(node.node_id) == {
         "node.id": "7",
         "process.roles": "broker,controller",
         "controller.listener.names": "CONTROLLER",
@@ -59,7 +58,7 @@ def test_voters_of_a_dynamic_quorum_are_in_the_metadata(tmp_path: Path) -> None:
     ids = {row["nodeId"]: row["directoryId"] for row in found.rows["disks"]}
     assert rebuilt.voters is not None
     assert {each["voterId"]: each["voterDirectoryId"] for each in rebuilt.voters} == {10: ids[10], 11: ids[11]}
-    properties = server_properties(rebuilt, rebuilt.nodes[0])
+    properties = rebuilt.server_properties(rebuilt.nodes[0].node_id)
     assert properties["controller.quorum.bootstrap.servers"] == "[::1]:9010,[::1]:9011"
     assert "controller.quorum.voters" not in properties
     assert properties["listener.security.protocol.map"] == "CTL:SSL"
@@ -69,7 +68,7 @@ def test_a_new_broker_has_no_replicas_and_addresses_that_are_not_known_are_left_
     rebuilt = mapped(tmp_path, {"id": 1, "roles": BOTH}, {"id": 2, "roles": ["broker"]}, apply=True)
     assert {tuple(row["replicas"]) for rows in rebuilt.cluster.partitions.values() for row in rows.values()} == {(1,)}
     assert not list((tmp_path / "to" / "node-2").glob("orders-*"))
-    properties = server_properties(rebuilt, rebuilt.nodes[0])
+    properties = rebuilt.server_properties(rebuilt.nodes[0].node_id)
     assert properties["listeners"] == "PLAINTEXT://HOST:PORT,CONTROLLER://HOST:PORT"
     assert properties["controller.quorum.voters"] == "1@HOST:PORT"
 

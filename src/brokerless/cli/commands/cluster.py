@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from brokerless.cli.options import add_max_batch_bytes
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.errors import UsageError
 
@@ -42,8 +42,7 @@ def run(options: Namespace) -> int:
     size = sum(each.size for directory in directories for each in directory.partitions)
     with progress("reading", size) as done:
         description = describe_cluster(directories, max_batch_bytes=options.max_batch_bytes, done=done)
-    if any(each.severity != "info" for each in description.findings):
-        output.exit_code = max(output.exit_code, FINDINGS)
+    output.shown(description.findings)
     if options.json:
         for name, rows in description.rows.items():
             output.objects({"table": name, **row} for row in rows)

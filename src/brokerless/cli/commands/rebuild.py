@@ -99,11 +99,8 @@ def run(options: Namespace) -> int:
     size = sum(each.size for directory in directories for each in directory.partitions) if options.apply else None
     with progress("writing" if options.apply else "reading", size) as done:
         rebuilt = rebuild(directories, options.to, chosen, apply=options.apply, done=done)
-    if rebuilt.lost or any(each.severity != "info" for each in rebuilt.findings):
+    output.shown(rebuilt.findings)
+    if rebuilt.lost:
         output.exit_code = max(output.exit_code, FINDINGS)
-    if options.json:
-        output.objects(rebuild_rows(rebuilt))
-    else:
-        for line in rebuild_lines(rebuilt):
-            output.line(line)
+    output.result(rebuild_rows(rebuilt), rebuild_lines(rebuilt), as_json=options.json)
     return output.end()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from brokerless.cli.options import add_max_batch_bytes
-from brokerless.cli.output import FINDINGS, Output
+from brokerless.cli.output import Output
 from brokerless.cli.progress import progress
 from brokerless.cli.ranges import TIME, parse_time
 from brokerless.cli.selection import named_topics
@@ -17,8 +18,11 @@ from brokerless.errors import Finding, UsageError
 from brokerless.kafka_names import ISOLATION_LEVELS
 
 if TYPE_CHECKING:
+    from brokerless.jobs.restore.disks.job import DiskRestore
     from brokerless.jobs.restore.live.job import LiveRestore
+    from brokerless.jobs.restore.results import Restore
     from brokerless.log.directory import PartitionPath
+    from brokerless.log.read_progress import Done
     from brokerless.tables.partition_reader import OnDamage
 
 DESCRIPTION = """\
@@ -95,8 +99,41 @@ def run(options: Namespace) -> int:
     if not chosen or output.exit_code:
         return output.end()
     everything = [each for log in logs for each in log.directory.partitions]
-    restore = _into_disks if options.to else _into_cluster
-    return restore(options, output, chosen, everything, on_damage)
+    if options.to:
+        return _show_and_apply(options, output, _into_disks(options, output, chosen, everything, on_damage))
+    return _show_and_apply(options, output, _into_cluster(options, chosen, everything, on_damage))
+
+
+Planned = TypeVar("Planned", "Restore", "DiskRestore")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job(Generic[Planned]):
+    """What is planned, and how it is shown and done. ``size``: bytes that ``apply`` reads and writes;
+    ``is_incomplete``: whether something of what was done is missing."""
+
+    plan: Planned
+    size: int
+    apply: Callable[[Done], Planned]
+    is_incomplete: Callable[[Planned], bool]
+    plan_lines: Callable[[Planned], Iterable[str]]
+    result_lines: Callable[[Planned], Iterable[str]]
+    rows: Callable[[Planned], Iterable[Any]]
+
+
+def _show_and_apply(options: Namespace, output: Output, job: _Job[Planned]) -> int:
+    result = job.plan
+    output.shown(result.findings)
+    if not options.json:
+        for line in job.plan_lines(result):
+            output.line(line)
+    if options.apply:
+        with progress("restoring", job.size) as done:
+            result = job.apply(done)
+        new = result.findings[len(job.plan.findings) :]
+        output.problems(map(str, new), job.is_incomplete(result))
+    output.result(job.rows(result), job.result_lines(result), as_json=options.json)
+    return output.end()
 
 
 def _into_disks(
@@ -105,7 +142,7 @@ def _into_disks(
     chosen: Sequence[PartitionPath],
     everything: Sequence[PartitionPath],
     on_damage: OnDamage,
-) -> int:
+) -> _Job[DiskRestore]:
     from brokerless import clock
     from brokerless.jobs.restore.disks.job import DiskSettings, apply_disks, plan_disks, settle_disks
     from brokerless.views.restore.disks import disk_lines, disk_result_lines, disk_rows
@@ -118,59 +155,39 @@ def _into_disks(
         output.say("a restore that had been cut short was completed")
     size = sum(each.size for each in chosen)
     with progress("reading", size) as done:
-        restore = plan_disks(
+        planned = plan_disks(
             chosen, everything, options.to, settings, named=sorted(named_topics(chosen, options)), on_damage=on_damage,
             done=done,
         )  # fmt: skip
-    if any(each.severity != "info" for each in restore.findings):
-        output.exit_code = max(output.exit_code, FINDINGS)
-    if not options.json:
-        for line in disk_lines(restore):
-            output.line(line)
-    if options.apply:
-        with progress("restoring", 2 * size) as done:
-            restore = apply_disks(restore, settings, on_damage, done)
-        if any(each.lost for each in restore.partitions):
-            output.exit_code = max(output.exit_code, FINDINGS)
-    if options.json:
-        output.objects(disk_rows(restore))
-    else:
-        for line in disk_result_lines(restore):
-            output.line(line)
-    return output.end()
+    return _Job(
+        planned,
+        2 * size,
+        lambda done: apply_disks(planned, settings, on_damage, done),
+        lambda result: any(each.lost for each in result.partitions),
+        disk_lines,
+        disk_result_lines,
+        disk_rows,
+    )
 
 
 def _into_cluster(
-    options: Namespace,
-    output: Output,
-    chosen: Sequence[PartitionPath],
-    everything: Sequence[PartitionPath],
-    on_damage: OnDamage,
-) -> int:
+    options: Namespace, chosen: Sequence[PartitionPath], everything: Sequence[PartitionPath], on_damage: OnDamage
+) -> _Job[Restore]:
     from brokerless.jobs.restore.live.job import apply
     from brokerless.views.restore.live import plan_lines, result_lines, rows
 
     if options.replace or options.metadata:
         raise UsageError("--replace and --metadata are for --to; leave them out")
     planned = _plan(options, chosen, everything, on_damage)
-    restore = planned.plan
-    if any(each.severity != "info" for each in restore.findings):
-        output.exit_code = max(output.exit_code, FINDINGS)
-    if not options.json:
-        for line in plan_lines(restore):
-            output.line(line)
-    if options.apply:
-        with progress("restoring", _size(planned)) as done:
-            restore = apply(planned, on_damage, done)
-        if any(each.reason for each in restore.groups) or len(restore.findings) > len(planned.plan.findings):
-            output.exit_code = max(output.exit_code, FINDINGS)
-        output.problems((str(each) for each in restore.findings[len(planned.plan.findings) :]), False)
-    if options.json:
-        output.objects(rows(restore))
-    else:
-        for line in result_lines(restore):
-            output.line(line)
-    return output.end()
+    return _Job(
+        planned.plan,
+        sum(each.paths.size for readers in planned.readers.values() for each in readers),
+        lambda done: apply(planned, on_damage, done),
+        lambda result: any(each.reason for each in result.groups),
+        plan_lines,
+        result_lines,
+        rows,
+    )
 
 
 def _plan(
@@ -193,7 +210,3 @@ def _plan(
             options.paths, chosen, everything, Connection(options.bootstrap_servers, config), settings,
             named=sorted(named_topics(chosen, options)), on_damage=on_damage, done=done,
         )  # fmt: skip
-
-
-def _size(planned: LiveRestore) -> int:
-    return sum(each.paths.size for readers in planned.readers.values() for each in readers)

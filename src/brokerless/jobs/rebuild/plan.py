@@ -33,6 +33,7 @@ from brokerless.jobs.rebuild.nodes import (
 )
 from brokerless.jobs.rebuild.partition_states import rebuild_partitions
 from brokerless.jobs.rebuild.replicas import HeldReplica, Place, assigned, held_replicas, largest_producer_id
+from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
 from brokerless.jobs.restart.directory_files import check_directory_ids
 from brokerless.log import names
@@ -108,6 +109,14 @@ class Rebuild:
     def records(self) -> list[Record]:
         """The records of the snapshot. Raises :class:`UsageError` for what this metadata version cannot express."""
         return list(cluster_records(self.cluster, self.level))
+
+    def server_properties(self, node_id: int) -> dict[str, str]:
+        """What ``server.properties`` of a node has to say, by name. Raises :class:`UsageError` for no such node."""
+        node = next((each for each in self.nodes if each.node_id == node_id), None)
+        if node is None:
+            raise UsageError(f"the rebuilt cluster has no node {node_id}")
+        log_dirs = [each.path for each in self.directories if each.node_id == node_id]
+        return server_properties(node, self.nodes, log_dirs, is_dynamic=self.voters is not None)
 
 
 @dataclass(frozen=True, slots=True)

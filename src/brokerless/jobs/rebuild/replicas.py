@@ -13,6 +13,7 @@ from brokerless.jobs.cluster.disks import Disk, DiskReplica
 from brokerless.jobs.rebuild.nodes import Node
 from brokerless.log.checkpoint.leader_epochs import load_epochs
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
+from brokerless.log.live_segments import open_segments
 from brokerless.tables.partition_reader import PartitionReader
 
 Place = tuple[str, int]
@@ -50,7 +51,8 @@ def held_replicas(
     disks: Sequence[Disk], nodes: Sequence[Node], cluster: Cluster, report: Callable[[Finding], None]
 ) -> dict[Place, list[HeldReplica]]:
     """The replicas that the rebuilt cluster has, by partition, at most one of each node. What the cluster's metadata
-    does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown topics."""
+    does not know is left out, and reported; so are directories without ``partition.metadata`` of unknown topics, and
+    replicas of which a file cannot be opened."""
     owners = {path: node.node_id for node in nodes if node.is_broker for path in node.disks}
     by_name = {name: topic_id for topic_id, name in cluster.topics.items()}
     found: dict[Place, list[HeldReplica]] = defaultdict(list)
@@ -72,10 +74,21 @@ def held_replicas(
             elif each.partition not in cluster.partitions.get(topic_id, {}):
                 text = "the metadata has no such partition of this topic: the rebuilt cluster does not have this"
                 report(Finding("warning", "replica-unknown", each.paths.path, None, None, text, None, topic_id))
+            elif (file := _unreadable_file(each)) is not None:
+                text = "this cannot be read, so that the replica is left out; salvage writes what is readable"
+                report(Finding("error", "replica-unreadable", file.file, None, None, text, None, file.message))
             else:
                 held = HeldReplica(owners[disk.path], disk, each, topic_id, last_epoch(each))
                 _add(found[topic_id, each.partition], held, report)
     return dict(found)
+
+
+def _unreadable_file(replica: DiskReplica) -> Finding | None:
+    """The first log of a replica that cannot be opened."""
+    found: list[Finding] = []
+    for _ in open_segments(replica.paths, found.append):
+        pass
+    return next((each for each in found if each.kind == "unreadable-file"), None)
 
 
 def _add(there: list[HeldReplica], held: HeldReplica, report: Callable[[Finding], None]) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from brokerless.jobs.rebuild.nodes import Listener, Node
-from brokerless.jobs.rebuild.plan import Rebuild
 
 UNKNOWN = "HOST:PORT"
 """In place of an address that is not known."""
 
 
-def server_properties(rebuild: Rebuild, node: Node) -> dict[str, str]:
-    """The settings of a node by name; all others are as they were. Addresses that are not known are ``HOST:PORT``."""
-    controllers = [each for each in rebuild.nodes if each.is_controller]
+def server_properties(
+    node: Node, nodes: Sequence[Node], log_dirs: Sequence[str], *, is_dynamic: bool
+) -> dict[str, str]:
+    """The settings of a node by name; all others are as they were. Addresses that are not known are ``HOST:PORT``.
+    ``nodes``: all of the cluster. ``is_dynamic``: voters are in the metadata."""
+    controllers = [each for each in nodes if each.is_controller]
     names = [each.controller_listener or "CONTROLLER" for each in controllers]
     found = {"node.id": str(node.node_id), "process.roles": ",".join(node.roles)}
     found["controller.listener.names"] = ",".join(dict.fromkeys(names))
-    if rebuild.voters is None:
+    if not is_dynamic:
         voters = ((each.node_id, _address(each.controller_address)) for each in controllers)
         found["controller.quorum.voters"] = ",".join(f"{number}@{address}" for number, address in voters)
     else:
@@ -30,10 +34,10 @@ def server_properties(rebuild: Rebuild, node: Node) -> dict[str, str]:
     found["listeners"] = ",".join(listening)
     if node.is_broker and own:
         found["advertised.listeners"] = ",".join(f"{each.name}://{each.address}" for each in own)
-    protocols = {each.name: each.protocol for node in rebuild.nodes for each in node.listeners if each.protocol}
+    protocols = {each.name: each.protocol for of_node in nodes for each in of_node.listeners if each.protocol}
     if protocols:
         found["listener.security.protocol.map"] = ",".join(f"{name}:{each}" for name, each in protocols.items())
-    found["log.dirs"] = ",".join(each.path for each in rebuild.directories if each.node_id == node.node_id)
+    found["log.dirs"] = ",".join(log_dirs)
     if node.rack is not None:
         found["broker.rack"] = node.rack
     return found

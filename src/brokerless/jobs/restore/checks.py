@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UsageError
 from brokerless.jobs.restore.results import GroupRestore, Limits, Settings, TopicRestore
 from brokerless.log import names
 from brokerless.text import format_bytes
@@ -73,6 +73,15 @@ def check_topic(topic: TopicRestore, path: str) -> Iterator[Finding]:
         if each.unnameable:
             text = f"{name}: {each.unnameable} headers have a zero byte in their names, which librdkafka cannot send; "
             yield Finding("error", "header-name", path, None, None, f"{text}their records would be left out")
+
+
+def refuse_errors(findings: Iterable[Finding]) -> None:
+    """Raises :class:`UsageError` where a finding is an error, with the first."""
+    errors = [each for each in findings if each.severity == "error"]
+    if len(errors) == 1:
+        raise UsageError(f"a finding is an error, and nothing was restored: {errors[0]}")
+    if errors:
+        raise UsageError(f"{len(errors)} findings are errors, and nothing was restored; the first: {errors[0]}")
 
 
 def check_groups(groups: Iterable[GroupRestore], topics: Iterable[TopicRestore], path: str) -> Iterator[Finding]:

@@ -50,7 +50,9 @@ def choose_partitions(
 
     Raises :class:`UsageError` for Kafka's own topics among those, a partition that is there twice, and none."""
     found: dict[tuple[str, int], PartitionReader] = {}
+    path = ""
     for each in partitions:
+        path = path or each.path
         if each.topic is None or each.partition is None or each.state != "live":
             continue
         if names.is_internal(each.topic) and not (
@@ -66,7 +68,8 @@ def choose_partitions(
             raise UsageError(f"{each.path}: {name} is also in {found[place].path}; combine replicas with merge first")
         found[place] = PartitionReader(each, storage_options)
     if not found:
-        raise UsageError("there is no partition to restore; give a log directory, or partitions' directories")
+        text = "there is no partition to restore; give a log directory, or partitions' directories"
+        raise UsageError(f"{path}: {text}" if path else text)
     topics: dict[str, list[PartitionReader]] = {}
     for place in sorted(found):
         topics.setdefault(place[0], []).append(found[place])
@@ -115,14 +118,17 @@ def measure(
 ) -> SourcePartition:
     """Reads a partition once, and counts what of it meets the limits. Damage is reported as :meth:`records` does."""
     end = end_of(partition, reading)
-    undecided = _undecided(partition, reading, end)
-    end = end if undecided is None else undecided[0]
     found = SourcePartition(
-        partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, undecided=undecided,
-        codec=_codec_of(partition),
-    )  # fmt: skip
+        partition.topic or "", partition.partition or 0, partition.start_offset or 0, end, codec=_codec_of(partition)
+    )
+    last = -1
     for batch in records(partition, reading, 0, end, on_damage, done):
         found = _add(found, batch, limits)
+        last = batch.column("offset")[batch.num_rows - 1].as_py() if batch.num_rows else last
+    if last < end - 1:  # else nothing is after the last one, and transactions need not be searched again
+        undecided = _undecided(partition, reading, end)
+        end = end if undecided is None else undecided[0]
+        found = replace(found, end_offset=end, undecided=undecided)
     if reading.until is not None:
         late = partition.records(
             ["timestamp"], start_offset=end, isolation=reading.isolation, end_timestamp=reading.until,

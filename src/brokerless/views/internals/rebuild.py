@@ -10,7 +10,6 @@ from brokerless.internals.cluster import cluster_rows
 from brokerless.internals.metadata_versions import level_name
 from brokerless.jobs.rebuild.node_directories import held_in
 from brokerless.jobs.rebuild.plan import Rebuild
-from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.text import format_bytes, show
 from brokerless.views.table import NOTHING, count_of, format_number, table
 
@@ -46,7 +45,7 @@ def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
     for node in rebuild.nodes:
         yield ""
         yield f"server.properties of node {node.node_id}:"
-        yield from (f"  {name}={show(value)}" for name, value in server_properties(rebuild, node).items())
+        yield from (f"  {name}={show(value)}" for name, value in rebuild.server_properties(node.node_id).items())
     yield ""
     yield _what_next(rebuild)
 
@@ -102,7 +101,7 @@ def rebuild_rows(rebuild: Rebuild) -> Iterator[Row]:
     for name, rows in cluster_rows(rebuild.cluster).items():
         yield from ({"table": name, **row} for row in rows)
     for node in rebuild.nodes:
-        properties: Mapping[str, str] = server_properties(rebuild, node)
+        properties: Mapping[str, str] = rebuild.server_properties(node.node_id)
         yield {"table": "nodes", "nodeId": node.node_id, "was": node.was, "roles": node.roles, "properties": properties}
     for each in rebuild.directories:
         source = None if each.disk is None else each.disk.path

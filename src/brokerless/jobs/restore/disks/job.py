@@ -13,7 +13,7 @@ from pathlib import Path
 from brokerless import clock
 from brokerless.errors import Finding, UsageError
 from brokerless.jobs.restore import source
-from brokerless.jobs.restore.checks import check_topic, limits_of
+from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
 from brokerless.jobs.restore.disks.staging import Staged, stage
 from brokerless.jobs.restore.disks.swap import OWNER, apply_swap, aside_of, check_aside, plan_swap, settle
 from brokerless.jobs.restore.disks.targets import Placement, load_target, place
@@ -127,9 +127,7 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
     completes it or begins again.
 
     Raises :class:`UsageError` where a finding is an error, or a broker runs on a directory; UnwritableError."""
-    refused = [each for each in plan.findings if each.severity == "error"]
-    if refused:
-        raise UsageError(f"{len(refused)} findings are errors, and nothing was restored; the first: {refused[0]}")
+    refuse_errors(plan.findings)
     paths = sorted({disk.path for each in plan.placements for disk in each.replicas})
     replaced = {path for each in plan.placements for path, has_records in each.existing.items() if has_records}
     check_aside(sorted(replaced))

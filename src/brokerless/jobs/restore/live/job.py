@@ -17,7 +17,7 @@ from brokerless.errors import Finding, UsageError
 from brokerless.internals.cluster import Cluster
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
-from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of
+from brokerless.jobs.restore.checks import check_groups, check_topic, limits_of, refuse_errors
 from brokerless.jobs.restore.live.connection import Connection
 from brokerless.jobs.restore.live.groups import commit_groups, source_groups, translate
 from brokerless.jobs.restore.live.offset_map import OffsetMap, Place, is_map, open_map
@@ -165,9 +165,7 @@ def apply(restore: LiveRestore, on_damage: OnDamage, done: Done) -> Restore:
 
     Raises :class:`UsageError` where a finding is an error, or the map is of another restore; :class:`ClusterError`."""
     plan, settings, connection = restore.plan, restore.settings, restore.connection
-    refused = [each for each in plan.findings if each.severity == "error"]
-    if refused:
-        raise UsageError(f"{len(refused)} findings are errors, and nothing was restored; the first: {refused[0]}")
+    refuse_errors(plan.findings)
     if settings.map_directory is None:
         raise UsageError("give the directory of the offset map with --map; the same one lets a restore go on")
     missing = {each.topic: (each.partition_count, each.configs or {}) for each in plan.topics if not each.exists}

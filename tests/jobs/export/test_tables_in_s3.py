@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
+from tests.jobs.pipeline.works import segments
 from tests.jobs.tables import log_of, rows
 from tests.s3 import S3, s3
 
 from brokerless.api.log import open as open_log
+from brokerless.api.pipeline import pipeline
 from brokerless.errors import UsageError
 from brokerless.interchange.table_formats.catalog import Catalog
+from brokerless.jobs.pipeline import maintenance
 
 pytestmark = pytest.mark.xdist_group("s3")
 __all__ = ["s3"]
@@ -28,6 +32,29 @@ def test_deltas_tables_in_s3_go_on(s3: S3, tmp_path: Path, monkeypatch: pytest.M
     assert [each.records for each in open_log(source).export(to, as_="delta")] == [1]
     found = pa.table(DeltaTable(f"{to}/orders").to_pyarrow_table())
     assert [row["value"] for row in rows(found.to_pylist())] == [b"a", b"b", b"c"]
+
+
+def test_a_pipeline_in_s3_with_a_catalogue_of_glue_keeps_no_files_that_no_snapshot_has(
+    s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_FEW", 2)
+    source, to = segments(tmp_path / "logs" / "orders-0", range(0, 50)).parent, s3.url("pipeline")
+    properties = {"type": "glue"}
+    for service in ("glue", "s3"):
+        own = {"endpoint": s3.endpoint, "region": "us-east-1", "access-key-id": "key", "secret-access-key": "secret"}
+        properties |= {f"{service}.{name}": value for name, value in own.items()}
+    settings: dict[str, Any] = {"catalog": Catalog("aws", properties), "report": False}
+    assert pipeline(source, to, **settings).is_new
+    segments(source / "orders-0", range(50, 80))
+    segments(source / "orders-1", range(0, 20))
+    assert pipeline(source, to, **settings).is_new
+    assert not pipeline(source, to, **settings).is_new
+    catalog = load_catalog("aws", **properties)
+    maintenance.maintain_iceberg(catalog.load_table("kafka.orders"), 1 << 20, 0)
+    orders = catalog.load_table("kafka.orders")
+    assert orders.scan("kafka.timestamp > '2000-01-01T00:00:00+00:00'").to_arrow().num_rows == 100
+    data = s3.file_system().find(f"{s3.bucket}/pipeline/kafka/orders/data")
+    assert len([each for each in data if each.endswith(".parquet")]) == 1
 
 
 def test_icebergs_tables_in_s3_are_in_a_catalogue(s3: S3, tmp_path: Path) -> None:

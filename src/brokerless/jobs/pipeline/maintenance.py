@@ -25,14 +25,17 @@ _FEW = 4
 """So many small files of a day stay as they are: a merge rewrites all of their bytes."""
 _SMALL = 2
 """A file of less than one so-manieth of the size that files should have is small."""
+_OF_A_COMMIT = 32
+"""Merged files; a commit that is lost to another writer's costs that much work."""
 _SUFFIXES = (".parquet", ".avro", ".metadata.json")
 
 
 def maintain_iceberg(table: Any, file_bytes: int, keep_s: int) -> None:
     """Merges small files of a table into files of about ``file_bytes``, expires snapshots older than ``keep_s``
     seconds, and removes files of the table's directory that no snapshot left has."""
-    for group in _small_files(table, file_bytes):
-        _merge(table, group)
+    groups = list(_small_files(table, file_bytes))
+    for number in range(0, len(groups), _OF_A_COMMIT):
+        _merge(table, groups[number : number + _OF_A_COMMIT])
         table.refresh()
     before = datetime.now(UTC) - timedelta(seconds=keep_s)
     current = table.current_snapshot()
@@ -69,8 +72,18 @@ def _small_files(table: Any, file_bytes: int) -> Iterator[list[Any]]:
             yield group
 
 
-def _merge(table: Any, files: list[Any]) -> None:
-    """One file in the place of several, row group after row group, in one commit."""
+def _merge(table: Any, groups: list[list[Any]]) -> None:
+    """One file in the place of each group, in one commit."""
+    merged = [_merged(table, files) for files in groups]
+    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as update:
+        for each in (file for files in groups for file in files):
+            update.delete_data_file(each)
+        for each in merged:
+            update.append_data_file(each)
+
+
+def _merged(table: Any, files: list[Any]) -> Any:
+    """Writes several files of a day as one, row group after row group."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     schema = schema_to_pyarrow(table.schema())
@@ -84,11 +97,7 @@ def _merge(table: Any, files: list[Any]) -> None:
                     writer.write_table(_as(file.read_row_group(group), schema))
     with output.to_input_file().open() as source:
         footer = pq.read_metadata(source)
-    merged = data_file(table, path, footer, len(output), files[0].partition)
-    with table.transaction() as transaction, transaction.update_snapshot().overwrite() as update:
-        for each in files:
-            update.delete_data_file(each)
-        update.append_data_file(merged)
+    return data_file(table, path, footer, len(output), files[0].partition)
 
 
 def _as(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -17,18 +17,38 @@ from brokerless.interchange.jsonl_writer import dumps
 
 NOTHING = "-"
 _MILLISECOND = timedelta(milliseconds=1)
+_MILLISECONDS = {"s": 1000, "ms": 1, "us": 1e-3, "ns": 1e-6}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """The rows of a record batch as Python's values. Times that Python has no value for are integers, in their unit."""
+    """The rows of a record batch as Python's values. Timestamps that Python has no value for, such as of the year
+    10000, are integers, in milliseconds; such dates are days since 1970."""
     columns: list[list[Any]] = []
     for column in batch.columns:
         try:
             columns.append(column.to_pylist())
         except (ValueError, OverflowError):
-            columns.append(cast(Any, column).view(pa.int64()).to_pylist())
+            columns.append([_value(each) for each in cast(Any, column)])
     return zip(*columns, strict=True)
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        type_ = scalar.type
+    t = pa.types
+    if t.is_timestamp(type_):
+        ratio = _MILLISECONDS[type_.unit]
+        return scalar.value * ratio if ratio >= 1 else scalar.value // round(1 / ratio)
+    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+        return [_value(each) for each in scalar.values]
+    if t.is_struct(type_):
+        return {name: _value(each) for name, each in scalar.items()}
+    if t.is_map(type_):
+        return [(_value(pair["key"]), _value(pair["value"])) for pair in scalar.values]
+    return scalar.value
 
 
 def text_of(value: Any, null: str = NOTHING) -> str:

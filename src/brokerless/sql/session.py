@@ -15,13 +15,16 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from brokerless import arrow
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TABLES, Tables, once
 from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
 from brokerless.ordered_threads import processors
 from brokerless.sql.topics import topic_dataset, typed_topics
+from brokerless.tables.partition_reader import OnDamage
 from brokerless.tables.sql_condition import MACROS
 
 if TYPE_CHECKING:
@@ -102,7 +105,8 @@ class Session(AbstractContextManager["Session"]):
         names = dataset.schema.names
         if first is not None:
             names = [first, *(each for each in names if each != first)]
-        self._connection.register(source, Watched(dataset, names, self._errors))
+        watched = Watched(dataset, names, self._errors, name, self._tables.on_damage or raise_errors)
+        self._connection.register(source, watched)
         columns = ", ".join(name_of(each) for each in dataset.schema.names)
         created = f"CREATE VIEW {schema}.{name_of(name)} AS SELECT {columns} FROM {name_of(source)}"
         self._connection.execute(created)
@@ -195,25 +199,49 @@ def query_once(tables: Tables, sql: str) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(result.schema, batches())
 
 
+_MOST_MS = 9_000_000_000_000_000
+"""Some 285,000 years. DuckDB's times are microseconds: each query that meets a later one fails."""
+
+
 class Watched(TableDataset):
     """A dataset with its columns in another order, that remembers what is raised, of which DuckDB has only the text."""
 
-    def __init__(self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError]) -> None:
-        super().__init__(_Rows(dataset, names, errors))
+    def __init__(
+        self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: OnDamage
+    ) -> None:
+        super().__init__(_Rows(dataset, names, errors, name, report))
 
 
 class _Rows:
-    def __init__(self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError]) -> None:
-        self._dataset, self._errors = dataset, errors
+    def __init__(
+        self, dataset: TableDataset, names: list[str], errors: list[BrokerlessError], name: str, report: OnDamage
+    ) -> None:
+        self._dataset, self._errors, self._name, self._report = dataset, errors, name, report
         self.schema = pa.schema([dataset.schema.field(name) for name in names])
 
     def read(self, columns: Any, filter: Any) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._dataset.rows.read(columns, filter):
-                yield batch.select(columns)
+                yield self._representable(batch.select(columns))
         except BrokerlessError as error:
             self._errors.append(error)
             raise
+
+    def _representable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Timestamps that DuckDB has no value for are null, and reported."""
+        for number, column in enumerate(batch.columns):
+            if not pa.types.is_timestamp(column.type):
+                continue
+            own = arrow.numbers(column, np.int64)
+            lost = (own > _MOST_MS) | (own < -_MOST_MS)
+            if lost.any():
+                null = lost | np.asarray(column.is_null())
+                name = batch.schema.names[number]
+                fixed = arrow.column_of_numbers(column.type, np.where(null, 0, own), null)
+                batch = batch.set_column(number, batch.schema.field(number), fixed)
+                text = f"some values of {name} are more than {_MOST_MS:,} ms away from 1970; they are null in SQL"
+                self._report(Finding("warning", "timestamp-out-of-range", self._name, None, None, text))
+        return batch
 
 
 def import_duckdb() -> Any:
@@ -237,7 +265,8 @@ def explained(error: Exception, sql: str) -> str:
         tables = f"the tables are {', '.join(TABLES)}, and each topic by its name"
         return f'{text}; {tables}; names such as "my-topic" need double quotes'
     if "out of memory" in lower:
-        return f"{text}; --memory-limit SIZE sets what DuckDB may take"
+        reason = text.partition(" Possible solutions")[0]  # settings, which are locked here
+        return f"{reason}; --memory-limit SIZE sets what DuckDB may take"
     return text
 
 

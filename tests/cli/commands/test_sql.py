@@ -6,9 +6,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+import pty
 import re
+import select
 import shlex
 import shutil
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,7 @@ import pytest
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.cli.conftest import Run
+from tests.log.whole_batches import batch
 from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records
 
@@ -28,6 +34,7 @@ from brokerless.errors import UsageError
 from brokerless.sql.session import Session
 
 DEMO = "demo/data"
+MOST = (1 << 63) - 1
 COUNT = 'SELECT topic, count(*) AS records, max("offset") AS last FROM records GROUP BY topic ORDER BY topic'
 
 
@@ -213,6 +220,67 @@ def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatc
     assert completions(["orders", '"offset"', "SELECT"], "o") == ['"offset"', "orders"]
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert history_file() == tmp_path / "brokerless" / "sql_history"
+
+
+def test_the_shell_completes_names_and_remembers_statements(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "PROMPT_TOOLKIT_NO_CPR": "1", "TERM": "xterm"}
+    command = [sys.executable, "-m", "brokerless", "sql", DEMO]
+    process, terminal = pty.fork()
+    if not process:
+        os.execve(command[0], command, environment)
+    sent = b""
+
+    def until(text: bytes) -> None:
+        nonlocal sent
+        give_up = time.monotonic() + 60
+        while text not in sent and time.monotonic() < give_up:
+            if select.select([terminal], [], [], 1)[0]:
+                sent += os.read(terminal, 1 << 16)
+        assert text in sent, sent
+        sent = b""
+
+    until(b"sql>")
+    os.write(terminal, b"SELECT count(*) * 7 AS n FROM paym\t")
+    until(b"ments")
+    os.write(terminal, b";\r")
+    until(b"10801")  # of 1,543 records
+    os.write(terminal, b"\x1b[A\r")
+    until(b"10801")
+    os.write(terminal, b"SELECT nothing;\r")
+    until(b"nothing")
+    os.write(terminal, b".quit\r")
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    os.close(terminal)
+    assert "+SELECT count(*) * 7 AS n FROM payments;" in (tmp_path / "brokerless" / "sql_history").read_text()
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--csv"]])
+def test_timestamps_that_are_no_times_fail_no_query(run: Run, tmp_path: Path, form: list[str]) -> None:
+    times = (-1, -5, 0, 253_402_300_800_000, 9_000_000_000_000_000, 9_223_372_036_854_776, MOST, -MOST - 1)
+    (tmp_path / "t-0").mkdir()
+    data = [batch(offset, timestamp=time).tobytes() for offset, time in enumerate(times)]
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(b"".join(data))
+    for query in (
+        "SELECT timestamp, timestamp::DATE, date_trunc('hour', timestamp), timestamp::VARCHAR FROM t",
+        "SELECT list(timestamp), max(timestamp) - min(timestamp), max(timestamp) + INTERVAL 1 YEAR FROM t",
+        "SELECT baseTimestamp, maxTimestamp FROM batches",
+        "SELECT minTimestamp, maxTimestamp FROM segments JOIN topics USING (minTimestamp, maxTimestamp)",
+    ):
+        done = run("sql", query, tmp_path, *form)
+        assert (done.exit_code, done.err.count("they are null in SQL") > 0) == (0, True), (query, done.err)
+    found = run("sql", 'SELECT timestamp FROM t ORDER BY "offset"', tmp_path, "--json").json
+    assert [row["timestamp"] for row in found] == [*times[:5], None, None, None]
+    count = "SELECT count(*) AS n FROM t WHERE timestamp >= '2026-01-01'"
+    assert run("sql", count, tmp_path, "--json").json == [{"n": 2}]
+
+
+def test_a_query_in_little_memory_spills_or_says_what_to_do(run: Run) -> None:
+    values = "SELECT repeat(text_of(value), 10) || range AS v FROM orders, range(60)"  # some 300 MB
+    count = f"SELECT count(DISTINCT v) AS n FROM ({values})"
+    assert run("sql", count, DEMO, "--json", "--memory-limit", "150MB").json == [{"n": 227_760}]
+    done = run("sql", "SELECT list(repeat(text_of(value), 500)) FROM orders", DEMO, "--memory-limit", "50MB")
+    assert done.exit_code == 2
+    assert done.err.endswith("used); --memory-limit SIZE sets what DuckDB may take\n")
 
 
 def test_the_answers_in_the_docs(run: Run) -> None:

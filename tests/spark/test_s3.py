@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
+from s3fs.core import S3FileSystem
 from tests.golden import broker_data
 from tests.s3 import S3
+
+from brokerless.log.storage.paths import open_file
 
 NAMES = ("txn-1", "segments-0")
 
@@ -70,3 +73,17 @@ def test_a_job_on_spark_exports_from_there_to_there(
     (path,) = tmp_path.rglob("*.parquet")
     fs = s3.file_system()
     assert fs.cat_file(f"{target}/{path.relative_to(tmp_path)}") == path.read_bytes()
+
+
+def test_opening_a_file_is_one_request(url: str, s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    call: Any = S3FileSystem._call_s3  # type: ignore[reportPrivateUsage]
+
+    async def noted(self: Any, method: str, *arguments: Any, **named: Any) -> Any:
+        asked.append(method)
+        return await call(self, method, *arguments, **named)
+
+    monkeypatch.setattr(S3FileSystem, "_call_s3", noted)
+    with open_file(f"{url}/segments-0/{0:020}.log", s3.storage_options) as file:
+        assert file.read(0, 8).tolist() == [0] * 8
+    assert asked == ["head_object", "get_object"]

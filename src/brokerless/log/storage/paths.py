@@ -51,12 +51,15 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
     if is_remote(path):
         with unreadable(path, Exception):
             fs, inner = file_system(path, storage_options)
-            info = fs.info(inner)
-            if info["type"] == "directory":
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            if info["size"] is None:
-                raise OSError("the storage does not say how large the file is")
-            handle = fs.open(inner, "rb", cache_type="none")
+            handle, info = _open_remote(fs, inner)
+            try:
+                if info["type"] == "directory":
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                if info["size"] is None:
+                    raise OSError("the storage does not say how large the file is")
+            except BaseException:
+                handle.close()
+                raise
             return RemoteFile(path, handle, int(info["size"]), fs, info.get("ETag"))
     with unreadable(path, OSError, ValueError):
         # A pipe without a writer would keep a blocking open waiting for ever.
@@ -71,6 +74,18 @@ def open_file(path: str, storage_options: StorageOptions | None = None) -> File:
         except BaseException:
             os.close(descriptor)
             raise
+
+
+def _open_remote(fs: Any, inner: Any) -> tuple[Any, Any]:
+    """A handle, and what the storage says of the file. Object stores are asked for that when it is opened, and once is
+    enough: each request takes tens of milliseconds."""
+    try:
+        handle = fs.open(inner, "rb", cache_type="none")
+    except Exception:
+        if fs.info(inner)["type"] == "directory":
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)) from None
+        raise
+    return handle, getattr(handle, "details", None) or fs.info(inner)
 
 
 def read_bytes(path: str, limit: int, storage_options: StorageOptions | None = None) -> bytes:

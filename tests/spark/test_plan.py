@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import shutil
 import subprocess
@@ -10,9 +11,11 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any, cast
 
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 from pyspark.sql import datasource as spark
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 from tests.examples import some_quick
@@ -23,7 +26,7 @@ from brokerless.errors import BrokerlessError, DamageError, UnreadableError, Usa
 from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.spark.columns import choose_columns, default_schema
 from brokerless.spark.options import parse_options
-from brokerless.spark.plan import tasks_of
+from brokerless.spark.plan import plan, tasks_of
 from brokerless.spark.source import BrokerlessSource, PushdownReader
 from brokerless.spark.split import ReadTask, Split, split_bytes
 
@@ -203,6 +206,45 @@ print(len(plan(parse_options(options))), "numba" in sys.modules)
     tasks, has_numba = ran.stdout.split()
     assert int(tasks) > 5
     assert has_numba == "False"
+
+
+FAR: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"startingTimestamp": 1}, ("segments-0", "txn-1")),
+    ({"maxRecordsPerPartition": 30}, ("segments-0",)),
+]
+
+
+@pytest.mark.parametrize(("options", "partitions"), FAR)
+def test_what_is_far_away_is_planned_side_by_side_and_the_same(
+    options: dict[str, Any], partitions: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions, and the segments of one. Nobody goes on before a second file is opened at the same time."""
+    directory = f"side-by-side-{len(partitions)}"
+    memory: Any = MemoryFileSystem()
+    for name in partitions:
+        memory.put(str(DATA / name), f"/{directory}/{name}", recursive=True)
+    local = [reads(split) for name in partitions for split in splits(DATA / name, options)]
+    together, opened = Barrier(2, timeout=20), itertools.count()
+    open_one: Any = MemoryFileSystem._open  # type: ignore[reportPrivateUsage]
+
+    def open_two(*arguments: Any, **named: Any) -> Any:
+        if next(opened) < 2:
+            together.wait()
+        return open_one(*arguments, **named)
+
+    monkeypatch.setattr(MemoryFileSystem, "_open", open_two)
+    far = splits(f"memory://{directory}", options)
+    assert [reads(split) for split in far] == local
+    assert next(opened) > 2
+
+
+def splits(path: Path | str, options: dict[str, Any]) -> list[Split]:
+    return [split for task in plan(parse_options(given(path, options))) for split in cast(ReadTask, task).splits]
+
+
+def reads(split: Split) -> tuple[object, ...]:
+    assert split.segment is not None
+    return split.topic, split.partition, split.segment.base_offset, split.start, split.end, split.bounds, split.first
 
 
 def test_a_task_keeps_what_it_loaded_for_the_next_ones() -> None:

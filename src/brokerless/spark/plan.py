@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import InputPartition
 
@@ -23,6 +24,7 @@ from brokerless.log.live_segments import ReplacedError, open_listed, with_curren
 from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
+from brokerless.log.storage.paths import StorageOptions, is_remote
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.split import ReadTask, Split, cut, split_bytes, task_rounds
@@ -32,7 +34,12 @@ if TYPE_CHECKING:
 
 _OPEN_COST = 4 << 20
 """What opening a file counts as, in bytes, when small files share a task; as Spark's own readers have it."""
+_REQUESTS = 10
+"""To an object store at once; its client has as many connections."""
 _log = logging.getLogger(__name__)
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +66,63 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     pushed = pushed or Pushed()
     found = find_partitions(options)
     check_named(options, found)
-    reported: list[Split] = []
-    chosen: list[Partition] = []
-    for each in (partition for partition in found if pushed.have(partition) or is_unknown(partition)):
-        if (finding := log_start_after_end(each.paths, each.storage_options)) is not None:
-            reporter(each, options, reported)(finding)
-        left = _leave_out_unreadable(each, options, reporter(each, options, reported))
-        if left.segment_paths or not (each.segment_paths or each.paths.findings):
-            chosen.append(left)
+    candidates = [each for each in found if pushed.have(each) or is_unknown(each)]
+    looked_at = list(_side_by_side(lambda each: _look_at(each, options), candidates))
+    reported = [split for _, of_one in looked_at for split in of_one]
+    chosen = [left for left, _ in looked_at if left is not None]
     if options.table == "transactions":
         splits = [_whole(each) for each in chosen if each.segment_paths]
     else:
-        ranges = [(each, _range(each, options)) for each in chosen]
-        pairs = [(each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None]
-        size = split_bytes(options, sum(segment.size for each, _ in pairs for segment in each.segment_paths))
+        ranges = zip(chosen, _side_by_side(lambda each: _range(each, options), chosen), strict=True)
+        pairs = {each.path: (each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None}
+        size = split_bytes(options, sum(segment.size for each, _ in pairs.values() for segment in each.segment_paths))
         listed = {each.path: each.paths for each in found}
+
+        def cut_one(each: Partition) -> tuple[list[Split], list[Split]]:
+            return _current_splits(each, pairs[each.path][1], options, pushed, size, listed[each.path])
+
         splits: list[Split] = []
-        for each, own in pairs:
-            found_splits, reported_here = _current_splits(each, own, options, pushed, size, listed[each.path])
+        for found_splits, reported_here in _side_by_side(cut_one, [each for each, _ in pairs.values()]):
             splits += found_splits
             reported += reported_here
     if pushed.files is not None:
         reported = [each for each in reported if each.findings[0].file in pushed.files]
     reported = [each for each in reported if pushed.have(each)]
     return tasks_of([*splits, *reported], options) or [ReadTask(())]
+
+
+def _side_by_side(work: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Iterator[ResultT]:
+    """The results in the items' order; in threads where files are far away, as such a plan is mostly waiting."""
+    if len(items) < 2 or not any(_is_far(each) for each in items):
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        try:
+            yield from pool.map(work, items)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _is_far(item: object) -> bool:
+    match item:
+        case Partition():
+            return is_remote(item.path)
+        case Split(segment=SegmentPaths() as segment):
+            return is_remote(segment.log.path)
+        case _:
+            return False
+
+
+def _look_at(partition: Partition, options: Options) -> tuple[Partition | None, list[Split]]:
+    """The partition without what cannot be opened, None if nothing is left, and splits for what is reported."""
+    reported: list[Split] = []
+    report = reporter(partition, options, reported)
+    if (finding := log_start_after_end(partition.paths, partition.storage_options)) is not None:
+        report(finding)
+    left = _leave_out_unreadable(partition, options, report)
+    is_left = left.segment_paths or not (partition.segment_paths or partition.paths.findings)
+    return (left if is_left else None), reported
 
 
 def reporter(partition: Partition, options: Options, reported: list[Split]) -> Callable[[Finding], None]:
@@ -248,6 +288,7 @@ def _splits(
     following = {one.base_offset: two.base_offset for one, two in pairwise(segments)}
     check_head(listed, report, storage, requested)
     check_end(listed, report, storage, requested)
+    wholes: list[Split] = []
     for segment in requested.segments(segments):
         if pushed.files is not None and segment.log.path not in pushed.files:
             continue
@@ -269,17 +310,24 @@ def _splits(
             own=Range(segment.base_offset, after),
             query=requested,
         )
-        if options.table == "segments":
-            yield whole
-        elif segment.log.size is None or segment.log.size > size or options.max_records is not None:
-            reaches_end = False
-            for one in cut(whole, size, options.max_records, storage):
-                reaches_end = reaches_end or (one.end is None and one.following is not None)
-                yield one
-            if not reaches_end and whole.following is not None:  # nothing of it but what follows its last batch
-                yield replace(whole, start=segment.size, cost=0)
-        elif segment.log.size or whole.following is not None:
-            yield whole
+        wholes.append(whole)
+    for cut_up in _side_by_side(lambda whole: _cut(whole, options, size, storage), wholes):
+        yield from cut_up
+
+
+def _cut(whole: Split, options: Options, size: int, storage: StorageOptions | None) -> list[Split]:
+    """The splits of one segment, whose file is opened only if it is large."""
+    assert whole.segment is not None
+    segment = whole.segment
+    if options.table == "segments":
+        return [whole]
+    if segment.log.size is None or segment.log.size > size or options.max_records is not None:
+        splits = list(cut(whole, size, options.max_records, storage))
+        reaches_end = any(one.end is None and one.following is not None for one in splits)
+        if not reaches_end and whole.following is not None:  # nothing of it but what follows its last batch
+            splits.append(replace(whole, start=segment.size, cost=0))
+        return splits
+    return [whole] if segment.log.size or whole.following is not None else []
 
 
 def _with_next(paths: PartitionPath, segment: SegmentPaths) -> PartitionPath | None:

@@ -61,6 +61,20 @@ def format_bytes(size: int) -> str:
     return f"{value / 1000:.1f} EB"
 
 
+_SIZE = re.compile(r"([0-9]{1,15}) ?([KMGT]?|[KMGT]I?B|B)", re.IGNORECASE)
+_UNITS = {"": 1, "B": 1} | {
+    letter + ending: base**power
+    for power, letter in enumerate("KMGT", 1)
+    for ending, base in (("", 1024), ("IB", 1024), ("B", 1000))
+}
+
+
+def parse_bytes(text: str) -> int | None:
+    """``1000``, ``500MB`` (powers of 1000), ``1GiB`` or ``1G`` (powers of 1024) in bytes; None for what is none."""
+    match = _SIZE.fullmatch(text)
+    return None if match is None else int(match[1]) * _UNITS[match[2].upper()]
+
+
 def policy_hash(text: str) -> str:
     """What allows a page's own script or style in its Content-Security-Policy: ``sha256-...``."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -17,6 +17,7 @@ from brokerless.log.names import Include
 from brokerless.log.read_progress import Done, ignore
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, read_records
+from brokerless.text import parse_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -223,7 +224,7 @@ def convert(
 def trim(
     source: Source,
     *,
-    free: int | None,
+    free: int | str | None,
     retention: bool,
     before: Time | None,
     topics: Collection[str] | None,
@@ -235,8 +236,11 @@ def trim(
     named = None if topics is None else set(topics)
     partitions = None if named is None else [each for each in source.directory.partitions if each.topic in named]
     others = [resolve(os.fspath(each)) for each in log_dirs]
+    size = parse_bytes(free) if isinstance(free, str) else free
+    if free is not None and (size is None or size < 1):
+        raise UsageError(f"free={free!r} is not a number of bytes above 0; use one such as 1000000, '500MB' or '1GiB'")
     return trim(
-        source.directory, free=free, retention=retention, before=milliseconds(before), partitions=partitions,
+        source.directory, free=size, retention=retention, before=milliseconds(before), partitions=partitions,
         named=named or (), others=others, apply=apply,
     )  # fmt: skip
 

@@ -252,7 +252,7 @@ class Log:
     def trim(
         self,
         *,
-        free: int | None = None,
+        free: int | str | None = None,
         retention: bool = False,
         before: Time | None = None,
         topics: Collection[str] | None = None,
@@ -262,7 +262,7 @@ class Log:
         """Plans which whole segments of a broker's log directory go, as ``brokerless trim``, and says what each costs;
         with ``apply``, they are removed.
 
-        One of ``free`` (bytes), ``retention`` (what the topics' settings let go) and ``before`` (a time). ``topics``:
+        One of ``free`` (bytes, or ``"20GB"``), ``retention`` (what settings let go), ``before`` (a time). ``topics``:
         only of these, by name. ``log_dirs``: the broker's other log directories, to know topics and groups by. Raises
         :class:`UsageError` for anything but a local log directory, and with ``apply`` if a broker runs on it."""
         return jobs.trim(

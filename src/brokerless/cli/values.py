@@ -8,13 +8,8 @@ from typing import NoReturn
 
 from brokerless.bounds import MAX_INT32, MAX_INT64
 from brokerless.log.names import INCLUDE
+from brokerless.text import parse_bytes
 
-_SIZE = re.compile(r"([0-9]{1,15}) ?([KMGT]?|[KMGT]I?B|B)", re.IGNORECASE)
-_UNITS = {"": 1, "B": 1} | {
-    letter + ending: base**power
-    for power, letter in enumerate("KMGT", 1)
-    for ending, base in (("", 1024), ("IB", 1024), ("B", 1000))
-}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}")
 
 
@@ -58,10 +53,10 @@ def amount(text: str) -> int:
 
 
 def _bytes(text: str) -> int:
-    match = _SIZE.fullmatch(text)
-    if match is None:
+    number = parse_bytes(text)
+    if number is None:
         _refuse_size(text)
-    return int(match[1]) * _UNITS[match[2].upper()]
+    return number
 
 
 def _refuse_size(text: str) -> NoReturn:

@@ -1,12 +1,14 @@
-"""Partitions by name (``orders-0``): refuses duplicates, those without a name, and KRaft's own log."""
+"""Partitions by name (``orders-0``), and where each is written: refuses duplicates, and KRaft's own log."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import os
+from collections.abc import Collection, Iterable, Sequence
 
 from brokerless.errors import UsageError
 from brokerless.log import names
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath
+from brokerless.log.storage.paths import directory_name
 
 
 def by_name(partitions: Iterable[PartitionPath], advice: str) -> dict[str, PartitionPath]:
@@ -39,3 +41,17 @@ def rewritten_topics(partitions: Iterable[PartitionPath], sources: Collection[st
             "or give its whole log directory, of which it is copied unchanged"
         )
     return found
+
+
+def target_directories(sources: Sequence[LogDirectory], to: str | os.PathLike[str]) -> list[str]:
+    """Where what becomes of each source is written: into ``to`` itself; of several log directories, each into a
+    directory in it that has the name of its source. Raises :class:`UsageError` where two of them have the same."""
+    path = os.fspath(to)
+    if sum(each.kind == "log-directory" for each in sources) < 2:
+        return [path for _ in sources]
+    own = [directory_name(each.path) for each in sources]
+    for at, name in enumerate(own):
+        if name in own[:at] or name in ("", ".", ".."):
+            text = f"two of the paths end with {name!r}" if name not in ("", ".", "..") else f"{name!r} is no name"
+            raise UsageError(f"each log directory gets one of its own name in {path}, but {text}; give them one by one")
+    return [f"{path.rstrip('/')}/{name}" for name in own]

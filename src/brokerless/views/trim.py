@@ -83,9 +83,12 @@ def _verdict(trim: Trim) -> Iterator[str]:
         parts.append(f"{count_of(len(trim.waiting), 'file')} that a broker removes anyway")
     yield ""
     done = "removed" if trim.is_applied else "would go"
-    yield f"{' and '.join(parts)} {done}: {format_bytes(trim.size)}"
+    if trim.size or trim.is_applied:
+        yield f"{' and '.join(parts)} {done}: {format_bytes(trim.size)}"
+    elif not trim.missing:
+        yield "nothing has to go: no segment is expired, or before the time that was requested"
     if trim.missing:
-        yield f"{format_bytes(trim.missing)} less than asked for: nothing else may go"
+        yield f"{format_bytes(trim.missing)} less than requested: nothing {'else ' if trim.size else ''}may go"
     if not trim.is_applied and trim.size:
         yield "nothing is changed yet: with --apply, this is done"
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.golden import broker_data
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -85,3 +86,34 @@ def test_what_makes_no_sense_is_refused(run: Run, arguments: list[str], message:
     assert result.exit_code == 2
     assert message in result.err
     assert not (tmp_path / "to").exists()
+
+
+def test_several_log_directories_get_one_of_their_own_name_each(run: Run, tmp_path: Path) -> None:
+    for name in ("b1", "b2"):
+        shutil.copytree(DEMO, tmp_path / name, ignore=shutil.ignore_patterns("orders-*"))
+    shutil.copytree(DEMO / "orders-1", tmp_path / "b2" / "orders-1")
+    result = run("compact", tmp_path / "b1", tmp_path / "b2", "--to", tmp_path / "to", "--json")
+    assert result.exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["b1", "b2"]
+    for name, orders in (("b1", []), ("b2", ["orders-1"])):
+        there = {path.name for path in (tmp_path / "to" / name).iterdir() if path.is_dir()}
+        assert there == {path.name for path in (tmp_path / name).iterdir() if path.is_dir()}
+        assert [each for each in there if each.startswith("orders")] == orders
+        properties = (tmp_path / "to" / name / "meta.properties").read_bytes()
+        assert properties == (DEMO / "meta.properties").read_bytes()
+        assert run("verify", tmp_path / "to" / name).exit_code == 0
+    shutil.copytree(DEMO / "users-0", tmp_path / "again" / "b1" / "users-0")
+    refused = run("compact", tmp_path / "b1", tmp_path / "again" / "b1", "--to", tmp_path / "no")
+    assert (refused.exit_code, "two of the paths end with 'b1'" in refused.err) == (2, True)
+
+
+def test_an_open_transaction_that_holds_compaction_back_is_named(run: Run) -> None:
+    """The golden one ends with three records that nobody committed."""
+    arguments = ("compact", broker_data("clean") / "txn-0", "--what-if")
+    assert any(
+        line.startswith("txn-0: the transaction of producer 1013 is open since offset 460;")
+        for line in run(*arguments).lines
+    )
+    (line,) = run(*arguments, "--json").json
+    assert line["openTransaction"] == {"producerId": 1013, "firstOffset": 460}
+    assert line["cleanOffset"] <= 460

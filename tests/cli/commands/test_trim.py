@@ -6,6 +6,9 @@ import pytest
 from tests.cli.conftest import Run
 from tests.jobs.trim.test_job import START, bases, write_topic
 
+import brokerless
+from brokerless.errors import UsageError
+
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
@@ -42,7 +45,24 @@ def test_apply_removes_them(run: Run, logs: Path) -> None:
 def test_less_than_asked_for_is_a_finding(run: Run, logs: Path) -> None:
     result = run("trim", logs, "-t", "early", "--free", "20GB")
     assert result.exit_code == 1
-    assert "less than asked for: nothing else may go" in result.out.decode()
+    assert "less than requested: nothing else may go" in result.out.decode()
+
+
+def test_where_nothing_can_go_the_exit_code_says_whether_that_is_enough(run: Run, logs: Path) -> None:
+    """Of a topic with one segment nothing may go, and nothing is as old as the epoch."""
+    write_topic(logs, "single", 0, segments=1)
+    short = run("trim", logs, "-t", "single", "--free", "1KB")
+    assert (short.exit_code, short.lines[-1]) == (1, "1.0 KB less than requested: nothing may go")
+    fine = run("trim", logs, "-t", "early", "--before", "1970-01-02")
+    assert (fine.exit_code, fine.lines[-1].startswith("nothing has to go")) == (0, True)
+
+
+def test_free_is_text_in_python_as_well(logs: Path) -> None:
+    log = brokerless.open(logs)
+    assert log.trim(free="1KB", topics=["early"]) == log.trim(free=1000, topics=["early"])
+    for wrong in ("much", 0, "0"):
+        with pytest.raises(UsageError, match="not a number of bytes above 0"):
+            log.trim(free=wrong)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from tests.kafka.producers import consume, transactional_id
 
 import brokerless
 from brokerless.errors import DamageError, UsageError
-from brokerless.jobs.erase.job import target_directories
+from brokerless.jobs.named_partitions import target_directories
 from brokerless.log.directory import resolve
 
 pytestmark = pytest.mark.xdist_group("erased")

@@ -84,6 +84,19 @@ def proved(tmp_path_factory: pytest.TempPathFactory, keys: tuple[Path, Path]) ->
     return to
 
 
+def test_what_was_erased_is_given_as_to_erase(tmp_path: Path) -> None:
+    source = tmp_path / "from" / "users-0"
+    shutil.copytree(DEMO / "users-0", source)
+    brokerless.open(source).erase(tmp_path / "to", keys=["u-0048"], manifest=tmp_path / "proof.json")
+    proof = brokerless.prove(tmp_path / "proof.json", keys=["u-0048"])
+    assert (proof.holds, proof.searched) == (True, 1)
+    for wrong in ({"keys": ["u-0049"]}, {"where": "true"}, {"header": ("a", b"b")}):
+        with pytest.raises(UsageError, match="not the keys, condition or header"):
+            brokerless.prove(tmp_path / "proof.json", **wrong)
+    with pytest.raises(UsageError, match="selection excludes"):
+        brokerless.prove(tmp_path / "proof.json", keys=["u-0048"], selection=Selection(where="true"))
+
+
 def verdicts(path: Path, public: Path) -> tuple[bool, bool]:
     """Whether the proof holds, by each verifier."""
     try:

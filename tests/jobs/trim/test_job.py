@@ -27,15 +27,15 @@ SIZE = 9000
 """About what a segment has."""
 
 
-def write_topic(directory: Path, topic: str, first_hour: int) -> None:
-    """Four segments of three batches of five records, an hour from one segment to the next."""
+def write_topic(directory: Path, topic: str, first_hour: int, segments: int = SEGMENTS) -> None:
+    """Segments of three batches of five records, an hour from one segment to the next."""
     with open_log(directory, topic, 0, LogConfig(segment_bytes=SIZE), at_ms=START) as log:
-        for segment in range(SEGMENTS):
+        for segment in range(segments):
             for number in range(BATCHES):
                 offset = (segment * BATCHES + number) * RECORDS
                 at = START + (first_hour + segment) * HOUR
                 log.append(batch(offset, RECORDS, at, b"v" * 500, epoch=segment))
-            if segment < SEGMENTS - 1:
+            if segment < segments - 1:
                 log.roll()
 
 

@@ -37,7 +37,8 @@ that the last one ended; --from-start looks for duplicates in all of the log. Wh
 stays.
 
 --what-if writes nothing, and reports how much smaller the log would be, which keys have the most records, and how old
-tombstones are. Of a whole log directory, meta.properties is copied last, so that a broker starts on the result.
+tombstones are. Of a whole log directory, meta.properties is copied last, so that a broker starts on the result; several
+log directories get a directory of their own name each in the new one.
 Existing partitions are never changed. A damaged partition is reported and not written: use brokerless salvage. One
 that lacks a segment is reported, and cleaned all the same.
 
@@ -164,6 +165,12 @@ def _show(output: Output, results: Sequence[CompactResult], options: Namespace) 
 
 
 def _show_what_if(output: Output, results: Sequence[CompactResult]) -> None:
+    for each in results:
+        if each.open_transaction is not None and not each.task.is_copied:
+            producer_id, offset = each.open_transaction
+            text = f"the transaction of producer {producer_id} is open since offset {offset}"
+            output.line("")
+            output.line(f"{each.task.name}: {text}; its segment, and what follows, is not compacted until it ends")
     stones = [each for each in results if each.tombstones.count]
     if stones:
         names = ("partition", "tombstones left", "oldest", "newest", "batches with a horizon")

@@ -87,9 +87,10 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     from brokerless.jobs.erase.copies import find_copies
     from brokerless.jobs.erase.field_counts import by_topic
-    from brokerless.jobs.erase.job import erase, finish, plan, settle_targets, target_directories
+    from brokerless.jobs.erase.job import erase, finish, plan, settle_targets
     from brokerless.jobs.erase.recording import ManifestWriter
     from brokerless.jobs.erase.replicas import compare_replicas
+    from brokerless.jobs.named_partitions import target_directories
 
     output = Output()
     logs = list(output.open(options.paths, options.include))

@@ -17,7 +17,7 @@ not start. Without --apply, nothing is changed.
 
 Of each partition the oldest segments go, and never the last one; --retention takes what the topics' own settings in the
 cluster's metadata let go, --before what is older than a time, and --free what is deleted or expired first, and then the
-oldest segments of all topics until so many bytes are free. What each costs is shown: records, hours, and the offsets
+oldest segments of all topics, until these are so many bytes. What each costs is shown: records, hours, and the offsets
 that groups have not read. Kafka's own topics stay, and so do topics that are compacted, as Kafka deletes no records of
 them, either. Where the metadata is not in this directory, give the broker's other ones with --log-dir, or name topics
 with -t.
@@ -25,7 +25,8 @@ with -t.
 With --apply, log start offsets and checkpoints are moved as by kafka-delete-records, and a stopped broker starts on the
 directory without more ado. Other brokers keep their replicas; a consumer may get there what is gone here.
 
-The exit code is 0, 1 if less can go than --free asks for, and 2 if nothing can be done.
+The exit code is 0, also where nothing has to go; 1 if less can go than --free requests, be it nothing; and 2 for a
+wrong command line, a directory that cannot be read, or one on which a broker runs (with --apply).
 """
 EXAMPLES = """\
   brokerless trim /var/lib/kafka --free 20GB
@@ -43,7 +44,7 @@ def add_paths(parser: ArgumentParser) -> None:
 
 def add_options(parser: ArgumentParser) -> None:
     ways = parser.add_mutually_exclusive_group(required=True)
-    ways.add_argument("--free", type=amount, metavar="SIZE", help="bytes to free, as 500MB or 20GiB")
+    ways.add_argument("--free", type=amount, metavar="SIZE", help="bytes that are to become free, as 500MB or 20GiB")
     help_of_retention = "what retention.ms and retention.bytes of each topic let go now"
     ways.add_argument("--retention", action="store_true", help=help_of_retention)
     help_of_before = f"segments whose records are all before a time: {TIME}"

@@ -42,7 +42,8 @@ class History:
     """``end_offset``: where the log ends; ``last_stable_offset``: the first open transaction, or that. ``markers``: the
     offsets of the markers that ended a transaction with data in the log, sorted; ``aborted``: by producer ID, the first
     offset and the marker's of each aborted one (int64, shape ``(n, 2)``). ``producers``: those that a broker knows at
-    the given time. ``largest_timestamps``: in ms, by the base offset of each segment; -1 where there is none."""
+    the given time. ``largest_timestamps``: in ms, by the base offset of each segment; -1 where there is none.
+    ``open_transaction``: the producer ID and first offset of the first open one."""
 
     end_offset: int = 0
     last_stable_offset: int = 0
@@ -50,6 +51,7 @@ class History:
     aborted: dict[int, Int64s] = field(default_factory=dict[int, Int64s])
     producers: dict[int, Producer] = field(default_factory=dict[int, Producer])
     largest_timestamps: dict[int, int] = field(default_factory=dict[int, int])
+    open_transaction: tuple[int, int] | None = None
 
     def is_aborted(self, batches: Batches) -> Bools:
         """Which batches are data of an aborted transaction."""
@@ -125,6 +127,7 @@ def read_history(
         history.largest_timestamps[base_offset] = largest
     first_unstable = state.first_unstable_offset
     history.last_stable_offset = history.end_offset if first_unstable is None else first_unstable
+    history.open_transaction = state.first_open_transaction
     history.markers = np.array(sorted(each.last_offset for each in completed), np.int64)
     spans: dict[int, list[tuple[int, int]]] = {}
     for each in completed:

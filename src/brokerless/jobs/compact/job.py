@@ -11,14 +11,14 @@ import os
 from collections.abc import Collection, Generator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.jobs.compact.partition import CleanedPartition, PartitionCleaner
 from brokerless.jobs.compact.rules import Tombstones
 from brokerless.jobs.compact.settings import CompactOptions, CompactSettings, is_compacted
 from brokerless.jobs.compact.totals import CompactTotals, FrequentKey
-from brokerless.jobs.named_partitions import by_name
+from brokerless.jobs.named_partitions import by_name, target_directories
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
@@ -69,7 +69,8 @@ class CompactTask:
 @dataclass(frozen=True, slots=True)
 class CompactResult:
     """What became of one partition. Offsets are those of the log; what is before ``clean_offset`` is clean now.
-    ``removed``: counts by the names of :data:`REMOVED`. ``damages`` kept it from being written."""
+    ``removed``: counts by the names of :data:`REMOVED`. ``open_transaction``: the producer ID and first offset of the
+    open transaction that holds compaction back, None without one. ``damages`` kept it from being written."""
 
     task: CompactTask
     totals: CompactTotals = field(default_factory=CompactTotals)
@@ -80,6 +81,7 @@ class CompactResult:
     end_offset: int = 0
     first_dirty_offset: int = 0
     clean_offset: int = 0
+    open_transaction: tuple[int, int] | None = None
     damages: tuple[Finding, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -114,6 +116,9 @@ class CompactResult:
                 "horizonsSet": tombstones.horizons_set,
                 "horizonsBefore": tombstones.horizons_before,
             },
+            "openTransaction": None
+            if self.open_transaction is None
+            else dict(zip(("producerId", "firstOffset"), self.open_transaction, strict=True)),
             "damages": len(self.damages),
         }
 
@@ -138,7 +143,8 @@ def plan(
     report: Report | None = None,
 ) -> list[CompactTask]:
     """A task for each partition; they are in ``sources``, the paths that were given. ``directory``: None to write
-    nothing, and then partitions that would be copied have no task. ``named``: topics that are compacted whatever their
+    nothing, and then partitions that would be copied have no task; of several log directories, each is written to one
+    of its own name in it. ``named``: topics that are compacted whatever their
     ``cleanup.policy``, beside those whose directories are ``sources``. ``report`` is called for topics of which no
     metadata in ``sources`` has the settings, so that they are copied.
 
@@ -149,20 +155,11 @@ def plan(
     if names.CLUSTER_METADATA in named:
         text = "is KRaft's own log, which Kafka does not compact, but replaces by snapshots"
         raise UsageError(f"{names.CLUSTER_METADATA} {text}; leave it out")
-    found = by_name(partitions, "compact them one by one")
-    to, directories = None, ()
-    topic_ids = [""] * len(partitions)
+    places: dict[str, _Place] = {}
     if directory is not None and not options.dry_run:
-        to = output_directory(directory, sources, target_storage_options)
-        refuse_existing(to, found, settle(to))
-        own = [
-            (each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in partitions
-        ]
-        logs = [resolve(each, (), storage_options) for each in sources]
-        directories = complete_directories(logs, {each.path for each in partitions}, to)
-        topic_ids = choose_topic_ids(to, own)
+        places = _places(partitions, sources, directory, storage_options, target_storage_options)
     tasks: list[CompactTask] = []
-    for each, topic_id in zip(partitions, topic_ids, strict=True):
+    for each in partitions:
         checkpoint = _checkpoint(each, storage_options)
         policy = each.topic in named or is_compacted(each, checkpoint, storage_options, sources)
         if policy is None:
@@ -171,13 +168,49 @@ def plan(
             (report or ignore_finding)(Finding("warning", "settings-unknown", each.path, None, None, text))
         is_copied = not policy
         settings = options.settings_of(each, storage_options, sources)
+        to, topic_id, directories = places.get(each.path, _NOWHERE)
         tasks.append(
             CompactTask(
                 each, each.topic or "", each.partition or 0, to, topic_id, settings, checkpoint, is_copied,
                 storage_options, directories=directories,
             )
         )  # fmt: skip
-    return tasks if to is not None else [each for each in tasks if not each.is_copied]
+    return [each for each in tasks if each.directory is not None or not each.is_copied]
+
+
+class _Place(NamedTuple):
+    """Where a partition is written, with which topic ID, and which log directories that one gets node files of."""
+
+    directory: Destination | None
+    topic_id: str
+    sources: tuple[LogDirectory, ...]
+
+
+_NOWHERE = _Place(None, "", ())
+
+
+def _places(
+    partitions: Sequence[PartitionPath],
+    sources: Sequence[str],
+    directory: str | os.PathLike[str],
+    storage_options: StorageOptions | None,
+    target_storage_options: StorageOptions | None,
+) -> dict[str, _Place]:
+    """By the partitions' paths; of several log directories, each is written to one of its own name."""
+    places: dict[str, _Place] = {}
+    logs = [resolve(each, (), storage_options) for each in sources]
+    targets = target_directories(logs, directory)
+    for target in dict.fromkeys(targets):
+        of_target = [log for log, each in zip(logs, targets, strict=True) if each == target]
+        paths = {each.path for log in of_target for each in log.partitions}
+        chosen = [each for each in partitions if each.path in paths]
+        to = output_directory(target, sources, target_storage_options)
+        refuse_existing(to, by_name(chosen, "compact them one by one"), settle(to))
+        ids = [(each.topic or "", topic_id_of(each.partition_metadata, storage_options), each.path) for each in chosen]
+        node = complete_directories(of_target, {each.path for each in chosen}, to)
+        topic_ids = choose_topic_ids(to, ids)
+        places |= {each.path: _Place(to, own, node) for each, own in zip(chosen, topic_ids, strict=True)}
+    return places
 
 
 def _checkpoint(source: PartitionPath, storage_options: StorageOptions | None) -> int | None:
@@ -202,27 +235,34 @@ def compact(
     """
     if not tasks:
         return
-    to, staged = tasks[0].directory, list[StagedPartition]()
+    first_of = {str(each.directory): each for each in reversed(tasks) if each.directory is not None}
+    staged: dict[str, list[StagedPartition]] = {each: [] for each in first_of}
 
-    def take(_: int, value: CompactTaskResult) -> CompactResult:
+    def take(index: int, value: CompactTaskResult) -> CompactResult:
         for finding in value.findings:
             report(finding)
         if value.staged is not None:
-            staged.append(value.staged)
+            staged[str(tasks[index].directory)].append(value.staged)
         return value.result
 
     with ExitStack() as stack:
-        owner = "" if to is None else stack.enter_context(outputs_of_job(to, None))
-        owned = [replace(task, owner=owner) for task in tasks]
+        owners = {
+            name: stack.enter_context(outputs_of_job(each.directory, None))
+            for name, each in first_of.items()
+            if each.directory is not None
+        }
+        owned = [replace(task, owner=owners.get(str(task.directory), "")) for task in tasks]
         results = run_longest_first(
             run_task, owned, take, spark=spark, done=done, say=say, name="brokerless compact", processes=processes
         )
         with closing(results):
             taken = list(results)
-        if to is not None and staged:
-            commit(to, staged)
-        if to is not None and not any(each.damages for each in taken):
-            complete(tasks[0].directories, to, say, tasks[0].storage_options)
+        for name, each in first_of.items():
+            if each.directory is not None and staged[name]:
+                commit(each.directory, staged[name])
+        for each in first_of.values():
+            if each.directory is not None and not any(one.damages for one in taken):
+                complete(each.directories, each.directory, say, each.storage_options)
     yield from taken
 
 
@@ -260,7 +300,8 @@ def _result(task: CompactTask, cleaned: CleanedPartition) -> CompactResult:
     start = min(task.source.start_offset or 0, end)
     return CompactResult(
         task, cleaned.totals, dict(cleaned.rules.removed), cleaned.rules.tombstones, tuple(frequent), start, end,
-        cleanable.first_dirty, max(cleanable.first_uncleanable, cleanable.first_dirty), tuple(cleaned.damages),
+        cleanable.first_dirty, max(cleanable.first_uncleanable, cleanable.first_dirty),
+        cleaned.history.open_transaction, tuple(cleaned.damages),
     )  # fmt: skip
 
 

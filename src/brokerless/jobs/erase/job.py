@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from brokerless.errors import Finding, RefusedError, UsageError
+from brokerless.errors import Finding, RefusedError
 from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.convert.job import Conversion, ConvertTask
@@ -26,7 +26,7 @@ from brokerless.jobs.erase.digests import UntouchedHash
 from brokerless.jobs.erase.eraser import Eraser, ErasureTotals, TouchedBatch
 from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
-from brokerless.jobs.named_partitions import by_name, rewritten_topics
+from brokerless.jobs.named_partitions import by_name, rewritten_topics, target_directories
 from brokerless.jobs.run.job import run_longest_first
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log import names
@@ -45,7 +45,7 @@ from brokerless.log.producer.loading import load_first_state
 from brokerless.log.ranges import from_log_start
 from brokerless.log.segment import Report
 from brokerless.log.storage.destination import Destination
-from brokerless.log.storage.paths import StorageOptions, directory_name, full_path
+from brokerless.log.storage.paths import StorageOptions, full_path
 from brokerless.log.write.follower_append import whole_batches
 from brokerless.typed.blanking.schemas import RecordedSchemas
 
@@ -144,20 +144,6 @@ class ErasedPartition:
             "damages": len(self.damages),
             **({"fields": [each.as_dict() for each in totals.fields]} if totals.fields else {}),
         }
-
-
-def target_directories(sources: Sequence[LogDirectory], to: str | os.PathLike[str]) -> list[str]:
-    """Where what is left of each source is written: into ``to`` itself; of several log directories, each into a
-    directory in it that has the name of its source. Raises :class:`UsageError` where two of them have the same."""
-    path = os.fspath(to)
-    if sum(each.kind == "log-directory" for each in sources) < 2:
-        return [path for _ in sources]
-    own = [directory_name(each.path) for each in sources]
-    for at, name in enumerate(own):
-        if name in own[:at] or name in ("", ".", ".."):
-            text = f"two of the paths end with {name!r}" if name not in ("", ".", "..") else f"{name!r} is no name"
-            raise UsageError(f"each log directory gets one of its own name in {path}, but {text}; erase one by one")
-    return [f"{path.rstrip('/')}/{name}" for name in own]
 
 
 def settle_targets(

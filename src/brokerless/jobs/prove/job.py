@@ -12,6 +12,7 @@ from typing import Any, Literal
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
+from brokerless.jobs.erase.key_set import given_keys
 from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.erase.signed_manifest import (
     SIGNATURE_BYTES,
@@ -38,6 +39,7 @@ from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions, directory_name, exists, is_directory, join, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
+from brokerless.tables.record_filter import given_header
 from brokerless.typed.blanking.paths import path_text
 
 _NAME = "brokerless prove"
@@ -90,6 +92,9 @@ def prove(
     source: str | os.PathLike[str] | None = None,
     key: str | os.PathLike[str] | None = None,
     selection: Selection | None = None,
+    keys: Iterable[bytes | str] | None = None,
+    where: str | None = None,
+    header: tuple[str, bytes | str] | None = None,
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
     report: Report | None = None,
@@ -102,11 +107,17 @@ def prove(
 
     ``output``: the directory that ``erase`` wrote, where it was moved since. ``source``: the directory that it read, if
     that is still at hand: then what stayed is compared with it, and erased values are searched for. ``key``: a PEM
-    file with the public key that has to have signed. ``selection``: what was erased, as it was given then: then no
-    record may be selected, and keys are searched for. ``report`` is called with each finding. ``done`` is called with
+    file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it
+    was given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched
+    for. ``report`` is called with each finding. ``done`` is called with
     the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them; a
     task is a partition. Raises :class:`UnreadableError` for what is no manifest, and :class:`UsageError`.
     """
+    if (keys, where, header) != (None, None, None):
+        if selection is not None:
+            raise UsageError("selection excludes keys, where and header; use one of them")
+        own_header = None if header is None else given_header(header)
+        selection = Selection(None if keys is None else given_keys(keys), where, own_header)
     for name, each in (("source", source), ("output", output)):
         if each is not None and not is_directory(os.fspath(each), storage_options):
             text = f"there is no such directory; give the one of the logs as --{name}"

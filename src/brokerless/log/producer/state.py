@@ -132,6 +132,11 @@ class ProducerState:
         """Where the first undecided transaction begins; read_committed ends there. None without one."""
         return next(iter(self._ongoing), None)
 
+    @property
+    def first_open_transaction(self) -> tuple[int, int] | None:
+        """The producer ID and first offset of the first undecided transaction; None without one."""
+        return next(((producer_id, offset) for offset, producer_id in self._ongoing.items()), None)
+
     def update(self, batches: Batches, buffer: NDArray[np.uint8]) -> Update:
         """Follows batches that come next in the log (``buffer`` is what their headers were read from).
 

@@ -12,8 +12,11 @@ from pathlib import Path
 
 from brokerless import clock
 from brokerless.errors import Finding, UsageError
+from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
+from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_topic_ids
 from brokerless.jobs.restore.disks.staging import Staged, stage
 from brokerless.jobs.restore.disks.swap import OWNER, apply_swap, aside_of, check_aside, plan_swap, settle
 from brokerless.jobs.restore.disks.targets import Placement, load_target, place
@@ -72,6 +75,8 @@ class DiskRestore:
     is_completed: bool = False
     """Whether an earlier run's restore, which a kill had cut short, was completed."""
     readers: dict[tuple[str, int], PartitionReader] = field(default_factory=dict[tuple[str, int], PartitionReader])
+    topic_ids: TopicIds = field(default_factory=dict[bytes, bytes])
+    """Those that change in ``__consumer_offsets``."""
 
 
 def plan_disks(
@@ -118,8 +123,12 @@ def plan_disks(
             if has_records:
                 text = f"{each.name} has records here: give --replace to move it to {aside_of(path)}"
                 findings.append(Finding("error", "partition-exists", str(path / each.name), None, None, text))
+    topic_ids: TopicIds = {}
+    if CONSUMER_OFFSETS in readers:
+        rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), lambda _: None, settings.max_batch_bytes)
+        topic_ids = changed_topic_ids(rows["offsets"], cluster, target.cluster)
     by_place = {(reader.topic or "", reader.partition or 0): reader for each in readers.values() for reader in each}
-    return DiskRestore(tuple(topics), tuple(placements), tuple(findings), readers=by_place)
+    return DiskRestore(tuple(topics), tuple(placements), tuple(findings), readers=by_place, topic_ids=topic_ids)
 
 
 def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, done: Done) -> DiskRestore:
@@ -140,7 +149,8 @@ def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, 
             for each in plan.placements:
                 at = each.topic, each.partition
                 end = None if settings.until is None else ends[at]
-                staged.append(stage(each, plan.readers[at], end, on_damage, done, settings.max_batch_bytes, OWNER))
+                ids = plan.topic_ids if each.topic == CONSUMER_OFFSETS else None
+                staged.append(stage(each, plan.readers[at], end, on_damage, done, settings.max_batch_bytes, OWNER, ids))
             swap = plan_swap(staged, uuid.uuid4().hex)
         except BaseException:
             for each in staged:

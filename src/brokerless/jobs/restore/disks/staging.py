@@ -1,7 +1,8 @@
 """Writes a partition for the brokers that will serve it: once, and then copied byte for byte for the other replicas.
 
 Batches stay unchanged but for their leader epoch, which no checksum covers: it may not be later than the one that the
-target's metadata knows, or followers would find their own logs diverged (KIP-101, KIP-320).
+target's metadata knows, or followers would find their own logs diverged (KIP-101, KIP-320). In ``__consumer_offsets``,
+topics' ids become those of the target.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from brokerless.jobs.recovered.reading import (
     recorded_epochs,
 )
 from brokerless.jobs.recovered.writing import NewPartition, PartitionContents, write_unfinished
+from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, translate
 from brokerless.jobs.restore.disks.targets import Placement
 from brokerless.jobs.run.types import Done
 from brokerless.log.checkpoint.leader_epochs import Epochs, assign, truncate_from_end
@@ -62,9 +64,11 @@ def stage(
     done: Done,
     max_batch_bytes: int | None = None,
     owner: str = "",
+    topic_ids: TopicIds | None = None,
 ) -> Staged:
     """Writes a partition into all of its directories. ``end``: the offset before which it ends, if that is not where
-    the source does. ``owner``: of :func:`unfinished_name`. Raises what PartitionOutput does."""
+    the source does. ``owner``: of :func:`unfinished_name`. ``topic_ids``: those that change in its records. Raises what
+    PartitionOutput does."""
     options = source.storage_options
     state = load_directory_state(resolve(source.path, storage_options=options), options)
     files = describe_files([source.paths], state, (), options)
@@ -80,6 +84,8 @@ def stage(
         )  # fmt: skip
         contents, epochs = _contents(found, opened, placement, end)
         taken, staged = write_unfinished(place, contents, epochs, collector, done, limit, options)
+        if topic_ids:
+            translate(first.path / staged.directory, topic_ids, report)
         directories = {first.path: staged.directory}
         for each in others:
             name = unfinished_name(placement.topic, placement.partition, owner)

@@ -27,6 +27,7 @@ from brokerless.log.storage.paths import (
     open_file,
     parent_directory,
 )
+from brokerless.log.storage.side_by_side import side_by_side
 
 _DELETED_LOG = ("log", "deleted")
 _TRIES = 100
@@ -170,8 +171,8 @@ def _resolve_directory(
             hidden = {} if above is None else hidden_segments(above, storage_options, is_listed=False)
             log_starts = LogStartOffsets("deleted" in include, {}, storage_options)
             return LogDirectory(path, "partition", (_from_log_start(_hide(own, hidden or {}), log_starts),))
-    found = {entry.name: _subdirectory(entry, storage_options) for entry in subdirectories}
-    kafka = {name: partition for name, partition in found.items() if not _is_foreign(partition)}
+    found = side_by_side(lambda entry: _subdirectory(entry, storage_options), subdirectories, is_remote(path))
+    kafka = {one.name: each for one, each in zip(subdirectories, found, strict=True) if not _is_foreign(each)}
     if files or kafka:  # a partition whose disk is not there, say
         kafka |= {each.name: _subdirectory(each, storage_options) for each in entries if _is_dangling_partition(each)}
     if not files and not kafka:
@@ -271,10 +272,8 @@ def _settled(path: str, entries: list[DirectoryEntry], storage_options: StorageO
     for _ in range(_SETTLE_TRIES):
         if not any(_is_passing(entry) for entry in entries):
             break
-        again = list_directory(path, storage_options)
-        is_settled = _live_names(again) == _live_names(entries) and not _awaited(again)
-        entries = again
-        if is_settled:
+        before, entries = entries, list_directory(path, storage_options)
+        if _live_names(entries) == _live_names(before) and not _awaited(entries):
             break
         time.sleep(_SETTLE_PAUSE_S)
     return entries

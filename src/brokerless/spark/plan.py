@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
@@ -25,6 +24,7 @@ from brokerless.log.offset_gaps import check_end, check_head
 from brokerless.log.ranges import EVERYTHING, Range, from_log_start
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.storage.paths import StorageOptions, is_remote
+from brokerless.log.storage.side_by_side import side_by_side
 from brokerless.spark.discovery import check_named, find_partitions, is_unknown, name_of
 from brokerless.spark.options import EARLIEST, LATEST, Limit, Options
 from brokerless.spark.split import ReadTask, Split, cut, split_bytes, task_rounds
@@ -34,12 +34,7 @@ if TYPE_CHECKING:
 
 _OPEN_COST = 4 << 20
 """What opening a file counts as, in bytes, when small files share a task; as Spark's own readers have it."""
-_REQUESTS = 10
-"""To an object store at once; its client has as many connections."""
 _log = logging.getLogger(__name__)
-
-ItemT = TypeVar("ItemT")
-ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +62,14 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
     found = find_partitions(options)
     check_named(options, found)
     candidates = [each for each in found if pushed.have(each) or is_unknown(each)]
-    looked_at = list(_side_by_side(lambda each: _look_at(each, options), candidates))
+    is_far = any(is_remote(each.path) for each in candidates)
+    looked_at = list(side_by_side(lambda each: _look_at(each, options), candidates, is_far))
     reported = [split for _, of_one in looked_at for split in of_one]
     chosen = [left for left, _ in looked_at if left is not None]
     if options.table == "transactions":
         splits = [_whole(each) for each in chosen if each.segment_paths]
     else:
-        ranges = zip(chosen, _side_by_side(lambda each: _range(each, options), chosen), strict=True)
+        ranges = zip(chosen, side_by_side(lambda each: _range(each, options), chosen, is_far), strict=True)
         pairs = {each.path: (each, own.narrow(pushed.bounds)) for each, own in ranges if own is not None}
         size = split_bytes(options, sum(segment.size for each, _ in pairs.values() for segment in each.segment_paths))
         listed = {each.path: each.paths for each in found}
@@ -82,36 +78,13 @@ def plan(options: Options, pushed: Pushed | None = None) -> list[InputPartition]
             return _current_splits(each, pairs[each.path][1], options, pushed, size, listed[each.path])
 
         splits: list[Split] = []
-        for found_splits, reported_here in _side_by_side(cut_one, [each for each, _ in pairs.values()]):
+        for found_splits, reported_here in side_by_side(cut_one, [each for each, _ in pairs.values()], is_far):
             splits += found_splits
             reported += reported_here
     if pushed.files is not None:
         reported = [each for each in reported if each.findings[0].file in pushed.files]
     reported = [each for each in reported if pushed.have(each)]
     return tasks_of([*splits, *reported], options) or [ReadTask(())]
-
-
-def _side_by_side(work: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Iterator[ResultT]:
-    """The results in the items' order; in threads where files are far away, as such a plan is mostly waiting."""
-    if len(items) < 2 or not any(_is_far(each) for each in items):
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(_REQUESTS) as pool:
-        try:
-            yield from pool.map(work, items)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _is_far(item: object) -> bool:
-    match item:
-        case Partition():
-            return is_remote(item.path)
-        case Split(segment=SegmentPaths() as segment):
-            return is_remote(segment.log.path)
-        case _:
-            return False
 
 
 def _look_at(partition: Partition, options: Options) -> tuple[Partition | None, list[Split]]:
@@ -311,7 +284,7 @@ def _splits(
             query=requested,
         )
         wholes.append(whole)
-    for cut_up in _side_by_side(lambda whole: _cut(whole, options, size, storage), wholes):
+    for cut_up in side_by_side(lambda whole: _cut(whole, options, size, storage), wholes, is_remote(partition.path)):
         yield from cut_up
 
 

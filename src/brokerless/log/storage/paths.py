@@ -107,12 +107,12 @@ def list_directory(path: str, storage_options: StorageOptions | None = None) -> 
     with unreadable(path, Exception):
         fs, inner = file_system(path, storage_options)
         fs.invalidate_cache(inner)
-        if fs.isfile(inner):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         entries: list[DirectoryEntry] = []
         for info in fs.ls(inner, detail=True):
             name = str(info["name"]).rstrip("/").rpartition("/")[2]
             if str(info["name"]).strip("/") == str(inner).strip("/"):
+                if info["type"] == "file" and fs.isfile(inner):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
                 continue  # object stores list the marker of the "directory" itself
             directory = info["type"] == "directory"
             size = None if directory else info["size"]

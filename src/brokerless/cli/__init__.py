@@ -51,13 +51,14 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line (``sys.argv`` by default) and returns the exit code. Never raises for bad input."""
+    is_own_process = arguments is None
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     stdout: TextIO | None = sys.stdout
     if stdout is None:  # closed before: there is nowhere to write to
         return UNUSABLE
     try:
         with _ending_in_order(), shown():
-            exit_code = _run(arguments)
+            exit_code = _run(arguments, is_own_process)
             stdout.flush()
         return exit_code
     except BrokerlessError as error:
@@ -98,7 +99,7 @@ def _ending_in_order() -> Generator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], is_own_process: bool) -> int:
     name = arguments[0] if arguments else "--help"
     if name == "help" and len(arguments) > 1:  # as git does
         name, arguments = arguments[1], [arguments[1], "--help"]
@@ -122,6 +123,10 @@ def _run(arguments: list[str]) -> int:
         options = parse(name, command, arguments[1:])
     except SystemExit as exit:  # argparse
         return exit.code if isinstance(exit.code, int) else UNUSABLE
+    if is_own_process and name == "sql":
+        from brokerless.cli.quick_imports import import_datasets
+
+        import_datasets()
     return command.run(options)
 
 

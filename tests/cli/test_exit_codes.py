@@ -30,6 +30,8 @@ COMMANDS = {
     "compact": ["compact", "--to", "TO"],
     "size": ["size", "--codec", "none"],
     "export": ["export", "--to", "TO"],
+    "export --as iceberg": ["export", "--as", "iceberg", "--to", "TO"],
+    "export --as delta": ["export", "--as", "delta", "--to", "TO"],
     "pipeline": ["pipeline", "--no-report", "--to", "TO"],
     "load": ["load", "--topic", "t", "--to", "TO"],
     "internals": ["internals"],
@@ -42,7 +44,7 @@ COMMANDS = {
 
 
 NEEDS_A_NAME = {"restart", "salvage", "salvage --as parquet", "merge", "convert", "compact", "erase", "export"}
-NEEDS_A_NAME |= {"internals", "pipeline", "cluster", "rebuild", "restore"}
+NEEDS_A_NAME |= {"internals", "pipeline", "cluster", "rebuild", "restore", "export --as iceberg", "export --as delta"}
 """Commands that have to know which partition a file is, which a lone one does not say."""
 EXPECTED = {
     "missing": dict.fromkeys(COMMANDS, 2),

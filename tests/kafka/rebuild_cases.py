@@ -280,7 +280,37 @@ def cut_and_corrupt(source: Source) -> list[str]:
     return [each for each in wrong if not re.match("rebuild says .*(metadata)", each)]
 
 
+def only_described(source: Source) -> list[str]:
+    """What ``cluster`` makes of the disks is what the cluster said of itself."""
+    known, disks = source.known, [*source.known.disks, *source.known.controllers]
+    found = brokerless.cluster(disks)
+    (row,) = found.rows["cluster"]
+    partitions = {(each["topic"], each["partition"]): each for each in found.rows["partitions"]}
+    configs = {
+        topic: {
+            each["name"]: each["value"]
+            for each in found.rows["configs"]
+            if (each["resourceType"], each["resourceName"]) == ("topic", topic)
+        }
+        for topic in known.topic_ids
+    }
+    pairs = {
+        "cluster id": (found.cluster_id, known.cluster_id),
+        "voters": (sorted(row["voters"]), [100, 101, 102]),
+        "topics": ({each["topic"]: each["topicId"] for each in found.rows["topics"]}, known.topic_ids),
+        "replicas": ({at: each["replicas"] for at, each in partitions.items()}, known.replicas),
+        "ends": ({at: each["endOffset"] for at, each in partitions.items()}, known.end_offsets),
+        "configs": (configs, known.configs),
+        "users": ([each["name"] for each in found.rows["users"]], [USER]),
+        "disks": ([each["disks"] for each in found.rows["nodes"]], [[str(each)] for each in disks]),
+    }
+    print(f"  kraft.version {row['kraftVersion']}, metadata.version {row['metadataVersion']}")
+    wrong = [f"{name}: {ours}, and not {theirs}" for name, (ours, theirs) in pairs.items() if ours != theirs]
+    return wrong + list(map(str, found.findings))
+
+
 CASES: dict[str, Callable[[Source], list[str]]] = {
+    "only-described": only_described,
     "controllers-deleted": controllers_deleted,
     "one-voter": one_voter,
     "other-ids": other_ids,

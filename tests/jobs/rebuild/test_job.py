@@ -366,6 +366,12 @@ def test_a_version_that_cannot_express_the_state_is_refused(tmp_path: Path) -> N
         brokerless.rebuild(DEMO, tmp_path / "to", metadata_version="3.9")
     with pytest.raises(UsageError, match="no metadata version"):
         brokerless.rebuild(DEMO, tmp_path / "to", metadata_version="2.8")
+    of_the_future = tmp_path / "state.jsonl"
+    of_the_future.write_text('{"table": "features", "name": "metadata.version", "featureLevel": 99}\n')
+    with pytest.raises(UsageError, match=r"is 99, and the newest that is known here is 33.*use a newer brokerless"):
+        brokerless.rebuild(DEMO, tmp_path / "to", source=of_the_future, adopt=True)
+    with pytest.raises(UsageError, match=r"a dynamic quorum needs metadata version 3\.9 or newer"):
+        brokerless.rebuild(DEMO, tmp_path / "to", without_metadata=True, quorum="dynamic", metadata_version="3.8")
     newer = brokerless.rebuild(DEMO, tmp_path / "to", metadata_version="4.4", apply=True)
     assert newer.level == 33
     (features,) = [

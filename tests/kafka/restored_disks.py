@@ -27,7 +27,8 @@ PROTOCOLS = {NEWEST: ("classic", "consumer")}
 
 def check_restored(broker: KafkaBroker, directory: Path) -> None:
     """``broker`` gets the topics that are restored into a cluster of the same version in ``directory``."""
-    broker.create_topic(TOPIC, 2, retention_ms=-1, internal_segment_bytes=20_000)
+    small = "internal_segment_bytes" if broker.version == NEWEST else "segment_bytes"
+    broker.create_topic(TOPIC, 2, retention_ms=-1, **{small: 20_000})
     for seed, outcome in enumerate(("commit", "abort", "none", "commit")):
         produce_confluent(broker, TOPIC, some_records(seed, 300, 2, largest=3000), "lz4", outcome)  # type: ignore[arg-type]
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "of orders", "enable.auto.commit": False})

@@ -20,7 +20,8 @@ tables as internals --json and this command's --json print them, edited as neede
 Without --apply nothing is written: topics, directories, losses and the settings of each node are shown. With it, DIR
 gets a directory node-N for each node, with meta.properties, a snapshot of the metadata with the voters, and the
 partitions: copied, linked (flushed segments are hard links), or left in place. In place only the metadata and
-meta.properties are replaced, what was there is saved in DIR, and --undo puts it back.
+meta.properties are replaced, what was there is saved in DIR, and --undo puts it back. After a kill, the same command
+begins again; what it has changed in place is to be undone first.
 
 A mapping file names the nodes of the new cluster where they are not those of the disks:
   {"nodes": [{"id": 1, "was": 3, "roles": ["broker", "controller"], "disks": ["/mnt/disk3"], "rack": "a",

@@ -89,6 +89,10 @@ class FileHasher:
         self._sha256 = hashlib.sha256()
         self._at = 0
 
+    def before(self, position: int) -> hashlib._Hash | None:  # pyright: ignore[reportPrivateUsage]
+        """The hash of all bytes before a position, if these are the ones that were taken."""
+        return self._sha256.copy() if position == self._at else None
+
     def add(self, chunk: Chunk) -> None:
         """Takes the bytes of a chunk, and those before it that were not in one."""
         self._up_to(chunk.base)
@@ -123,7 +127,8 @@ def describe_directory(
     log_directory: Destination, directory: str, name: str, copied: Mapping[str, ManifestFile] | None = None
 ) -> tuple[ManifestFile, ...]:
     """All files of a directory in one that is written to, as they will be when it is called ``name``. ``copied``: by
-    name, those of which all bytes are as they were in another file, which are not read again."""
+    name, those whose sizes and hashes are known, as all bytes are those of another file or were hashed while they were
+    written; these are not read again."""
     described: list[ManifestFile] = []
     for each in log_directory.entries(directory):
         path, known = log_directory.join(name, each.name), (copied or {}).get(each.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,8 +21,11 @@ from tests.kafka.producers import consume, transactional_id
 
 import brokerless
 from brokerless.errors import DamageError, UsageError
+from brokerless.jobs import manifest
 from brokerless.jobs.named_partitions import target_directories
+from brokerless.log import segment
 from brokerless.log.directory import resolve
+from brokerless.log.storage.paths import DirectoryEntry
 
 pytestmark = pytest.mark.xdist_group("erased")
 ROOT = Path(__file__).parents[3]
@@ -225,3 +229,32 @@ def contents(directory: Path) -> dict[str, bytes]:
         for path in directory.glob("*/*")
         if not path.parent.name.endswith("-delete")
     }
+
+
+@pytest.mark.parametrize("where", ['"offset" % 150 = 149', '"offset" = 0', '"offset" > 400'])
+def test_hashes_of_logs_are_those_of_the_files_and_none_is_read_for_them(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With windows of a few batches: some before the first touched batch, and segments without one."""
+    described: list[str] = []
+
+    def describe(entry: DirectoryEntry, *arguments: Any) -> manifest.ManifestFile:
+        described.append(entry.name)
+        return describe_file(entry, *arguments)
+
+    describe_file = manifest.describe_file
+    monkeypatch.setattr(manifest, "describe_file", describe)
+    for name in ("WINDOW", "FIRST_WINDOW", "LEAST_WINDOW"):
+        monkeypatch.setattr(segment, name, 3000)
+    source = tmp_path / "from"
+    for name in ("segments-0", "txn-0", "codec-zstd-1"):
+        shutil.copytree(broker_data("clean") / name, source / name)
+    brokerless.open(source).erase(tmp_path / "to", where=where, manifest=tmp_path / "proof.json")
+    found = json.loads((tmp_path / "proof.json").read_bytes())["partitions"]
+    assert any(each["touched"] for each in found)
+    for each in found:
+        for file in each["after"]:
+            data = (Path(each["target"]) / file["name"]).read_bytes()
+            assert (file["sizeInBytes"], file["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
+    assert described
+    assert not any(name.endswith(".log") for name in described)

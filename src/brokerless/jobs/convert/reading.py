@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Protocol
@@ -73,6 +74,8 @@ class ConvertReader:
         self._source, self._options, self._report, self._is_hashed = source, storage_options, report, is_hashed
         self._keeps_segments = keeps_segments
         self._manifest_files: dict[str, ManifestFile] = {}
+        self.hash_before: hashlib._Hash | None = None  # pyright: ignore[reportPrivateUsage]
+        """Of a job with a manifest, the SHA-256 of the file before the chunk that was read last, if all is read."""
         self._first = EVERYTHING
         self._read_until: int | None = None
         self._transactions: Transactions | None = None
@@ -141,6 +144,7 @@ class ConvertReader:
         file = opened.file
         for chunk in scan(file, self.report_finding, opened.start):
             if hashing is not None:
+                self.hash_before = hashing.before(chunk.base) if self._first.is_everything else None
                 hashing.add(chunk)
             check_checksums(chunk, file.path, self.report_finding)
             if self.damages:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +14,8 @@ from numpy.typing import NDArray
 from brokerless.format.columns import RecordColumns
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.write.column_slices import filter_rows, replace_values
+from brokerless.jobs.manifest import ManifestFile
+from brokerless.log import names
 
 
 class UntouchedHash:
@@ -30,6 +36,90 @@ class UntouchedHash:
 
     def hexdigest(self) -> str:
         return self._sha256.hexdigest()
+
+
+class WrittenHashes:
+    """The SHA-256 of each log in which a batch is touched, while it is written. Up to its first touched chunk, a log is
+    what was read, and so is its hash."""
+
+    def __init__(self, bases: Sequence[int], read: Callable[[], hashlib._Hash | None]) -> None:  # pyright: ignore[reportPrivateUsage]
+        """``bases``: base offsets of segments. ``read``: the hash of the source's log before the chunk that is about to
+        be written, of which all is written that is before it; None if it is not."""
+        self._bases, self._read = bases, read
+        self._hashes: dict[int, hashlib._Hash | None] = {}  # pyright: ignore[reportPrivateUsage]
+        self._sizes: dict[int, int] = {}
+
+    def begin(self, offset: int, position: int | None, *, is_touched: bool) -> None:
+        """Before a chunk is written that begins at this offset, and was at this position in its file; None where not
+        all of it is written."""
+        base = self._base(offset)
+        if is_touched and base not in self._hashes:
+            self._hashes[base] = None if position is None else self._read()
+            self._sizes[base] = position or 0
+
+    def add(self, offset: int, pieces: Iterable[NDArray[np.uint8]]) -> None:
+        """Takes what becomes of that chunk."""
+        base = self._base(offset)
+        sha256 = self._hashes.get(base)
+        if sha256 is not None:
+            for each in pieces:
+                sha256.update(np.ascontiguousarray(each).data)
+                self._sizes[base] += len(each)
+
+    def files(self) -> dict[str, ManifestFile]:
+        """Of logs in which a batch is touched, by name, their sizes and hashes."""
+        logs = {names.segment_file(base, "log"): base for base, each in self._hashes.items() if each is not None}
+        return {
+            name: ManifestFile(name, self._sizes[base], None, sha256.hexdigest())
+            for name, base in logs.items()
+            if (sha256 := self._hashes[base]) is not None
+        }
+
+    def _base(self, offset: int) -> int:
+        return self._bases[max(0, bisect_right(self._bases, offset) - 1)]
+
+
+class OutputHashes:
+    """Both of one partition, computed in a thread of its own while the same bytes are written."""
+
+    def __init__(self, bases: Sequence[int], read: Callable[[], hashlib._Hash | None]) -> None:  # pyright: ignore[reportPrivateUsage]
+        """As :class:`WrittenHashes`."""
+        self.untouched, self.written = UntouchedHash(), WrittenHashes(bases, read)
+        self._thread = ThreadPoolExecutor(1)
+        self._running: Future[None] | None = None
+
+    def begin(
+        self,
+        buffer: NDArray[np.uint8],
+        batches: Batches,
+        position: int,
+        rows: NDArray[np.int64],
+        pieces: Sequence[NDArray[np.uint8]],
+    ) -> None:
+        """Begins with a chunk: its batches, its place in the file, which rows are touched (int64), and what is written.
+        These buffers stay unchanged until :meth:`wait`."""
+        is_touched = np.zeros(len(batches), np.bool_)
+        is_touched[rows] = True
+        offset = int(batches.entry_offset[0])
+        is_whole = batches.positions[0] == 0
+        self.written.begin(offset, position if is_whole else None, is_touched=bool(len(rows)))
+
+        def update() -> None:
+            self.untouched.add(buffer, batches, is_touched)
+            self.written.add(offset, pieces)
+
+        self._running = self._thread.submit(update)
+
+    def wait(self) -> None:
+        if self._running is not None:
+            self._running.result()
+            self._running = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown()
 
 
 def digest_kept(columns: RecordColumns, selected: NDArray[np.bool_], *, is_blanked: bool) -> str:

@@ -19,7 +19,7 @@ from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import Damage, Decoder
 from brokerless.format.write.column_slices import concat_buffers, slice_rows
 from brokerless.jobs.erase.blanking import Blanking, RecordEdits, blank_values
-from brokerless.jobs.erase.digests import UntouchedHash, digest_kept
+from brokerless.jobs.erase.digests import OutputHashes, digest_kept
 from brokerless.jobs.erase.field_counts import FieldCount
 from brokerless.jobs.erase.selection import Matcher
 
@@ -81,11 +81,11 @@ class Eraser:
 
     def __init__(
         self, matcher: Matcher, blanking: Blanking | None = None, max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES,
-        *, topic: str = "", needs: tuple[bool, bool, bool] = (True, True, True), untouched: UntouchedHash | None = None,
+        *, topic: str = "", needs: tuple[bool, bool, bool] = (True, True, True), hashes: OutputHashes | None = None,
     ) -> None:  # fmt: skip
         """``topic``: whose values are blanked. ``needs``: whether the matcher looks at keys, values and headers.
-        ``max_batch_bytes``: bytes that one batch may inflate to. ``untouched``: gets the bytes of all batches that are
-        not touched, in order."""
+        ``max_batch_bytes``: bytes that one batch may inflate to. ``hashes``: those of a manifest, which get what is
+        written."""
         keys, values, headers = needs
         self.totals = ErasureTotals()
         self.legacy_until = self.read_until = 0
@@ -94,7 +94,7 @@ class Eraser:
         if blanking is not None and blanking.fields:
             self.blanker = blanking.blanker(topic)
             self.totals.fields = [FieldCount(each) for each in blanking.fields]
-        self._matcher, self._blanking, self._untouched = matcher, blanking, untouched
+        self._matcher, self._blanking, self._hashes = matcher, blanking, hashes
         self._decoder = Decoder(keys=keys, values=values, headers=headers, max_batch_bytes=max_batch_bytes)
         self._filter = BatchFilter(max_batch_bytes)
 
@@ -122,17 +122,18 @@ class Eraser:
             totals.converted += touched.records[1]
             if batches.is_legacy[row]:
                 self.legacy_until = max(self.legacy_until, touched.last_offset + 1)
-        if self._untouched is not None:
-            is_touched = np.zeros(len(batches), np.bool_)
-            is_touched[rows] = True
-            self._untouched.add(buffer, batches, is_touched)
         runs = list(_among(buffer, batches, rows, rebuilt))
         totals.batches_out += len(batches) - sum(not len(data) for data in rebuilt.values())
         totals.records_out += records - (0 if self._blanking else sum(map(len, selected.values())))
         totals.bytes_out += sum(len(each.buffer) for each in runs)
         if len(runs) > _FEW_RUNS or not batches.all_v2:
             runs = [ConvertedBatches(concat_buffers([each.buffer for each in runs]))]
+        if self._hashes is None or not len(batches):
+            yield from runs
+            return
+        self._hashes.begin(buffer, batches, base, rows, [each.buffer for each in runs])
         yield from runs
+        self._hashes.wait()
 
     def flush(self) -> Iterator[ConvertedBatches]:
         """Nothing is ever retained for the next chunk."""
@@ -221,7 +222,7 @@ class Eraser:
         last = int(batches.last_offset[number])
         sizes = int(batches.sizes[number]), size
         digest = ""
-        if self._untouched is not None:
+        if self._hashes is not None:
             digest = digest_kept(columns, chosen[rows], is_blanked=self._blanking is not None)
         return TouchedBatch(min(first, last), last, offsets, records, sizes, digest)
 

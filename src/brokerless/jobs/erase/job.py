@@ -22,7 +22,7 @@ from brokerless.jobs.convert.job import Conversion, ConvertTask
 from brokerless.jobs.convert.job import run_task as copy_unchanged
 from brokerless.jobs.convert.reading import ConvertReader
 from brokerless.jobs.erase.blanking import Blanking
-from brokerless.jobs.erase.digests import UntouchedHash
+from brokerless.jobs.erase.digests import OutputHashes
 from brokerless.jobs.erase.eraser import Eraser, ErasureTotals, TouchedBatch
 from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.manifest import ManifestFile, describe_directory, describe_file
@@ -272,17 +272,20 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
         return _copy(task, done)
     findings: list[Finding] = []
     erasure, selection = task.erasure, task.erasure.selection
-    untouched = UntouchedHash() if task.is_hashed else None
-    eraser = Eraser(
-        Matcher(selection, task.topic, task.partition), erasure.blanking, erasure.max_batch_bytes,
-        topic=task.topic, untouched=untouched,
-        needs=(selection.needs_keys, selection.needs_values, selection.needs_headers),
-    )  # fmt: skip
     with ExitStack() as stack:
         output = None if erasure.dry_run else stack.enter_context(_begin(task))
         reading = ConvertReader(
             task.source, "read_uncommitted", findings.append, task.storage_options,
             is_hashed=task.is_hashed, keeps_segments=True,
+        )  # fmt: skip
+        hashes = None
+        if task.is_hashed:
+            bases = [each.base_offset for each in task.source.segments]
+            hashes = stack.enter_context(OutputHashes(bases, lambda: reading.hash_before))
+        eraser = Eraser(
+            Matcher(selection, task.topic, task.partition), erasure.blanking, erasure.max_batch_bytes,
+            topic=task.topic, hashes=hashes,
+            needs=(selection.needs_keys, selection.needs_values, selection.needs_headers),
         )  # fmt: skip
         try:
             for converted in reading.converted(eraser, done):
@@ -304,10 +307,11 @@ def run_task(task: EraseTask, done: Done) -> EraseTaskResult:
             unfinished = output.finish()
             if task.is_hashed:
                 before = _described(task, tuple(reading.manifest_files()))
-                copied = _copied(task, before, eraser.totals.touched)
-                after = describe_directory(task.directory, unfinished.directory, task.name, copied)
+                known = _copied(task, before, eraser.totals.touched)
+                known |= {} if hashes is None else hashes.written.files()
+                after = describe_directory(task.directory, unfinished.directory, task.name, known)
         return EraseTaskResult(
-            eraser.totals, start, reading.end_offset, "" if untouched is None else untouched.hexdigest(),
+            eraser.totals, start, reading.end_offset, "" if hashes is None else hashes.untouched.hexdigest(),
             tuple(reading.damages), tuple(findings), unfinished, before, after,
             RecordedSchemas() if eraser.blanker is None else eraser.blanker.recorded(),
         )  # fmt: skip

@@ -13,11 +13,24 @@ from rich.console import Console
 from rich.table import Table
 from tests.kafka.jars import KafkaUnavailableError
 
-from benchmarks import asking, commands, compacting, decoding, erasing, finding, jobs, loading, reading, spark, writing
+from benchmarks import (
+    asking,
+    ceilings,
+    commands,
+    compacting,
+    decoding,
+    erasing,
+    finding,
+    jobs,
+    loading,
+    reading,
+    spark,
+    writing,
+)
 from benchmarks.data import RECORDS, events
 from benchmarks.measure import BenchmarkError, Clock, Result, Workload, measure
 
-FAMILIES = (reading, finding, writing, loading, commands, spark, jobs, compacting, erasing, decoding, asking)
+FAMILIES = (reading, finding, writing, loading, commands, spark, ceilings, jobs, compacting, erasing, decoding, asking)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

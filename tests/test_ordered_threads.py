@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from brokerless.ordered_threads import in_order
+from brokerless.ordered_threads import in_order, read_ahead
 
 
 def slow_first(task: int) -> Iterator[str]:
@@ -97,4 +97,49 @@ def test_leaving_the_loop_ends_all_threads() -> None:
         next(results)
     assert set(threading.enumerate()) - before
     results.close()
+    assert not set(threading.enumerate()) - before
+
+
+def test_read_ahead_makes_two_values_beyond_the_one_that_is_taken() -> None:
+    made: list[int] = []
+
+    def values() -> Iterator[int]:
+        for value in range(20):
+            made.append(value)
+            yield value
+
+    with closing(read_ahead(values)) as ahead:
+        for value in ahead:
+            until = time.monotonic() + 30
+            while len(made) < min(value + 2, 20) and time.monotonic() < until:
+                time.sleep(0.001)
+            assert value + 2 <= len(made) <= value + 3 or len(made) == 20
+    assert made == list(range(20))
+
+
+def test_read_ahead_raises_an_error_after_the_values_before_it() -> None:
+    def values() -> Iterator[int]:
+        yield 1
+        raise ValueError("two")
+
+    ahead = read_ahead(values)
+    assert next(ahead) == 1
+    with pytest.raises(ValueError, match="two"):
+        next(ahead)
+
+
+def test_read_ahead_that_is_closed_ends_its_thread_and_the_values() -> None:
+    before, closed = set(threading.enumerate()), list[bool]()
+
+    def values() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            closed.append(True)
+
+    ahead = read_ahead(values)
+    next(ahead)
+    ahead.close()
+    assert closed == [True]
     assert not set(threading.enumerate()) - before

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Condition, Thread
 from typing import Generic, TypeVar
@@ -35,15 +36,16 @@ class _Running(Generic[TaskT, ValueT]):
 
 
 def in_order(
-    tasks: Iterator[TaskT], work: Callable[[TaskT], Iterator[ValueT]], threads: int
+    tasks: Iterator[TaskT], work: Callable[[TaskT], Iterator[ValueT]], threads: int, waiting: int = MOST_WAITING
 ) -> Generator[tuple[TaskT, Iterator[ValueT]]]:
     """Yields each task with the values that ``work`` makes of it, which are to be taken before the next task is.
 
     ``tasks`` is iterated by the caller's thread, at most one task for each thread, and one, ahead of what is yielded:
-    fewer at first, as reading may end soon. Raises what ``tasks`` and ``work`` raise, in the place of what they would
-    have yielded. Leaving the loop stops all threads at their next value, and waits for them.
+    fewer at first, as reading may end soon. ``waiting``: values of a task that wait to be taken. Raises what ``tasks``
+    and ``work`` raise, in the place of what they would have yielded. Leaving the loop stops all threads at their next
+    value, and waits for them.
     """
-    pool = _Threads(work, threads)
+    pool = _Threads(work, threads, waiting)
     begun: deque[_Running[TaskT, ValueT]] = deque()
     failure: Exception | None = None
     is_last, ahead = False, 1
@@ -71,8 +73,8 @@ def in_order(
 class _Threads(Generic[TaskT, ValueT]):
     """Threads that do tasks, those first that were begun first; each is started when there is a task for it."""
 
-    def __init__(self, work: Callable[[TaskT], Iterator[ValueT]], threads: int) -> None:
-        self._work, self._most = work, threads
+    def __init__(self, work: Callable[[TaskT], Iterator[ValueT]], threads: int, waiting: int) -> None:
+        self._work, self._most, self._most_waiting = work, threads, waiting
         self._changed = Condition()
         self._waiting: deque[_Running[TaskT, ValueT]] = deque()
         self._threads: list[Thread] = []
@@ -127,7 +129,7 @@ class _Threads(Generic[TaskT, ValueT]):
                     running.values.append(value)
                     del value
                     self._changed.notify_all()
-                    while len(running.values) >= MOST_WAITING and not self._is_stopped:
+                    while len(running.values) >= self._most_waiting and not self._is_stopped:
                         self._changed.wait()
                     if self._is_stopped:
                         return
@@ -137,3 +139,10 @@ class _Threads(Generic[TaskT, ValueT]):
             with self._changed:
                 running.is_done = True
                 self._changed.notify_all()
+
+
+def read_ahead(values: Callable[[], Iterator[ValueT]]) -> Generator[ValueT]:
+    """Yields values that a thread makes: the next one, and one more, while the caller works on the last."""
+    with closing(in_order(iter((None,)), lambda _: values(), 1, waiting=1)) as tasks:
+        for _, made in tasks:
+            yield from made

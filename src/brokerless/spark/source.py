@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from brokerless.errors import BrokerlessError, UsageError
+from brokerless.ordered_threads import read_ahead
 from brokerless.spark.columns import SelectedColumns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_any_options, parse_options, parse_stream_options
 from brokerless.spark.typed import with_types
@@ -121,8 +122,11 @@ class LogReader(DataSourceReader):
         from brokerless.jobs.run.spark_worker import keep_what_is_loaded
         from brokerless.spark.reader import read_split
 
-        for split in cast("ReadTask", partition).splits:
-            yield from read_split(split, self.options, self.columns)
+        def batches() -> Iterator[pa.RecordBatch]:
+            for split in cast("ReadTask", partition).splits:
+                yield from read_split(split, self.options, self.columns)
+
+        yield from read_ahead(batches)  # the next batch is decoded while Spark takes this one
         keep_what_is_loaded()
 
 

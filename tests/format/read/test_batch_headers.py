@@ -97,6 +97,18 @@ def test_formats_may_follow_each_other_in_one_log() -> None:
     assert len(found.take(found.is_legacy)) + len(found.take(~found.is_legacy)) == len(found)
 
 
+def test_some_are_taken_while_another_thread_computes_a_column() -> None:
+    data = array(V2[0])
+    headers = read_headers(data, scan_batches(data).positions)
+
+    class Column:
+        def __getitem__(self, rows: object) -> object:
+            return headers.base_timestamp[rows]  # computed meanwhile
+
+    headers.__dict__["base_offset"] = Column()
+    assert len(headers.take(np.array([0]))) == 1
+
+
 @pytest.mark.parametrize("data", V2[:3])
 def test_offset_and_leader_epoch_are_not_covered_by_the_checksum_and_all_else_is(data: bytes) -> None:
     size = scan_batches(array(data), limit=1).stopped_at

@@ -56,7 +56,8 @@ class Batches:
         if isinstance(rows, np.ndarray) and rows.dtype == np.bool_ and rows.all():
             return self
         taken = Batches(self.positions[rows], np.ascontiguousarray(self.raw[rows]), self.buffer_size)
-        known = {name: column[rows] for name, column in self.__dict__.items() if name not in _NO_COLUMNS}
+        computed = self.__dict__.copy()  # at once: another thread may be adding a column
+        known = {name: column[rows] for name, column in computed.items() if name not in _NO_COLUMNS}
         taken.__dict__.update(known)
         return taken
 

@@ -46,7 +46,7 @@ bounds: install  ## All kernels with every access checked: golden files, 10,000 
 	$(BOUNDS) $(BIN)/python -m tests.bounds 10000 $(or $(SEED),1)
 	$(BOUNDS) $(BIN)/python -m pytest -n 2 tests/format tests/views tests/log/test_segment.py tests/tables/test_partitioner.py \
 	    tests/log/write/test_segment_roll_kernels.py tests/interchange/test_jsonl_reader.py tests/test_mutations.py \
-	    tests/typed/avro
+	    tests/typed/avro tests/typed/json
 
 lint: install  ## Style, the order and sizes of the rooms, and docs/architecture.md's table of modules
 	$(BIN)/ruff check $(SOURCES)

@@ -15,6 +15,7 @@ from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import GLUE_ZLIB, NULL, UNFRAMED, Frame, Frames
+from brokerless.typed.json.columns import json_decoder
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.schema_types import decoder_of_schema
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, SideType, TopicType
@@ -143,6 +144,8 @@ def plain_decoder(side: SideType) -> PayloadDecoder:
         found = {"key": parse(data[: len(data) - tail]), "start": times[-1]}
         return found if tail == 8 else {**found, "end": times[0]}
 
+    if name == "json" and not tail:
+        return json_decoder(side.type)
     return rows_decoder(parse_window if tail else parse, side.type)
 
 

@@ -9,15 +9,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
+from brokerless.typed.json.columns import not_of_type
 from brokerless.typed.merge import merge, without_nulls
 from brokerless.typed.registry import DEFAULT_CONTEXT, Registry
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decoding, SideType, TopicType, UsedSchema
+
+_FIRST = 64
+"""Rows of a batch that are looked at one by one, which nearly always have all there is of a type."""
 
 
 def resolve_topic(
@@ -130,6 +135,20 @@ class SideScan:
         if not self.is_text:
             return
         rows = np.flatnonzero(codes == UNFRAMED)
+        self._look_at(column, rows[:_FIRST])
+        rest = rows[_FIRST:]
+        if self.is_json and not self.is_connect:
+            rest = rest[self._other_json(column, rest)]
+        self._look_at(column, rest)
+
+    def _other_json(self, column: Column, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which of some rows may not be JSON of the type so far."""
+        if self.type is None or not len(rows):
+            return np.arange(len(rows))
+        bounds = arrow.ends(column).astype(np.int64)
+        return not_of_type(self.type, arrow.data(column), bounds[:-1][rows], bounds[1:][rows])
+
+    def _look_at(self, column: Column, rows: NDArray[np.int64]) -> None:
         for value in column.take(arrow.column_of_numbers(pa.int64(), rows)).to_pylist():
             if self.is_json:
                 self._add_json(value)
@@ -156,6 +175,9 @@ class SideScan:
         """The type of JSON, where that was requested; what is none is reported when it is decoded."""
         prefix, name = _inner(self.format)
         tail = {"": 0, WINDOWS[0]: 8, WINDOWS[1]: 16}[prefix]
+        if self.type is not None and name == "json" and not tail:
+            there = np.flatnonzero(arrow.is_valid(column))
+            column = column.take(arrow.column_of_numbers(pa.int64(), there[self._other_json(column, there)]))
         for value in column.to_pylist():
             if value is None:
                 continue

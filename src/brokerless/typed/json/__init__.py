@@ -1,0 +1,1 @@
+"""JSON: objects of one type decoded into Arrow columns, many at once."""

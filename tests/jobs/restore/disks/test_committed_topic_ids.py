@@ -18,7 +18,7 @@ from brokerless.internals.message_encoder import encode
 from brokerless.internals.messages import messages
 from brokerless.internals.records import CONSUMER_OFFSETS
 from brokerless.internals.tables import state_rows
-from brokerless.jobs.restore.disks.committed_topic_ids import changed_topic_ids, translate
+from brokerless.jobs.restore.disks.committed_topic_ids import changed_topic_ids, check_share_groups, translate
 from brokerless.tables.partition_reader import PartitionReader
 
 OLD, OTHER, NEW, STALE = ("A" * 20 + end for end in ("BQ", "Bg", "Bw", "CA"))
@@ -99,3 +99,11 @@ def test_compressed_batches_are_reported(tmp_path: Path) -> None:
     after = (path / f"{0:020}.log").read_bytes()
     assert len(after) == len(before)
     assert [row["topicId"] for row in committed(path)] == [OLD]  # that of the later commit
+
+
+def test_positions_of_share_groups_are_of_no_use_to_topics_with_other_ids() -> None:
+    source = Cluster(topics={OLD: "orders", OTHER: "users", STALE: "gone"})
+    (found,) = check_share_groups(source, Cluster(topics={NEW: "orders", OTHER: "users"}), "metadata")
+    assert found.kind == "share-group-topic-ids"
+    assert "of 1 topics this cluster has others, orders among them" in found.message
+    assert not list(check_share_groups(source, source, "metadata"))

@@ -47,6 +47,17 @@ def changed_topic_ids(offsets: Iterable[Mapping[str, Any]], source: Cluster | No
     return {before: after for before, after in found.items() if before not in (after, _NONE)}
 
 
+def check_share_groups(source: Cluster, target: Cluster, path: str) -> Iterator[Finding]:
+    """What of ``__share_group_state`` is of no use: its keys have topics' ids, and these decide the partition that a
+    record is in (``SharePartitionKey``, 4.4.0), so that they are not translated."""
+    new = {topic: topic_id for topic_id, topic in target.topics.items()}
+    changed = sorted(topic for topic_id, topic in source.topics.items() if new.get(topic, topic_id) != topic_id)
+    if changed:
+        text = f"share groups' positions are kept by topics' ids, of {len(changed)} topics this cluster has others, "
+        text += f"{changed[0]} among them: share groups begin anew there"
+        yield Finding("warning", "share-group-topic-ids", path, None, None, text)
+
+
 def _raw(topic_id: str) -> bytes:
     return urlsafe_b64decode(topic_id + "==")
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from brokerless import clock
 from brokerless.errors import Finding, UsageError
-from brokerless.internals.records import CONSUMER_OFFSETS
+from brokerless.internals.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from brokerless.internals.tables import state_rows
 from brokerless.jobs.restore import source
 from brokerless.jobs.restore.checks import check_topic, limits_of, refuse_errors
-from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_topic_ids
+from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_topic_ids, check_share_groups
 from brokerless.jobs.restore.disks.staging import Staged, stage
 from brokerless.jobs.restore.disks.swap import OWNER, apply_swap, aside_of, check_aside, plan_swap, settle
 from brokerless.jobs.restore.disks.targets import Placement, load_target, place
@@ -127,6 +127,8 @@ def plan_disks(
     if CONSUMER_OFFSETS in readers:
         rows = state_rows(readers[CONSUMER_OFFSETS], ("offsets",), lambda _: None, settings.max_batch_bytes)
         topic_ids = changed_topic_ids(rows["offsets"], cluster, target.cluster)
+    if SHARE_GROUP_STATE in readers and cluster is not None:
+        findings += check_share_groups(cluster, target.cluster, target.metadata_path)
     by_place = {(reader.topic or "", reader.partition or 0): reader for each in readers.values() for reader in each}
     return DiskRestore(tuple(topics), tuple(placements), tuple(findings), readers=by_place, topic_ids=topic_ids)
 

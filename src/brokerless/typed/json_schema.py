@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 import pyarrow as pa
@@ -145,7 +146,7 @@ class JsonValidator:
 
     def declares(self, route: Sequence[str | int], name: str) -> bool:
         """Whether the schema names a member in the ``properties`` of what names of members and numbers of elements lead
-        to, or in a part of it. Raises ValueError where the schema refers to what is not there."""
+        to, or in a part of it, as far as it refers to that by pointers."""
         nodes = list(_parts([(self._documents[""], "")], self._documents))
         for step in route:
             nodes = list(_parts([(_step(node, step), own) for node, own in nodes], self._documents))
@@ -165,7 +166,8 @@ def _parts(nodes: list[tuple[Any, str]], documents: dict[str, Any]) -> Iterator[
         reference = found.get("$ref")
         if isinstance(reference, str):
             name, _, pointer = reference.partition("#")
-            nodes.append((_resolve(documents, name or own, pointer), name or own))
+            with suppress(ValueError):  # an anchor, or what is somewhere else: the validator knows more of these
+                nodes.append((_resolve(documents, name or own, pointer), name or own))
         for keyword in ("oneOf", "anyOf", "allOf"):
             parts = found.get(keyword)
             nodes += [(each, own) for each in cast("list[Any]", parts)] if isinstance(parts, list) else []

@@ -268,6 +268,29 @@ def test_what_a_schema_permits_to_be_left_out_is_not_lacking(typed: tuple[Path, 
     assert all(one.empty + one.lacking == 1 for each in results for one in each.totals.fields)
 
 
+def test_references_of_json_schema_are_followed_and_anchors_do_no_harm(tmp_path: Path) -> None:
+    """The address is optional by a pointer; what the anchor leads to is not looked up, and so it lacks a phone."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "properties": {"home": {"$ref": "#/$defs/place"}, "work": {"$ref": "#office"}},
+        "$defs": {
+            "place": {"allOf": [{"properties": {"street": {"type": ["string", "null"]}}}]},
+            "office": {"$anchor": "office", "properties": {"phone": {"type": "string"}}},
+        },
+    }
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "5.json").write_text(json.dumps(schema))
+    value = b"\0\0\0\0\x05" + b'{"home": {"zip": 1}, "work": {"zip": 2, "name": "Ada"}}'
+    source = write_log(tmp_path / "from", {"letters": [(b"ada", value)]})
+    (result,) = brokerless.open(source).erase(
+        tmp_path / "to", keys=["ada"], blank_fields=["home.street", "work.phone", "work.name"],
+        schemas=tmp_path / "schemas",
+    )  # fmt: skip
+    counts = [(each.held, each.empty, each.lacking) for each in result.totals.fields]
+    assert counts == [(0, 1, 0), (0, 0, 1), (1, 0, 0)]
+    assert values_of(tmp_path / "to", "letters") == [value.replace(b'"Ada"', b"null")]
+
+
 RENAMED = {
     "files by id": ("7.avsc", "8.avsc", "9.avsc"),
     "files of the topic": ("7.avsc", "people-value.v2.avsc", "9.avsc"),

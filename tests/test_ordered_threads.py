@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -142,4 +144,20 @@ def test_read_ahead_that_is_closed_ends_its_thread_and_the_values() -> None:
     next(ahead)
     ahead.close()
     assert closed == [True]
+    assert not set(threading.enumerate()) - before
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="Windows")
+def test_ctrl_c_while_a_value_is_waited_for_ends_all_threads() -> None:
+    before, main = set(threading.enumerate()), threading.main_thread().ident
+    assert main is not None
+
+    def work(_: int) -> Iterator[int]:
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.05)
+        yield 1
+
+    with pytest.raises(KeyboardInterrupt):
+        take_all(in_order(iter(range(3)), work, 2), [])
+    gc.collect()
     assert not set(threading.enumerate()) - before

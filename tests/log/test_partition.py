@@ -297,3 +297,21 @@ def test_leaving_a_reader_ends_its_threads() -> None:
     del reader
     gc.collect()
     assert not set(threading.enumerate()) - before
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+def test_a_file_that_shrinks_while_threads_read_it_gives_its_first_records_and_a_finding(tmp_path: Path) -> None:
+    source = PARTITIONS[CLEAN.index("segments-0")]
+    file = max(source.glob("*.log"), key=lambda each: each.stat().st_size)
+    offsets = read(file)["offset"].to_pylist()
+    before, findings, found = set(threading.enumerate()), list[Finding](), list[int]()
+    shutil.copyfile(file, tmp_path / file.name)
+    reader = brokerless.open(tmp_path / file.name).records(["offset"], jobs=3, on_damage=findings.append)
+    found += next(reader)["offset"].to_pylist()
+    os.truncate(tmp_path / file.name, file.stat().st_size // 2)
+    for batch in reader:
+        found += batch["offset"].to_pylist()
+    assert found == offsets[: len(found)]
+    assert len(found) < len(offsets)
+    assert "file-shrunk" in [each.kind for each in findings]
+    assert not set(threading.enumerate()) - before

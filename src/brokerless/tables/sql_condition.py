@@ -65,7 +65,7 @@ class SqlCondition:
             found = self._connection.execute(self._query).fetchnumpy()["selected"]
         except duckdb.Error as error:
             # What follows is our query around the condition.
-            message = str(error).partition("\n\nLINE ")[0].strip()
+            message = " ".join(str(error).partition("\n\nLINE ")[0].split())
             if "syntax error" in message and _OFFSET.search(self._condition):
                 message += '; "offset" is a word of SQL, and needs double quotes'
             raise UsageError(f"--where: {message}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -251,6 +252,17 @@ def test_a_partition_that_could_not_be_written_is_one_that_is_not_proved_until_i
     assert verify_erasure.main([str(path)]) == 0
 
 
+def test_an_erasure_of_which_nothing_could_be_written_was_not_stopped(tmp_path: Path) -> None:
+    source, path = log_directory(tmp_path, "clean", ["txn-0"]), tmp_path / "m.json"
+    log = min((source / "txn-0").glob("*.log"))
+    log.write_bytes(bytes(len(log.read_bytes())))
+    assert main(["erase", str(source), "--to", str(tmp_path / "to"), "--where", WHERE, "--manifest", str(path)]) == 1
+    kinds = [each.kind for each in brokerless.prove(path).findings if each.severity == "error"]
+    assert kinds == ["not-written"]
+    with pytest.raises(UsageError, match="give the manifest that erase wrote"):
+        brokerless.prove(source)
+
+
 def test_the_same_partition_twice_is_refused_by_both(proved: Path, tmp_path: Path) -> None:
     manifest = json.loads((proved / "proof.json").read_bytes())
     manifest["partitions"].append(manifest["partitions"][0])
@@ -324,6 +336,13 @@ def test_fields_that_were_blanked_are_searched_for_by_both(tmp_path: Path, capsy
     assert proof.searched >= 2  # a customer, and names of items
     others = [each for each in proof.findings if each.kind == "bytes-found"]
     assert others, "other orders have them, too"
+    named = re.match(r"the bytes of what was erased of orders-0, offset (\d+), position (\d+) of", others[0].message)
+    assert named
+    at = int(named[1])
+    (row,) = brokerless.open(source).records(["value"], start_offset=at, end_offset=at + 1).read_all().to_pylist()
+    order = json.loads(row["value"])
+    erased = [order["customer"], *(each["name"] for each in order["items"])]
+    assert row["value"][int(named[2]) :].startswith(tuple(each.encode() for each in erased))
     assert verify_erasure.main([str(path), "--source", str(tmp_path / "from")]) == 0
     assert "are in another record" in capsys.readouterr().out
     checkpoint = tmp_path / "to" / "recovery-point-offset-checkpoint"

@@ -17,6 +17,7 @@ from brokerless.typed.avro.schema import AvroType, parse_schema
 from brokerless.typed.blanking.avro import avro_edits, names_of_fields
 from brokerless.typed.blanking.edits import apply_edits
 from brokerless.typed.blanking.paths import NamedFields, Presence, parse_path
+from brokerless.typed.blanking.values import BlankedValue
 from brokerless.typed.registry import Schema
 
 PLACE = {"type": "record", "name": "Place", "fields": [
@@ -121,6 +122,13 @@ def test_all_fields_at_once_leave_no_byte_of_them_and_logical_types_are_read() -
     assert all(text not in data for text in (b"Ada", b"ada@", b"Long", b"+44", b"secret", b"\x04\xd2"))
     found = read(PERSON, data, logical=True)
     assert (int(found["paid"]), found["uid"].int, found["contact"]["street"]) == (0, 0, "")
+
+
+def test_keys_of_maps_are_names_and_not_what_is_searched_for() -> None:
+    data = written(PERSON, ADA)
+    parts = BlankedValue(data, tuple(avro_edits(data, of(PERSON), [], NamedFields.of([("tags",)])))).parts
+    assert b"+44 1" in parts
+    assert b"phone" not in parts
 
 
 def test_blocks_with_their_sizes_are_as_long_as_they_say() -> None:

@@ -40,6 +40,11 @@ def test_a_backslash_before_anything_else_is_refused(text: str) -> None:
         parse_path(text)
 
 
+def test_spaces_around_fields_of_a_list_are_no_part_of_their_names() -> None:
+    fields = split_fields(r"mail , phone,address.zip code, \ odd\ ")
+    assert list(map(parse_path, fields)) == [("mail",), ("phone",), ("address", "zip code"), (" odd ",)]
+
+
 @examples(100)
 @given(st.lists(st.lists(st.text(min_size=1), min_size=1).map(tuple), min_size=1))
 def test_any_names_can_be_written(paths: list[Path]) -> None:

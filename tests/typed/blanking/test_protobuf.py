@@ -12,6 +12,7 @@ from tests.examples import examples
 from brokerless.typed.blanking.edits import apply_edits
 from brokerless.typed.blanking.paths import NamedFields, Presence, parse_path
 from brokerless.typed.blanking.protobuf import protobuf_edits
+from brokerless.typed.blanking.values import BlankedValue
 from brokerless.typed.protobuf.files import MessageTypes, message_types
 from brokerless.typed.registry import Schema
 
@@ -88,6 +89,14 @@ def test_a_field_is_removed_and_all_others_stay() -> None:
         expected = ada()
         expected.ClearField(field)
         assert blanked(ada(), field) == expected
+
+
+def test_keys_of_maps_are_names_and_not_what_is_searched_for() -> None:
+    data = ada().SerializeToString()
+    edits = protobuf_edits(data, types(PROTO).descriptor((0,)), [], named("tags", "more"))
+    parts = BlankedValue(data, tuple(edits)).parts
+    assert {b"+44 2", b"y", b"s1"} <= set(parts)
+    assert not {b"phone", b"x", b"secret"} & set(parts)
 
 
 def test_fields_within_messages_repeated_ones_and_maps() -> None:

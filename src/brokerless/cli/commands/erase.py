@@ -206,7 +206,7 @@ def _show(
     size = format_bytes(sum(each.totals.bytes_out for each in written))
     partitions = count_of(len(written), "partition")
     output.line(f"{partitions}, {count_of(selected, 'record')} {action}, {size}: {what}")
-    if manifest is not None and written:
+    if manifest is not None and results and not options.dry_run:
         output.line(f"manifest: {manifest}" + (f", signed in {manifest}.sig" if options.sign_key else ", not signed"))
 
 

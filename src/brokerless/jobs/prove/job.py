@@ -122,6 +122,9 @@ def prove(
         if each is not None and not is_directory(os.fspath(each), storage_options):
             text = f"there is no such directory; give the one of the logs as --{name}"
             raise UsageError(f"{os.fspath(each)}: {text}")
+    if is_directory(os.fspath(path), storage_options):
+        text = "this is a directory; give the manifest that erase wrote, a file such as erased.erasure.json"
+        raise UsageError(f"{os.fspath(path)}: {text}")
     manifest = load_manifest(os.fspath(path))
     proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
 
@@ -154,8 +157,8 @@ def prove(
         erased = run_all(before, place)
         keys = selection.keys if selection is not None and blanking is None else None
         names = {name.encode() for path in (blanking.paths if blanking is not None else ()) for name in path}
-        values = (value for each in erased for value in each.values if value not in names)
-        search = PatternSearch(chain(keys or (), values))
+        places = {value: at for each in erased for value, at in each.values.items() if value not in names}
+        search = PatternSearch(chain(keys or (), places), places)
         proof.searched, proof.unsearched = len(search.patterns), search.left_out
         run_all(_searching(after, search, erased), place)
     _check_directories(manifest, proof, replace(base, is_source=False, search=search), output, add)
@@ -190,7 +193,7 @@ def _check_directories(
     directories = parse_directories(manifest)
     if check.search is not None:
         check.search.counts.clear()
-    if not directories:
+    if not directories and (proof.claims or not parse_unwritten(manifest)):
         text = "the erasure was stopped before its end, so the manifest lacks checkpoints; run the same command again"
         report(Finding("error", "not-finished", manifest.path, None, None, text))
     own, to, roots = (manifest.path, f"{manifest.path}.sig"), manifest.value.get("to"), set[str]()

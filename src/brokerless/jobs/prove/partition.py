@@ -22,7 +22,7 @@ from brokerless.jobs.erase.selection import Matcher, Selection
 from brokerless.jobs.erase.signed_manifest import DIRECTORY_FILES
 from brokerless.jobs.manifest import FileHasher, ManifestFile, describe_file
 from brokerless.jobs.prove.claims import DirectoryClaim, FileClaim, PartitionClaim
-from brokerless.jobs.prove.search import PatternSearch
+from brokerless.jobs.prove.search import ErasedAt, PatternSearch
 from brokerless.jobs.run.types import Done
 from brokerless.log import names
 from brokerless.log.segment import Chunk, Report, scan
@@ -64,7 +64,7 @@ class Seen:
 
     digests: dict[int, str] = field(default_factory=dict[int, str])
     offsets: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
-    values: list[bytes] = field(default_factory=list[bytes])
+    values: dict[bytes, ErasedAt] = field(default_factory=dict[bytes, ErasedAt])
     blanked: dict[int, bytes] = field(default_factory=dict[int, bytes])
     blanker: ValueBlanker | None = None
 
@@ -89,7 +89,7 @@ class ProveTaskResult:
     """What was found; of a source, what was erased, as :class:`Seen` has it."""
 
     findings: tuple[Finding, ...]
-    values: list[bytes]
+    values: dict[bytes, ErasedAt]
     blanked: dict[int, bytes]
 
 
@@ -99,7 +99,7 @@ def run_task(task: ProveTask, done: Done) -> ProveTaskResult:
     if task.check.search is not None:
         task.check.search.counts.clear()  # as in a process of its own
     seen = check_partition(task.claim, task.path, task.check, findings.append, done)
-    return ProveTaskResult(tuple(findings), list(dict.fromkeys(seen.values)), seen.blanked)
+    return ProveTaskResult(tuple(findings), seen.values, seen.blanked)
 
 
 def check_partition(claim: PartitionClaim, path: str, check: Check, report: Report, done: Done) -> Seen:
@@ -254,9 +254,10 @@ def _check_touched(
             edits = claim.touched[number].edits or ((),) * len(claim.touched[number].offsets)
             claimed = dict(zip(claim.touched[number].offsets.tolist(), edits, strict=True))
             for offset, value, headers in chosen_values(columns, selected):
-                _look_at(offset, value, headers, claimed[offset], path, check, report, seen)
+                _look_at(claim, offset, value, headers, claimed[offset], path, check, report, seen)
         elif check.is_source:
-            seen.values += [value for _, value, _ in chosen_values(columns, selected) if value is not None]
+            for offset, value, _ in chosen_values(columns, selected):
+                seen.values |= {} if value is None else {value: ErasedAt(claim.name, offset, 0)}
         elif check.blanking is None and selected.any():
             offset = int(columns.offset[np.argmax(selected)])
             report(_finding("record-present", path, "a record that was removed is there", offset))
@@ -271,6 +272,7 @@ def _check_touched(
 
 
 def _look_at(
+    claim: PartitionClaim,
     offset: int,
     value: bytes | None,
     headers: Sequence[Header],
@@ -290,7 +292,8 @@ def _look_at(
         return
     if check.is_source:
         if found is not None:
-            seen.values += found.parts
+            for part in found.parts:
+                seen.values.setdefault(part, ErasedAt(claim.name, offset, max(0, found.source.find(part))))
             seen.blanked[offset] = hashlib.sha256(found.value).digest()
         if claimed != (() if found is None else edits_of(found)):
             text = "the manifest names other bytes of a value than those of the fields that were blanked"

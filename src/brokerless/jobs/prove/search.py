@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,25 @@ _LISTED = 10
 Bytes = NDArray[np.uint8]
 
 
+class ErasedAt(NamedTuple):
+    """Where bytes were before: ``partition`` by name, and ``position`` in the record's value."""
+
+    partition: str
+    offset: int
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}, offset {self.offset}, position {self.position} of its value"
+
+
 class PatternSearch:
     """Looks for some byte strings. ``counts``: places where one is, by severity. What is found in a record that was not
     selected is a warning; anywhere else it is an error."""
 
-    def __init__(self, patterns: Iterable[bytes]) -> None:
-        """Patterns of less than :data:`LEAST` bytes, those of less than 8 after the first :data:`MOST`, and those after
-        the first GiB are left out: ``left_out`` is how many."""
+    def __init__(self, patterns: Iterable[bytes], places: Mapping[bytes, ErasedAt] | None = None) -> None:
+        """``places``: where they were; those without one are keys. Patterns of less than :data:`LEAST` bytes, those of
+        less than 8 after the first :data:`MOST`, and those after the first GiB are left out: ``left_out`` is how many.
+        """
         every = list(dict.fromkeys(patterns))
         self.short = [each for each in every if LEAST <= len(each) < _WINDOW][:MOST]
         self.long = [each for each in every if len(each) >= _WINDOW]
@@ -50,6 +62,7 @@ class PatternSearch:
             del self._finder
         self.patterns = [*self.short, *self.long]
         self.left_out = len(every) - len(self.patterns)
+        self.places = {each: at for each in self.patterns if places is not None and (at := places.get(each))}
         self.counts = Counter[str]()
 
     def look_in_file(self, file: File, report: Report) -> None:
@@ -58,7 +71,7 @@ class PatternSearch:
         for position in range(0, file.size, _BLOCK):
             block = file.read(position, min(_BLOCK + longest - 1, file.size - position))
             for number, at in self._find(block):
-                text = f"the bytes of erased value {number} are here"
+                text = f"the bytes of {self._name(number)} are here"
                 self._report("error", file.path, text, report, position + at)
 
     def look_in_records(self, columns: RecordColumns, selected: NDArray[np.bool_], path: str, report: Report) -> None:
@@ -83,9 +96,13 @@ class PatternSearch:
                 offset = None if ends is None else _offset_at(columns, ends, at)
                 record = "a record of which fields were blanked" if is_selected else "another record"
                 which = record if offset is None else f"{record}, offset {offset}"
-                text = f"the bytes of erased value {number} are in the {what} of {which}"
+                text = f"the bytes of {self._name(number)} are in the {what} of {which}"
                 is_error = is_selected and _is_telling(self.patterns[number])
                 self._report("error" if is_error else "warning", path, text, report, None, offset)
+
+    def _name(self, number: int) -> str:
+        place = self.places.get(self.patterns[number])
+        return "an erased key" if place is None else f"what was erased of {place},"
 
     def _find(self, data: Bytes) -> Iterator[tuple[int, int]]:
         """Numbers of patterns and where they begin: of each short one the first place, of long ones all."""

@@ -134,7 +134,7 @@ class _Walker:
             assert type_.items is not None
             for _ in self._items():
                 if kind == "map":
-                    self._skip(_TEXT, contents, depth + 1)
+                    self._skip(_TEXT, [], depth + 1)  # a key is a name, as a member's of JSON
                 self._skip(type_.items, contents, depth + 1)
             return None
         if kind in ("bytes", "string", "fixed"):

@@ -17,24 +17,26 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 def parse_path(text: str) -> Path:
     """The names in a path with dots between them. A dot, comma or backslash that is part of a name has a backslash
-    before it. Raises :class:`UsageError` for an empty name, and a backslash before anything else."""
+    before it; a space that begins or ends one may have it. Raises :class:`UsageError` for an empty name, and a backslash
+    before anything else."""
     parts = _split(text, ".")
     if not all(parts):
         raise UsageError(f"{text!r} is not the path of a field; write a, or a.b")
-    if not set("".join(_ESCAPED.findall(text))) <= {".", ",", "\\"} or _ESCAPED.sub("", text).endswith("\\"):
+    if not set("".join(_ESCAPED.findall(text))) <= {".", ",", "\\", " "} or _ESCAPED.sub("", text).endswith("\\"):
         advice = r"it only comes before a dot, a comma or a backslash that is part of a name, as in tags.home\.phone"
         raise UsageError(f"{text!r} is not the path of a field, for its backslash: {advice}")
     return tuple(_ESCAPED.sub(r"\1", part) for part in parts)
 
 
 def split_fields(text: str) -> list[str]:
-    """Several paths with commas between them, each still with its escapes."""
-    return _split(text, ",")
+    """Several paths with commas between them, each still with its escapes; spaces around one are no part of it, unless
+    with a backslash."""
+    return [re.sub(r"^ +|(?<!\\) +$", "", each) for each in _split(text, ",")]
 
 
 def path_text(path: Iterable[str]) -> str:
     """A path as :func:`parse_path` takes it."""
-    return ".".join(re.sub(r"([.,\\])", r"\\\1", name) for name in path)
+    return ".".join(re.sub(r"([.,\\]|^ | $)", r"\\\1", name) for name in path)
 
 
 def _split(text: str, separator: str) -> list[str]:

@@ -187,7 +187,9 @@ def _contents(data: bytes, own: _Field, field: Any, depth: int) -> Iterator[tupl
     at = own.body
     while at < own.end and (own.wire == _LENGTH or _read_varint(data, at, own.end)[0] & 7 != _END_GROUP):
         inner = _next(data, at, own.end, depth)
-        yield from _contents(data, inner, message.fields_by_number.get(inner.number), depth + 1)
+        is_name = message.GetOptions().map_entry and inner.number == 1  # a map's key, as a member's name of JSON
+        if not is_name:
+            yield from _contents(data, inner, message.fields_by_number.get(inner.number), depth + 1)
         at = inner.end
 
 

@@ -17,8 +17,8 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 def parse_path(text: str) -> Path:
     """The names in a path with dots between them. A dot, comma or backslash that is part of a name has a backslash
-    before it; a space that begins or ends one may have it. Raises :class:`UsageError` for an empty name, and a backslash
-    before anything else."""
+    before it; a space that begins or ends one may have it. Raises :class:`UsageError` for an empty name, and for a
+    backslash before anything else."""
     parts = _split(text, ".")
     if not all(parts):
         raise UsageError(f"{text!r} is not the path of a field; write a, or a.b")

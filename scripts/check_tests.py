@@ -15,7 +15,6 @@ else:
     from check_rooms import Module, find_imports, load_modules
 
 TESTED_IN = {
-    "kafka_names": "api/test_log.py",
     "schemas": "api/test_log.py",
     "writing": "log/write/test_leader_append.py",
     "cli/filters": "cli/commands/test_cat.py",

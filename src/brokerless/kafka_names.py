@@ -1,4 +1,4 @@
-"""Names that Kafka gives to compression types and isolation levels."""
+"""Names that Kafka gives to compression types, isolation levels, and what ACLs have as codes."""
 
 from __future__ import annotations
 
@@ -9,3 +9,19 @@ COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATION_LEVELS: tuple[Isolation, ...] = get_args(Isolation)
+
+ACL_NAMES = {
+    "resourceType": (
+        *("UNKNOWN", "ANY", "TOPIC", "GROUP", "CLUSTER"),
+        *("TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"),
+    ),
+    "patternType": ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED"),
+    "operation": (
+        *("UNKNOWN", "ANY", "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION"),
+        *("DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "CREATE_TOKENS", "DESCRIBE_TOKENS"),
+        "TWO_PHASE_COMMIT",
+    ),
+    "permissionType": ("UNKNOWN", "ANY", "DENY", "ALLOW"),
+}
+"""By the field of ``ACCESS_CONTROL_ENTRY_RECORD`` and its code: ``ResourceType``, ``PatternType``, ``AclOperation`` and
+``AclPermissionType`` (4.4.0)."""

@@ -16,6 +16,7 @@ from brokerless.errors import Finding
 from brokerless.format.control import decode_control
 from brokerless.internals.entries import decode_entry, read_entries
 from brokerless.internals.records import CLUSTER_METADATA, InternalRecord
+from brokerless.kafka_names import ACL_NAMES
 from brokerless.log import names
 from brokerless.log.storage.paths import DirectoryEntry as File
 from brokerless.tables.partition_reader import OnDamage, PartitionReader, open_partitions
@@ -280,13 +281,21 @@ def cluster_rows(cluster: Cluster) -> dict[str, list[Row]]:
         "controllers": [cluster.controllers[each] for each in sorted(cluster.controllers)],
         "features": [{"name": name, "featureLevel": level} for name, level in sorted(cluster.features.items())],
         "quotas": [cluster.quotas[each] for each in sorted(cluster.quotas)],
-        "acls": [cluster.acls[each] for each in sorted(cluster.acls)],
+        "acls": [{**cluster.acls[each], **_acl_names(cluster.acls[each])} for each in sorted(cluster.acls)],
         "users": [
             {**row, "mechanism": SCRAM_MECHANISMS.get(row["mechanism"], str(row["mechanism"]))}
             for _, row in sorted(cluster.users.items())
         ],
         "tokens": [cluster.tokens[each] for each in sorted(cluster.tokens)],
         "producerIds": [] if cluster.next_producer_id is None else [{"nextProducerId": cluster.next_producer_id}],
+    }
+
+
+def _acl_names(acl: Row) -> dict[str, str | None]:
+    """Kafka's names of an ACL's codes, None for those of a newer Kafka."""
+    return {
+        f"{field}Name": names_of[acl[field]] if 0 <= acl[field] < len(names_of) else None
+        for field, names_of in ACL_NAMES.items()
     }
 
 

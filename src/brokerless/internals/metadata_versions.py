@@ -63,6 +63,12 @@ def level_name(level: int) -> str:
     return _NAMES[level - LEAST] if LEAST <= level <= NEWEST else str(level)
 
 
+def describe_level(level: int) -> str:
+    """For people: ``4.4-IV2 (33)``, or the number alone where it has no name here."""
+    name = level_name(level)
+    return name if name == str(level) else f"{name} ({level})"
+
+
 def record_version(type_: str, level: int) -> int:
     """The version in which a cluster at this level writes a type of record."""
     return next((version for since, version in reversed(_OF_RECORDS.get(type_, ())) if level >= since), 0)

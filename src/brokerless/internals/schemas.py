@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from brokerless.kafka_names import ACL_NAMES
 from brokerless.schemas import NAME, TIMESTAMP
 
 _IDS = pa.list_(pa.int32())
@@ -159,6 +160,7 @@ STATE = {
             "host": pa.string(),
             "operation": pa.int8(),
             "permissionType": pa.int8(),
+            **{f"{each}Name": pa.string() for each in ACL_NAMES},
         }
     ),
     "users": pa.schema(

@@ -221,7 +221,9 @@ public class ClusterState {
         all.put("quotas", quotas);
         all.put("acls", admin.describeAcls(AclBindingFilter.ANY).values().get().stream().map(each -> List.of(
             each.pattern().resourceType().code(), each.pattern().name(), each.pattern().patternType().code(), each.entry().principal(),
-            each.entry().host(), each.entry().operation().code(), each.entry().permissionType().code())).toList());
+            each.entry().host(), each.entry().operation().code(), each.entry().permissionType().code(),
+            each.pattern().resourceType().name(), each.pattern().patternType().name(), each.entry().operation().name(),
+            each.entry().permissionType().name())).toList());
         return all;
     }
 

@@ -64,6 +64,8 @@ def _topic(row: Row) -> Iterator[tuple[str, Row]]:
 
 
 _LISTS = ("isr", "removingReplicas", "addingReplicas")
+_ACL = ("id", "resourceType", "resourceName", "patternType", "principal", "host", "operation", "permissionType")
+"""The codes count, and not the names beside them."""
 
 
 def _partition(row: Row) -> Iterator[tuple[str, Row]]:
@@ -115,7 +117,7 @@ _MAKERS: dict[str, Callable[[Row], Iterator[tuple[str, Row]]]] = {
     "brokers": _broker,
     "features": lambda row: iter([("FEATURE_LEVEL_RECORD", _only(row, "name", "featureLevel"))]),
     "quotas": lambda row: iter([("CLIENT_QUOTA_RECORD", {**row, "remove": False})]),
-    "acls": lambda row: iter([("ACCESS_CONTROL_ENTRY_RECORD", row)]),
+    "acls": lambda row: iter([("ACCESS_CONTROL_ENTRY_RECORD", _only(row, *_ACL))]),
     "users": _user,
     "tokens": lambda row: iter([("DELEGATION_TOKEN_RECORD", row)]),
     "producerIds": lambda row: iter(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from brokerless.internals.metadata_versions import describe_level
 from brokerless.jobs.cluster.job import ClusterDescription
 from brokerless.text import format_bytes, show
 from brokerless.views.internals.state import state_lines
@@ -17,8 +18,9 @@ Row = dict[str, Any]
 def cluster_lines(description: ClusterDescription) -> Iterator[str]:
     """All that people see of a description: sections, and then the findings."""
     (cluster,) = description.rows["cluster"]
-    version = cluster["metadataVersion"]
-    yield f"cluster {_text(cluster['clusterId'])}, metadata.version {_text(version)}"
+    level = cluster["metadataVersion"]
+    version = NOTHING if level is None else describe_level(level)
+    yield f"cluster {_text(cluster['clusterId'])}, metadata.version {version}"
     if cluster["metadataReplica"] is None:
         yield "metadata: none"
     else:

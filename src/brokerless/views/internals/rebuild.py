@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from brokerless.internals.cluster import cluster_rows
-from brokerless.internals.metadata_versions import level_name
+from brokerless.internals.metadata_versions import describe_level
 from brokerless.jobs.rebuild.node_directories import held_in
 from brokerless.jobs.rebuild.plan import Rebuild
 from brokerless.text import format_bytes, show
@@ -21,8 +21,7 @@ _COUNTED = ("configs", "acls", "users", "quotas", "tokens")
 def rebuild_lines(rebuild: Rebuild) -> Iterator[str]:
     """What is, or will be, written."""
     quorum = "static quorum" if rebuild.voters is None else "dynamic quorum"
-    version = f"metadata.version {level_name(rebuild.level)} ({rebuild.level})"
-    yield f"cluster {show(rebuild.cluster_id)}, {version}, {quorum}"
+    yield f"cluster {show(rebuild.cluster_id)}, metadata.version {describe_level(rebuild.level)}, {quorum}"
     yield f"state: {show(rebuild.origin)}"
     rows = cluster_rows(rebuild.cluster)
     counts = [count_of(len(rows["topics"]), "topic"), count_of(len(rows["partitions"]), "partition")]

@@ -42,9 +42,10 @@ _NUMBERS = {
 
 
 def state_lines(name: str, rows: Iterable[Row]) -> Iterator[str]:
-    """A table of the state (see ``internals.schemas.STATE``), aligned."""
+    """A table of the state (see ``internals.schemas.STATE``), aligned; of a code that has a name, the name."""
     columns = _COLUMNS[name]
-    return table(columns, [[_cell(column, row[column]) for column in columns] for row in rows], tuple(_NUMBERS))
+    cells = [[_cell(column, row.get(f"{column}Name") or row[column]) for column in columns] for row in rows]
+    return table(columns, cells, tuple(_NUMBERS))
 
 
 def history_line(row: Row) -> str:

@@ -247,6 +247,7 @@ def test_in_place_only_the_metadata_changes_and_undo_puts_it_back(tmp_path: Path
         brokerless.rebuild(source, tmp_path / "to", data="in-place", apply=True)
     assert brokerless.undo_rebuild(source, tmp_path / "to") == (str(source),)
     assert contents(source) == before
+    assert not list((tmp_path / "to").iterdir())
     with pytest.raises(UnreadableError):
         brokerless.undo_rebuild(source, tmp_path / "to")
 

@@ -74,6 +74,7 @@ def run(options: Namespace) -> int:
     from brokerless.jobs.rebuild.in_place import undo
     from brokerless.jobs.rebuild.job import rebuild
     from brokerless.jobs.rebuild.plan import RebuildOptions
+    from brokerless.log import names
     from brokerless.views.internals.rebuild import rebuild_lines, rebuild_rows
 
     output = Output()
@@ -81,7 +82,8 @@ def run(options: Namespace) -> int:
         raise UsageError("give the log directories of the old cluster's nodes")
     if options.undo:
         for each in undo(options.paths, options.to, force=options.force):
-            output.line(f"{each}: as it was before")
+            locks = f"{names.LOCK} and {names.COMMIT_LOCK}"
+            output.line(f"{each}: what was replaced is put back; the lock files {locks} stay, and may be removed")
         return output.end()
     directories = [log.directory for log in output.open(options.paths, options.include)]
     if len(directories) < len(options.paths):

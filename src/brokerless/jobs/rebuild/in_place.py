@@ -117,7 +117,8 @@ def _remove_metadata(path: Path) -> None:
 
 def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ...]:
     """Puts back what :func:`change_in_place` replaced in the directories ``paths``, by the journal in ``to``; returns
-    those that were changed. New directories are removed, but for those on which a broker has run. Raises
+    those that were changed. New directories are removed, but for those on which a broker has run, and so are journal
+    and saved files. Locks stay: somebody may have one open, and a lock on a file that is gone excludes nobody. Raises
     :class:`UsageError` if the journal names another directory, if a broker runs on one, or has run since, unless
     ``force``; UnreadableError for a journal, or saved files, that are not what was written."""
     root = Path(to)
@@ -159,8 +160,9 @@ def undo(paths: Sequence[str], to: str, *, force: bool = False) -> tuple[str, ..
                 write_file(path / names.META_PROPERTIES, files[names.META_PROPERTIES])
     remove_new(root, new)
     remove_unfinished(root)
-    journal.rename(root / f"{JOURNAL}.undone")
-    sync_directory(root)
+    journal.unlink()
+    sync_directory(root)  # before what it needs is removed
+    shutil.rmtree(root / SAVED, ignore_errors=True)
     return tuple(str(path) for path, _, _, _ in entries)
 
 

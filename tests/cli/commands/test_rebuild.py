@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Run
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
@@ -18,6 +19,15 @@ def test_a_dry_run_shows_directories_topics_and_settings(run: Run, tmp_path: Pat
     assert f"  log.dirs={tmp_path / 'to' / 'node-1'}" in result.lines
     assert result.lines[-1] == "nothing is written without --apply"
     assert not (tmp_path / "to").exists()
+
+
+def test_settings_have_absolute_paths_as_a_broker_may_start_elsewhere(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert f"  log.dirs={tmp_path / 'to' / 'node-1'}" in run("rebuild", DEMO, "--to", "to").lines
+    shutil.copytree(DEMO, "disk")
+    assert f"  log.dirs={tmp_path / 'disk'}" in run("rebuild", "disk", "--to", "to", "--data", "in-place").lines
 
 
 def test_json_has_the_tables_that_from_takes(run: Run, tmp_path: Path) -> None:

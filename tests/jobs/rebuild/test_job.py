@@ -218,6 +218,29 @@ def test_the_state_can_be_that_of_a_snapshot_or_log_that_is_given(tmp_path: Path
     assert again.epoch > int(snapshot.name[21:31])
 
 
+def test_stray_and_deleted_directories_are_left_out_and_reported(tmp_path: Path) -> None:
+    source = disk(tmp_path / "disk")
+    unique = "3e17" * 8
+    for topic, state in (("payments", "stray"), ("payments", "delete"), ("payments", "future"), ("gone", "delete")):
+        shutil.copytree(source / "payments-0", source / f"{topic}-0.{unique}-{state}")
+    (source / "users-0").rename(source / f"users-0.{unique}-stray")
+    rebuilt = brokerless.rebuild(source, tmp_path / "to", apply=True)
+    found = {
+        Path(each.file).name: (each.severity, each.kind) for each in rebuilt.findings if unique in each.file
+    }  # fmt: skip
+    assert found == {
+        f"payments-0.{unique}-stray": ("info", "stray-directory"),
+        f"payments-0.{unique}-delete": ("info", "deleted-directory"),
+        f"payments-0.{unique}-future": ("info", "future-directory"),
+        f"gone-0.{unique}-delete": ("info", "deleted-directory"),
+        f"users-0.{unique}-stray": ("warning", "stray-directory"),
+    }
+    assert not list((tmp_path / "to" / "node-1").glob(f"*{unique}*"))
+    (source / f"users-0.{unique}-stray").rename(source / "users-0")
+    severities = {each.severity for each in brokerless.rebuild(source, tmp_path / "again").findings}
+    assert severities == {"info"}
+
+
 def test_what_the_metadata_does_not_know_is_left_out_unless_it_is_adopted(tmp_path: Path) -> None:
     source = disk(tmp_path / "disk")
     shutil.copytree(source / "payments-0", source / "unknown-0")

@@ -27,7 +27,7 @@ A mapping file names the nodes of the new cluster where they are not those of th
   {"nodes": [{"id": 1, "was": 3, "roles": ["broker", "controller"], "disks": ["/mnt/disk3"], "rack": "a",
               "listeners": {"PLAINTEXT": "kafka1:9092", "CONTROLLER": "kafka1:9093"}}]}
 
-The exit code is 0, 1 if anything is lost or left out, and 2 if nothing can be done.
+The exit code is 0, 1 if anything is lost or there are warnings or errors, and 2 if nothing can be done.
 """
 EXAMPLES = """\
   brokerless rebuild /mnt/disk1 /mnt/disk2 /mnt/disk3 --to /srv/rebuilt

@@ -32,13 +32,20 @@ from brokerless.jobs.rebuild.nodes import (
     load_nodes,
 )
 from brokerless.jobs.rebuild.partition_states import rebuild_partitions
-from brokerless.jobs.rebuild.replicas import HeldReplica, Place, assigned, held_replicas, largest_producer_id
+from brokerless.jobs.rebuild.replicas import (
+    HeldReplica,
+    Place,
+    assigned,
+    held_replicas,
+    largest_producer_id,
+    left_out,
+)
 from brokerless.jobs.rebuild.server_properties import server_properties
 from brokerless.jobs.rebuild.table_rows import is_tables, load_tables
 from brokerless.jobs.restart.directory_files import check_directory_ids
 from brokerless.log import names
 from brokerless.log.checkpoint.topic_ids import random_id
-from brokerless.log.storage.paths import exists, join, read_bytes
+from brokerless.log.storage.paths import exists, full_path, join, read_bytes
 from brokerless.tables.partition_reader import open_partitions
 
 Data = Literal["link", "copy", "in-place"]
@@ -111,11 +118,12 @@ class Rebuild:
         return list(cluster_records(self.cluster, self.level))
 
     def server_properties(self, node_id: int) -> dict[str, str]:
-        """What ``server.properties`` of a node has to say, by name. Raises :class:`UsageError` for no such node."""
+        """What ``server.properties`` of a node has to say, by name; paths are absolute. Raises :class:`UsageError` for
+        no such node."""
         node = next((each for each in self.nodes if each.node_id == node_id), None)
         if node is None:
             raise UsageError(f"the rebuilt cluster has no node {node_id}")
-        log_dirs = [each.path for each in self.directories if each.node_id == node_id]
+        log_dirs = [full_path(each.path) for each in self.directories if each.node_id == node_id]
         return server_properties(node, self.nodes, log_dirs, is_dynamic=self.voters is not None)
 
 
@@ -168,6 +176,7 @@ def plan_rebuild(disks: Sequence[Disk], to: str, options: RebuildOptions) -> Reb
     of_disks = {each.disk.path: each.directory_id for each in directories if each.disk is not None}
     rebuild_partitions(cluster, nodes, held, ids, of_disks, to, findings.append)
     held = assigned(held, cluster, findings.append)
+    findings += left_out(disks, cluster, held)
     level = _level(cluster, options.level)
     is_dynamic = options.quorum == "dynamic" if options.quorum else state.is_dynamic
     if is_dynamic and level < DYNAMIC_QUORUM:

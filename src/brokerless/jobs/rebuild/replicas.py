@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from brokerless.arrow import integers
@@ -146,3 +146,24 @@ def assigned(
                 text = f"the metadata does not assign this to node {each.node}: the rebuilt cluster does not have it"
                 report(Finding("warning", "replica-unassigned", each.replica.paths.path, None, None, text))
     return dict(found)
+
+
+def left_out(disks: Sequence[Disk], cluster: Cluster, held: Mapping[Place, Sequence[HeldReplica]]) -> Iterator[Finding]:
+    """Directories that no broker serves: stray, deleted and future ones. A warning, where what is not deleted may be
+    all that is left of a partition."""
+    by_name = {name: topic_id for topic_id, name in cluster.topics.items()}
+    for each in (replica for disk in disks for replica in disk.replicas if replica.state != "live"):
+        kind, text = _NOT_LIVE[each.state]
+        topic_id = by_name.get(each.topic, "") if each.topic_id is None else each.topic_id
+        if each.state == "delete" or held.get((topic_id, each.partition)):
+            yield Finding("info", kind, each.paths.path, None, None, f"{text}, and is left out", None, each.topic_id)
+        else:
+            text = f"{text}, and is left out, though the rebuilt cluster has no other replica of this partition"
+            yield Finding("warning", kind, each.paths.path, None, None, text, None, each.topic_id)
+
+
+_NOT_LIVE = {
+    "stray": ("stray-directory", "this is a replica that the cluster no longer had here"),
+    "future": ("future-directory", "this is a replica that was being moved to this disk"),
+    "delete": ("deleted-directory", "this is a replica that was to be deleted"),
+}

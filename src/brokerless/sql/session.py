@@ -142,7 +142,7 @@ class Session(AbstractContextManager["Session"]):
             return None
         try:
             for each in statements[:-1]:
-                self._connection.execute(each)
+                self._connection.sql(each)  # a result that nobody reads is not made
             result: Any = self._connection.sql(statements[-1])
             if result is None:
                 return None

@@ -58,6 +58,13 @@ def test_a_table_for_people(run: Run) -> None:
     assert [line.split() for line in lines[1:]] == [[str(value) for value in row.values()] for row in wanted()]
 
 
+def test_of_several_statements_each_answers_and_a_file_has_the_last_answer(run: Run, tmp_path: Path) -> None:
+    query = "SELECT 1 AS a; SELECT 2 AS a"
+    assert run("sql", query, DEMO, "--json").json == [{"a": 1}, {"a": 2}]
+    assert run("sql", query, DEMO, "-o", tmp_path / "x.json").exit_code == 0
+    assert (tmp_path / "x.json").read_bytes() == b'{"a":2}\n'
+
+
 def test_json_and_csv(run: Run) -> None:
     assert [json.loads(line) for line in run("sql", COUNT, DEMO, "--json").out.decode().splitlines()] == wanted()
     rows = list(csv.DictReader(io.StringIO(run("sql", COUNT, DEMO, "--csv").out.decode())))

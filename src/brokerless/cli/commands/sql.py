@@ -45,7 +45,7 @@ ROWS = 100
 
 
 def add_paths(parser: ArgumentParser) -> None:
-    parser.add_argument("query", nargs="?", metavar="QUERY", help="statements of SQL; the last one's result is printed")
+    parser.add_argument("query", nargs="?", metavar="QUERY", help="statements of SQL; -o writes the last one's result")
     parser.add_argument(
         "paths", nargs=1, metavar="PATH", help="a log directory, a partition's directory, or a .log file"
     )
@@ -84,8 +84,11 @@ def run(options: Namespace) -> int:
         with Session(
             jobs.tables(jobs.Source(log.directory, log.storage_options), chosen, how), options.memory_limit
         ) as session:
-            if options.query is not None:
+            if options.query is not None and options.output is not None:
                 _show(session, options.query, options, output)
+            elif options.query is not None:
+                for statement in session.statements(options.query):
+                    _show(session, statement, options, output)
             elif sys.stdin.isatty() and output.is_terminal:
                 from brokerless.cli.sql_shell import run_shell
 

@@ -17,6 +17,7 @@ from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.interchange.export_directory import only_export
 from brokerless.jobs.pipeline.job import follow
 from brokerless.jobs.pipeline.settings import Settings
+from brokerless.typed.topic_type import Decoding
 
 DEMO = Path(__file__).parents[3] / "demo" / "data"
 
@@ -231,6 +232,17 @@ def test_two_runs_at_a_time_and_other_formats_are_refused(tmp_path: Path) -> Non
     segments(tmp_path / "logs" / "t-0", range(0, 40))
     with pytest.raises(UsageError, match="this was exported without dates"):
         pipeline(tmp_path / "logs", tmp_path / "to", by_date=True)
+
+
+@pytest.mark.parametrize("changed", [{"isolation": "read_committed"}, {"decoding": Decoding()}])
+def test_other_settings_than_those_of_the_tables_are_refused_also_where_nothing_is_new(
+    tmp_path: Path, changed: dict[str, Any]
+) -> None:
+    segments(tmp_path / "logs" / "t-0", range(0, 20))
+    pipeline(tmp_path / "logs", tmp_path / "to")
+    with pytest.raises(UsageError, match="topic=t: this was exported with"):
+        pipeline(tmp_path / "logs", tmp_path / "to", **changed)
+    assert not pipeline(tmp_path / "logs", tmp_path / "to").is_new
 
 
 def test_a_path_without_logs_and_a_target_inside_what_is_searched(tmp_path: Path) -> None:

@@ -174,8 +174,12 @@ def _check_same(
                 f"{where}: this is an export of the topic {topic} with ID {known}, and {source.path} is of another "
                 f"one, with ID {topic_id}; export it to another directory",
             )
-    if before is None:
-        return
+    if before is not None:
+        check_options(where, before, export)
+
+
+def check_options(where: str, before: ExportState, export: Export) -> None:
+    """Raises :class:`UsageError` for an export with other options than those of what is in ``where``."""
     if before.by_date != export.by_date:
         layout = "by date" if before.by_date else "without dates"
         raise UsageError(f"{where}: this was exported {layout}; go on so, or export to another directory")

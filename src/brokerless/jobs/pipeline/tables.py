@@ -16,6 +16,7 @@ from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.table_formats.catalog import table_name
 from brokerless.interchange.table_formats.store import open_store
 from brokerless.jobs.export.job import Export
+from brokerless.jobs.export.plan import check_options
 from brokerless.jobs.export.tables import same_table
 from brokerless.jobs.pipeline.ledger import PRIVATE, DamagedRange, Ledger
 from brokerless.jobs.pipeline.maintenance import maintain_delta, maintain_iceberg
@@ -37,8 +38,8 @@ _KEEP_OWN_S = 86_400
 
 def export_settings(settings: Settings) -> Export:
     return Export(
-        settings.by_date, settings.isolation, settings.compression, settings.file_bytes, settings.max_batch_bytes,
-        decoding=settings.decoding, form=settings.form, catalog=settings.catalog,
+        settings.by_date or settings.form != "parquet", settings.isolation, settings.compression, settings.file_bytes,
+        settings.max_batch_bytes, decoding=settings.decoding, form=settings.form, catalog=settings.catalog,
     )  # fmt: skip
 
 
@@ -57,12 +58,16 @@ def load_state(settings: Settings, topic: str) -> ExportState | None:
 
 
 def load_states(settings: Settings, topics: Iterable[str]) -> tuple[dict[str, ExportState | None], dict[str, str]]:
-    """How far topics are in their tables; and why some cannot be in one, while the others can."""
+    """How far topics are in their tables; and why some cannot be in one, while the others can. Raises
+    :class:`UsageError` for tables that were made with other settings, also where nothing is new."""
+    export = export_settings(settings)
     states: dict[str, ExportState | None] = {}
     refused: dict[str, str] = {}
     for topic in sorted(set(topics)):
         try:
-            states[topic] = load_state(settings, topic)
+            states[topic] = state = load_state(settings, topic)
+            if state is not None:
+                check_options(_place_of(settings, topic), state, export)
         except RefusedTopicError as error:
             refused[topic] = str(error)
     names: dict[str, str] = {}
@@ -148,6 +153,13 @@ def _replace(settings: Settings, name: str, rows: pa.Table) -> None:
         from deltalake import write_deltalake
 
         write_deltalake(table, rows, mode="overwrite")
+
+
+def _place_of(settings: Settings, topic: str) -> str:
+    """Where a topic's table is, for people."""
+    if settings.form == "parquet":
+        return export_state.topic_directory(settings.to, topic)
+    return open_store(settings.form, settings.to, settings.catalog, settings.table_options).describe(topic)
 
 
 def _own_store(settings: Settings) -> Any:

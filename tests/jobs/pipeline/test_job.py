@@ -196,6 +196,26 @@ def test_a_log_that_ends_before_what_was_exported_is_an_error(tmp_path: Path) ->
     assert offsets(tmp_path / "to") == list(range(60))
 
 
+def test_partitions_that_are_gone_are_reported_once(tmp_path: Path) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    for name in ("t-0", "t-1", "t-2", "whole-0"):
+        segments(logs / name, range(0, 20))
+    pipeline(logs, to)
+    shutil.rmtree(logs / "t-1")
+    (logs / "t-2" / f"{0:020d}.log").unlink()
+    shutil.rmtree(logs / "whole-0")
+    found = {(Path(each.file).name, each.severity, each.kind) for each in pipeline(logs, to).findings}
+    assert found == {
+        ("t-1", "error", "partition-missing"),
+        ("t-2", "error", "partition-missing"),
+        ("whole-0", "warning", "partition-missing"),  # a topic may be deleted
+    }
+    assert not pipeline(logs, to).is_new
+    assert len(offsets(to)) == 60
+    segments(tmp_path / "elsewhere" / "t-0", range(0, 30))
+    assert not pipeline(tmp_path / "elsewhere", to).findings  # which never had the others
+
+
 def test_topics_are_selected_and_kafkas_own_only_by_name(tmp_path: Path) -> None:
     pipeline(DEMO, tmp_path / "some", topic=("*er*",), exclude=("users",))
     assert {row["topic"] for row in table(tmp_path / "some")} == {"orders"}

@@ -15,13 +15,14 @@ from brokerless.errors import Finding, UnreadableError
 from brokerless.interchange.export_state import Offsets
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
 from brokerless.jobs.pipeline.settings import Settings
+from brokerless.jobs.pipeline.sources import Copies, is_selected
 from brokerless.jobs.recovered.damaged_regions import Placed, Region, bounded_regions
 from brokerless.jobs.recovered.intact_batches import find_intact_batches
 from brokerless.jobs.run.job import run
 from brokerless.jobs.run.types import Done, Place, ignore
 from brokerless.jobs.verify.job import VerifyRestTask, VerifyTask, verify_rest_task, verify_segment_task
 from brokerless.jobs.verify.partition import check_directory, verify_rest
-from brokerless.log.directory import PartitionPath
+from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.offset_checks import OFFSET_ORDER
 from brokerless.log.offset_gaps import MISSING, missing_offsets
 from brokerless.log.storage import paths
@@ -174,8 +175,30 @@ def _missing(finding: Finding) -> DamagedRange:
     return DamagedRange(finding.file, None, 0, missing.start, missing.stop - 1, finding.kind, finding.message)
 
 
+def gone_partitions(
+    copies: Copies, ledger: Ledger, settings: Settings, directories: Iterable[LogDirectory]
+) -> list[Checked]:
+    """Selected partitions that a run before verified below the paths of this one, and of which no copy has a segment
+    now: each as it was known, with one finding, an error unless all of the topic is gone, as a topic may be deleted."""
+    there = {(each.topic, each.partition) for own in copies.values() for each in own if each.segments}
+    topics = {topic for topic, _ in there}
+    roots = {*settings.paths, *(each.path for each in directories)}
+    below = tuple(paths.join(path_of(root), "") for root in roots)
+    gone: dict[tuple[str, int | None], Checked] = {}
+    for each in ledger.entries.values():
+        is_known = each.kind == "partition" and paths.join(each.path, "").startswith(below)
+        if not is_known or each.topic is None or (each.topic, each.partition) in there:
+            continue
+        if is_selected(each.topic, settings):
+            severity = "error" if each.topic in topics else "warning"
+            text = "an earlier run found this partition, and no segment of it is here any more; its table stays"
+            finding = Finding(severity, "partition-missing", each.path, None, None, text)
+            gone.setdefault((each.topic, each.partition), replace(each, findings=(finding,)))
+    return list(gone.values())
+
+
 def not_exported(
-    partition: PartitionPath, left_out: Iterable[Offsets], listed: Iterable[DamagedRange]
+    partition: PartitionPath | Checked, left_out: Iterable[Offsets], listed: Iterable[DamagedRange]
 ) -> Iterator[DamagedRange]:
     """Offsets that an export left out and that no damaged range has: of segments that were not verified, or that
     changed since."""

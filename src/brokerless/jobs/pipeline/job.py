@@ -21,7 +21,7 @@ from brokerless.interchange.export_directory import check_target, only_export
 from brokerless.interchange.export_state import Exported, Offsets, RefusedTopicError
 from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.pipeline import tables
-from brokerless.jobs.pipeline.checks import check, not_exported, plan_checks
+from brokerless.jobs.pipeline.checks import check, gone_partitions, not_exported, plan_checks
 from brokerless.jobs.pipeline.copies import next_copy
 from brokerless.jobs.pipeline.ledger import PRIVATE, Checked, DamagedRange, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
@@ -167,6 +167,8 @@ class _Run:
             with self._stage("export"):
                 for topic, reason in result.refused.items():
                     self._refuse(next(own[0] for own in copies.values() if own[0].topic == topic), reason)
+                for each in gone_partitions(copies, self._ledger, settings, directories):
+                    self._record_met(each, [each.findings[0]], ())
                 self._export(copies_left, exported, place)
                 self._list_left_out(copies_left, exported, found)
         with self._stage("maintain"):
@@ -266,7 +268,9 @@ class _Run:
         self._result.refused[partition.topic or ""] = reason
         self._record_met(partition, [Finding("error", "topic-refused", partition.path, None, None, reason)], ())
 
-    def _record_met(self, partition: PartitionPath, met: Iterable[Finding], left_out: Iterable[Offsets]) -> None:
+    def _record_met(
+        self, partition: PartitionPath | Checked, met: Iterable[Finding], left_out: Iterable[Offsets]
+    ) -> None:
         """What only the export found: offsets that no reader reaches, or that went missing since the check."""
         before = self._ledger.get("export", partition.path)
         own = Checked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,12 @@ def test_a_dry_run_shows_what_is_there_and_what_is_to_be_known() -> None:
     ]  # fmt: skip
     assert "warning: records go (retention.ms=1)" in lines
     assert lines[-1].endswith("nothing is changed yet: with --apply, this is done")
+
+
+def test_a_dry_run_with_errors_says_that_nothing_would_be_restored() -> None:
+    error = Finding("error", "topic-has-records", "b:1", None, None, "t has records")
+    (line,) = result_lines(replace(PLAN, findings=(WARNING, error)))
+    assert line == "nothing would be restored to b:1: 1 error"
 
 
 def test_an_applied_one_shows_groups_and_what_earlier_runs_did() -> None:

@@ -65,6 +65,9 @@ def disk_lines(restore: DiskRestore) -> Iterator[str]:
 def disk_result_lines(restore: DiskRestore) -> Iterator[str]:
     """What was done, or that nothing was."""
     if not restore.is_applied:
+        if refused := sum(each.severity == "error" for each in restore.findings):
+            yield f"nothing would be restored: {count_of(refused, 'error')}"
+            return
         what = count_of(sum(len(each.partitions) for each in restore.topics), "partition")
         yield f"{what} would be restored; nothing is changed yet: with --apply, this is done"
         return

@@ -78,6 +78,9 @@ def result_lines(restore: Restore) -> Iterator[str]:
     )
     what = f"{count_of(records, 'record')} in {count_of(partitions, 'partition')}"
     if not restore.is_applied:
+        if refused := sum(each.severity == "error" for each in restore.findings):
+            yield f"nothing would be restored to {restore.target}: {count_of(refused, 'error')}"
+            return
         if restore.groups:
             groups = count_of(len({each.group for each in restore.groups}), "group")
             yield f"{count_of(len(restore.groups), 'committed offset')} of {groups} would be translated"

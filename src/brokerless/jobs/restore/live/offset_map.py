@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -199,10 +200,20 @@ def _load_start(path: Path) -> dict[str, Any]:
     return found
 
 
+def _show(name: str, value: Any) -> str:
+    """A setting as a user gives it; JSON for what is no time."""
+    if value is None:
+        return "not set"
+    if name == "until" and isinstance(value, int):
+        return str(np.datetime64(value, "ms")) + "Z"
+    return json.dumps(value)
+
+
 def _check_start(path: Path, found: Mapping[str, Any], start: Mapping[str, Any]) -> None:
     for name, value in start.items():
         if name != "topics" and found.get(name) != value:
-            text = f"this map is of another restore: its {name} is {found.get(name)!r}, and not {value!r}"
+            text = f"this map is of another restore: its {name} is {_show(name, found.get(name))}, and not "
+            text += _show(name, value)
             raise UsageError(f"{path}: {text}; give another directory with --map")
     if found["topics"].keys() != start["topics"].keys():
         known = ", ".join(sorted(found["topics"]))

@@ -186,6 +186,24 @@ def test_of_replicas_the_one_without_damage_is_exported(tmp_path: Path) -> None:
     assert [each.firstOffset for each in run.ranges] == [20]  # in the table, as b has it, and damaged on a
 
 
+def test_of_copies_that_are_damaged_elsewhere_it_is_listed_what_the_table_lacks(tmp_path: Path) -> None:
+    disks, to = tmp_path / "disks", tmp_path / "to"
+    segments(disks / "a" / "t-0", range(0, 50), range(50, 90), wrong=(20,))
+    segments(disks / "b" / "t-0", range(0, 50), range(50, 90), wrong=(60,))
+    pipeline(disks, to)
+    lacking = set(range(90)) - set(offsets(to))
+    rows = own_table(to, "damaged")
+    assert {(row["firstOffset"], row["isInTable"]) for row in rows} == {
+        (20, 20 not in lacking), (60, 60 not in lacking)
+    }  # fmt: skip
+    assert len(lacking) == 10
+    segments(disks / "a" / "u-0", range(0, 50))
+    pipeline(disks, to)
+    segments(disks / "a" / "u-0", range(0, 50), wrong=(30,))  # damaged after it was exported
+    pipeline(disks, to)
+    assert [row["isInTable"] for row in own_table(to, "damaged") if row["topic"] == "u"] == [True]
+
+
 def test_a_log_that_ends_before_what_was_exported_is_an_error(tmp_path: Path) -> None:
     segments(tmp_path / "logs" / "t-0", range(0, 60))
     pipeline(tmp_path / "logs", tmp_path / "to")

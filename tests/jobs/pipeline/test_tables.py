@@ -26,6 +26,7 @@ def test_what_is_new_is_added_and_findings_are_replaced(tmp_path: Path, form: st
     assert [(row["topic"], row["firstOffset"]) for row in own_table(tmp_path / "to", "damaged", form)] == [
         ("a.b", 20), ("a.b", 60)
     ]  # fmt: skip
+    assert {row["isInTable"] for row in own_table(tmp_path / "to", "damaged", form)} == {False}
     assert {row["kind"] for row in own_table(tmp_path / "to", "findings", form)} == {"checksum-mismatch"}
     assert sorted(row["records"] for row in own_table(tmp_path / "to", "runs", form)) == [0, 20, 70]
 

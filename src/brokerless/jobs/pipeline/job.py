@@ -173,7 +173,8 @@ class _Run:
                 self._list_left_out(copies_left, exported, found)
         with self._stage("maintain"):
             self._ledger.flush()
-            if self._ledger.is_changed or result.interrupted:
+            is_table_changed = bool(result.exported) and self._ledger.has_ranges
+            if self._ledger.is_changed or result.interrupted or is_table_changed:
                 tables.save_findings(settings, self._ledger)
             if result.is_new or not is_following:
                 tables.maintain(settings, {each.topic for each in result.exported}, self._say)

@@ -153,6 +153,11 @@ class Ledger:
         """All topics of which something is known, also of those that are gone."""
         return {each.topic for each in self.entries.values() if each.topic is not None}
 
+    @property
+    def has_ranges(self) -> bool:
+        """Whether any damaged range is known."""
+        return any(each.ranges for each in self.entries.values())
+
     def of_partition(self, topic: str | None, partition: int | None) -> list[Checked]:
         """All that is known of a partition, of all of its copies, also of those that are gone."""
         keys = self._keys.get((topic, partition), ())

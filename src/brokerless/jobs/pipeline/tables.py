@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from brokerless.errors import Finding
+from brokerless.bounds import MAX_INT64
+from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.interchange import export_state
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.table_formats.catalog import table_name
@@ -26,6 +28,7 @@ from brokerless.jobs.run.types import Say
 from brokerless.log.directory import PartitionPath
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.paths import StorageOptions
+from brokerless.offset_spans import union, without
 from brokerless.text import readable
 
 SCHEMAS = {"findings": FINDINGS, "damaged": DAMAGED}
@@ -106,12 +109,42 @@ def save_findings(settings: Settings, ledger: Ledger) -> None:
     """Makes the tables of findings and damaged ranges what the ledger has, in the order of topics."""
     entries = sorted(ledger.entries.values(), key=lambda each: (each.topic or "", each.partition or 0, each.path))
     own = [({"runId": each.runId, "topic": each.topic, "partition": each.partition}, each) for each in entries]
+    states = _known_states(settings, {each.topic or "" for each in entries if each.ranges})
     rows = {
         "findings": [place | _row(found) for place, each in own for found in each.findings if found.severity != "info"],
-        "damaged": [place | _row(found) for place, each in own for found in each.ranges],
+        "damaged": [
+            place | _row(found) | {"isInTable": _is_in_table(found, states.get(each.topic or ""), each.partition)}
+            for place, each in own
+            for found in each.ranges
+        ],
     }
     for name, of_table in rows.items():
         _replace(settings, name, pa.Table.from_pylist(of_table, SCHEMAS[name]))
+
+
+def _known_states(settings: Settings, topics: Iterable[str]) -> dict[str, ExportState]:
+    """How far topics are in their tables, of those that have one that says it."""
+    found: dict[str, ExportState] = {}
+    for topic in topics:
+        with suppress(UsageError, UnreadableError):
+            state = load_state(settings, topic)
+            found |= {} if state is None else {topic: state}
+    return found
+
+
+def _is_in_table(found: DamagedRange, state: ExportState | None, partition: int | None) -> bool | None:
+    """Whether a table has the offsets of a damaged range: :data:`brokerless.jobs.pipeline.schemas.DAMAGED`."""
+    exported = None if state is None else state.partitions.get(partition or 0)
+    if exported is None or found.firstOffset is None:
+        return None
+    own = (found.firstOffset, _span_end(found.lastOffset))
+    left_out = [(first, _span_end(last)) for first, last in exported.left_out]
+    lacking = union([*left_out, *exported.missing, *exported.filling, (exported.next_offset, _span_end(None))])
+    return list(without([own], lacking)) == [own]
+
+
+def _span_end(last: int | None) -> int:
+    return MAX_INT64 if last is None else last + 1
 
 
 def maintain(settings: Settings, topics: Iterable[str], say: Say) -> None:
@@ -148,11 +181,13 @@ def _replace(settings: Settings, name: str, rows: pa.Table) -> None:
     elif settings.form == "iceberg":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that an empty table has nothing to delete
+            with table.update_schema() as update:
+                update.union_by_name(rows.schema)  # an earlier version's table may have fewer columns
             table.overwrite(rows)
     else:
         from deltalake import write_deltalake
 
-        write_deltalake(table, rows, mode="overwrite")
+        write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
 
 
 def _place_of(settings: Settings, topic: str) -> str:

@@ -55,8 +55,8 @@ def restore(
     may inflate to (128 MiB). ``storage_options``: of ``paths`` that are URLs. ``on_damage`` is called with damage of
     the source, and all else is restored; without it, the first error is raised as :class:`DamageError`.
 
-    The result has ``findings`` (an error among them keeps it from being applied), ``topics``, ``partitions`` and
-    ``groups``. Raises :class:`ClusterError`, :class:`UsageError`, :class:`UnreadableError`, :class:`UnwritableError`.
+    The result has ``findings`` (an error among them keeps it from being applied), ``topics`` (as they are in the
+    source), ``partitions`` once it is applied, and ``groups``. Raises :class:`ClusterError`, :class:`UsageError`, :class:`UnreadableError`, :class:`UnwritableError`.
     """
     from brokerless.jobs.restore.live.connection import Connection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore

@@ -154,6 +154,11 @@ def _undecided(partition: PartitionReader, reading: Reading, end: int) -> tuple[
     return start, sum(batch.num_rows for batch in rest)
 
 
+def open_transaction(partition: PartitionReader, end: int) -> int | None:
+    """Where the first transaction begins that has no end before ``end``; None without one."""
+    return transactions_of(partition.paths, partition.storage_options).open_at(end)
+
+
 def records(
     partition: PartitionReader, reading: Reading, start: int, end: int, on_damage: OnDamage, done: Done
 ) -> Generator[pa.RecordBatch]:

@@ -62,6 +62,12 @@ class Transactions:
         """The first offset of the earliest open transaction; None without one, when all of the log is stable."""
         return min((each.first_offset for each in self.open.values() if each.first_offset is not None), default=None)
 
+    def open_at(self, end: int) -> int | None:
+        """The first offset of the earliest transaction that has data before ``end``, and no end there; None if none."""
+        unfinished = (*self.open.values(), *(each for each in self.ended if each.last_offset >= end))
+        firsts = (each.first_offset for each in unfinished)
+        return min((first for first in firsts if first is not None and first < end), default=None)
+
     @property
     def decided_until(self) -> int | None:
         """The offset before which all is decided: the last stable offset, or else where the log ended, if known."""

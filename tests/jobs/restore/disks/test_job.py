@@ -101,6 +101,27 @@ def test_a_point_in_time_cuts_a_batch_where_it_has_to(target: Path) -> None:
     assert list(brokerless.open(target / "codec-lz4-0").verify()) == []
 
 
+def test_a_transaction_that_the_point_in_time_cuts_is_reported(target: Path) -> None:
+    source = broker_data("clean")
+    partition = brokerless.open(source).partition("txn", 0)
+    ended = [each for each in partition.transactions().to_pylist() if each["firstOffset"] is not None]
+    times = partition.records(["offset", "timestamp"], control=True).read_all().to_pylist()
+    known = dict(zip((each["offset"] for each in times), (each["timestamp"] for each in times), strict=True))
+    cut = next(each for each in ended if known[each["lastOffset"]] > known[each["firstOffset"]])
+    until = int(known[cut["lastOffset"]].timestamp() * 1000)
+    everything = brokerless.open(source).directory.partitions
+    chosen = [each for each in everything if each.topic == "txn"]
+    found: dict[int | None, list[str]] = {}
+    for limit in (until, None):
+        how = DiskSettings(replace=True, until=limit)
+        plan = plan_disks(
+            chosen, everything, [str(target)], how, named=["txn"], on_damage=lambda _: None, done=lambda _: None
+        )
+        found[limit] = [each.message for each in plan.findings if each.kind == "transaction-open"]
+    assert any(each.endswith(f"--start-offset {cut['firstOffset']}") for each in found[until])
+    assert not [each for each in found[None] if each.endswith(f"--start-offset {cut['firstOffset']}")]
+
+
 def test_damage_is_reported_and_all_else_restored(tmp_path: Path, target: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(broker_data("clean") / "segments-0", source / "segments-0")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from brokerless import clock
@@ -20,7 +21,7 @@ from brokerless.jobs.restore.disks.committed_topic_ids import TopicIds, changed_
 from brokerless.jobs.restore.disks.staging import Staged, stage
 from brokerless.jobs.restore.disks.swap import OWNER, apply_swap, aside_of, check_aside, plan_swap, settle
 from brokerless.jobs.restore.disks.targets import Placement, load_target, place
-from brokerless.jobs.restore.results import Limits, TopicRestore
+from brokerless.jobs.restore.results import Limits, SourcePartition, TopicRestore
 from brokerless.log import names
 from brokerless.log.checkpoint.commit_journal import committing
 from brokerless.log.commit.commit import settle as settle_commits
@@ -118,6 +119,7 @@ def plan_disks(
         topics.append(TopicRestore(name, measured, count, configs, effective, bool(found)))
         if not names.is_internal(name):
             findings += (each for each in check_topic(topics[-1], target.metadata_path) if each.kind in _SAID)
+            findings += chain.from_iterable(map(_check_open, of_topic, measured))
     for each in placements if not settings.replace else ():
         for path, has_records in each.existing.items():
             if has_records:
@@ -131,6 +133,17 @@ def plan_disks(
         findings += check_share_groups(cluster, target.cluster, target.metadata_path)
     by_place = {(reader.topic or "", reader.partition or 0): reader for each in readers.values() for reader in each}
     return DiskRestore(tuple(topics), tuple(placements), tuple(findings), readers=by_place, topic_ids=topic_ids)
+
+
+def _check_open(partition: PartitionReader, measured: SourcePartition) -> Iterator[Finding]:
+    """A transaction of which no coordinator of the target knows."""
+    start = source.open_transaction(partition, measured.end_offset)
+    if start is not None:
+        name = names.partition_directory(measured.topic, measured.partition)
+        text = f"{name}: a transaction is open from offset {start} on, and nobody on the target will end it: consumers "
+        text += "with read_committed stop there until you do: kafka-transactions.sh --bootstrap-server ... abort "
+        text += f"--topic {measured.topic} --partition {measured.partition} --start-offset {start}"
+        yield Finding("warning", "transaction-open", partition.path, None, start, text)
 
 
 def apply_disks(plan: DiskRestore, settings: DiskSettings, on_damage: OnDamage, done: Done) -> DiskRestore:

@@ -56,7 +56,8 @@ def restore(
     the source, and all else is restored; without it, the first error is raised as :class:`DamageError`.
 
     The result has ``findings`` (an error among them keeps it from being applied), ``topics`` (as they are in the
-    source), ``partitions`` once it is applied, and ``groups``. Raises :class:`ClusterError`, :class:`UsageError`, :class:`UnreadableError`, :class:`UnwritableError`.
+    source), ``partitions`` once it is applied, and ``groups``. Raises :class:`ClusterError`,
+    :class:`UsageError`, :class:`UnreadableError`, :class:`UnwritableError`.
     """
     from brokerless.jobs.restore.live.connection import Connection, load_config
     from brokerless.jobs.restore.live.job import LiveSettings, plan_restore

@@ -8,6 +8,7 @@ allows make a record whose bytes are kept: the type has no place for them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -28,6 +29,8 @@ _TYPES = {
     "null": pa.null(),
 }
 _MAX_DEPTH = 60
+_MAX_RULE = 60
+_ELEMENT = re.compile(r"\[\d+\]")
 
 
 def json_arrow_type(schema: Schema) -> pa.DataType:
@@ -142,7 +145,7 @@ class JsonValidator:
     def check(self, document: Any) -> None:
         """Raises ValueError for the first problem, and as :meth:`problems`."""
         for problem in self.problems(document):
-            raise ValueError(f"not as its schema says: {problem.json_path}: {problem.message}")
+            raise ValueError(f"not as its schema says: {_problem(problem)}")
 
     def declares(self, route: Sequence[str | int], name: str) -> bool:
         """Whether the schema names a member in the ``properties`` of what names of members and numbers of elements lead
@@ -151,6 +154,16 @@ class JsonValidator:
         for step in route:
             nodes = list(_parts([(_step(node, step), own) for node, own in nodes], self._documents))
         return any(name in _mapping(node.get("properties")) for node, _ in nodes)
+
+
+def _problem(problem: Any) -> str:
+    """Where a document is not as its schema says, and which rule it breaks; without the value, which its bytes have,
+    and without numbers of elements, so that one cause is one text."""
+    place = _ELEMENT.sub("[]", problem.json_path)
+    if problem.validator == "required":
+        return f"{place}: {problem.message}"
+    rule = json.dumps(problem.validator_value)
+    return f"{place}: against {problem.validator}: {rule if len(rule) <= _MAX_RULE else rule[:_MAX_RULE] + '...'}"
 
 
 def _parts(nodes: list[tuple[Any, str]], documents: dict[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:

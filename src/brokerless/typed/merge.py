@@ -81,8 +81,22 @@ def _is_number(type_: pa.DataType) -> bool:
     return pa.types.is_integer(type_) or pa.types.is_floating(type_)
 
 
+UNFIT = "does not fit into"
+"""In the reason of a value that the type of its field does not hold."""
+
+
 class UnfitError(ValueError):
-    """A value that its type does not hold."""
+    """A value that its type does not hold. ``reason`` is without the value itself, which the bytes beside it have, so
+    that one cause is one text; ``path``: the field, such as ``lines[].sku``, empty for the whole."""
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"field {path}: {reason}" if path else reason)
+        self.reason, self.path = reason, path
+
+    def within(self, name: str) -> UnfitError:
+        """The same of a value in the field ``name``, or in an element of a list (``[]``)."""
+        separator = "." if self.path and not self.path.startswith("[") else ""
+        return UnfitError(self.reason, f"{name}{separator}{self.path}")
 
 
 def conform(value: Any, type_: Any) -> Any:
@@ -93,10 +107,16 @@ def conform(value: Any, type_: Any) -> Any:
     if t.is_struct(type_):
         return _conform_struct(value, type_)
     if t.is_list(type_) and isinstance(value, (list, tuple)):
-        return [conform(each, type_.value_type) for each in cast("list[Any]", value)]
+        try:
+            return [conform(each, type_.value_type) for each in cast("list[Any]", value)]
+        except UnfitError as error:
+            raise error.within("[]") from None
     if t.is_map(type_) and isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value).items()
-        return [(conform(key, type_.key_type), conform(each, type_.item_type)) for key, each in pairs]
+        try:
+            return [(conform(key, type_.key_type), conform(each, type_.item_type)) for key, each in pairs]
+        except UnfitError as error:
+            raise error.within("[]") from None
     if t.is_string(type_):
         return value if isinstance(value, str) else json_text(value)
     if t.is_binary(type_) and isinstance(value, (bytes, str)):
@@ -129,14 +149,21 @@ def _conform_number(value: Any, type_: Any) -> Any:
             return value
     elif t.is_null(type_):
         raise UnfitError("only null was expected")
-    raise UnfitError(f"{_short(value)} does not fit into {type_}")
+    raise UnfitError(f"{_kind(value)} {UNFIT} {type_}")
 
 
 def _conform_struct(value: Any, type_: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise UnfitError(f"{_short(value)} is no record")
+        raise UnfitError(f"{_kind(value)} {UNFIT} a record")
     own = cast("Mapping[str, Any]", value)
-    found = {field.name: conform(own.get(field.name), field.type) for field in type_}
+    found: dict[str, Any] = {}
+    name = ""
+    try:
+        for field in type_:
+            name = field.name
+            found[name] = conform(own.get(name), field.type)
+    except UnfitError as error:
+        raise error.within(name) from None
     if len(own) > len(found) or not own.keys() <= found.keys():
         raise UnfitError(f"the topic's type has no field {sorted(own.keys() - found.keys())[0]!r}")
     return found
@@ -161,6 +188,10 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
+def _kind(value: Any) -> str:
+    """What a value is, for people."""
+    kinds: tuple[tuple[Any, str], ...] = (
+        (bool, "a boolean"), (int, "a whole number"), (float, "a floating-point number"), (Decimal, "a decimal"),
+        (str, "text"), (bytes, "bytes"), (Mapping, "an object"), ((list, tuple), "an array"),
+    )  # fmt: skip
+    return next((name for class_, name in kinds if isinstance(value, class_)), f"a {type(value).__name__}")

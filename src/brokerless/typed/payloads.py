@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,8 +61,12 @@ def column_of_rows(values: list[Any], type_: pa.DataType, reasons: Reasons) -> C
 
 
 def reason_of(error: Exception) -> str:
-    """One line."""
+    """One line, which is the same for all values that one cause leaves undecoded, wherever in their bytes it is."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return f"no JSON: {error.msg}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"no UTF-8: {error.reason}"
     text = (str(error) or type(error).__name__).splitlines()[0]
     return text if len(text) <= 200 else f"{text[:200]}..."

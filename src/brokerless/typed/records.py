@@ -15,6 +15,7 @@ from brokerless.log.storage.paths import StorageOptions
 from brokerless.schemas import RECORDS
 from brokerless.tables.partition_reader import OnDamage, PartitionReader
 from brokerless.typed.decode import decoder_of
+from brokerless.typed.merge import UNFIT
 from brokerless.typed.resolve import resolve_topic
 from brokerless.typed.schema_source import load_registry
 from brokerless.typed.topic_type import COLUMNS, Decoding, SideType, TopicType, decoding_of
@@ -125,6 +126,12 @@ def inner_columns(columns: Sequence[str] | None) -> list[str] | None:
     return [name for name in RECORDS.names if name in needed]
 
 
+_MAX_CAUSES = 50
+"""Of keys, or of values, each of which is a finding; all further ones are one together. A field for each record, named
+by an ID, is a cause for each record."""
+_OTHERS = "for other reasons"
+
+
 @dataclass(slots=True)
 class Failures:
     """What could not be decoded: how many keys and values for each reason, and the first offset."""
@@ -148,14 +155,16 @@ class Failures:
             column = decoded.column(name)
             for row in np.flatnonzero(arrow.is_valid(column)).tolist():
                 at = side, column[row].as_py()
+                if at not in self.counts and sum(own == side for own, _ in self.counts) >= _MAX_CAUSES:
+                    at = side, _OTHERS
                 offset = decoded.column("offset")[row].as_py() if "offset" in decoded.schema.names else None
                 count, first = self.counts.get(at, (0, offset))
-                if at in self.counts or len(self.counts) < 1000:
-                    self.counts[at] = count + 1, first
+                self.counts[at] = count + 1, first
 
-    def findings(self, path: str) -> Iterator[Finding]:
-        """A warning for each reason: bytes are as they were written, and the table has them."""
+    def findings(self, path: str, advice: str = "") -> Iterator[Finding]:
+        """A warning for each reason: bytes are as they were written, and the table has them. ``advice``: what to do
+        about values that do not fit into their field's type."""
         for (side, reason), (count, first) in self.counts.items():
             what = f"{count} {side}s were" if count > 1 else f"a {side} was"
-            text = f"{what} not decoded: {reason}; the bytes are kept"
+            text = f"{what} not decoded: {reason}; the bytes are kept{advice if UNFIT in reason else ''}"
             yield Finding("warning", f"{side}-not-decoded", path, None, first, text)

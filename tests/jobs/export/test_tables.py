@@ -135,6 +135,22 @@ def test_what_does_not_fit_keeps_its_bytes_and_a_reason(form: TableFormat, tmp_p
     assert {each.kind for each in findings} == {"value-not-decoded"}
 
 
+@each_format
+def test_values_that_one_column_cannot_take_are_one_finding(form: TableFormat, tmp_path: Path) -> None:
+    """With the field, the count, the first offset and what to do, however many different values there are."""
+    to, source = tmp_path / "out", log_of(tmp_path / "orders-0", [b'{"a": {"b": [1]}}'])
+    exported(source, to, form, decoding=Decoding())
+    findings: list[Finding] = []
+    values = [b'{"a": {"b": [1, %d.5]}}' % number for number in range(70)]
+    log_of(source, [*values, b"\xff", b"12\xff"], first=1)
+    exported(source, to, form, findings, decoding=Decoding())
+    (one, other) = findings
+    assert (one.severity, one.offset) == ("warning", 1)
+    assert one.message.startswith("70 values were not decoded: field a.b[]: a floating-point number does not fit into")
+    assert "exported to a new directory or namespace" in one.message
+    assert other.message == "2 values were not decoded: no UTF-8: invalid start byte; the bytes are kept"
+
+
 def test_python_exports_a_log_and_a_partition(tmp_path: Path) -> None:
     source = log_of(tmp_path / "logs" / "orders-0", [b"a", b"b"])
     log = open_log(source.parent)

@@ -29,6 +29,11 @@ from brokerless.typed.records import Failures
 
 __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]
 
+_ADVICE = (
+    ". The table's column keeps its type, so later records with such values have null there as well; exported to a new "
+    "directory or namespace, all records together decide the type"
+)
+
 
 def export(
     plan: ExportPlan,
@@ -105,7 +110,7 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
             decoded = batch if task.topic_type is None else failures.decode(task.topic_type, batch)
             output.add(decoded if rows is None else rows(decoded, batch))
         written = output.finish()
-        records.findings.extend(failures.findings(task.source.path))
+        records.findings.extend(failures.findings(task.source.path, "" if table is None else _ADVICE))
         records.findings.extend(() if rows is None else rows.findings(task.source.path))
     except (NotReadableError, UnreadableError) as error:
         output.abandon()

@@ -99,6 +99,21 @@ class UnfitError(ValueError):
         return UnfitError(self.reason, f"{name}{separator}{self.path}")
 
 
+def without_conflicts(type_: Any, known: Any) -> pa.DataType:
+    """A type without what cannot be merged with ``known``, which keeps its type: an object where that has none, or
+    the other way round, is null."""
+    t = pa.types
+    if t.is_struct(type_) and t.is_struct(known):
+        types = {field.name: field.type for field in known}
+        fields = [(each, types.get(each.name)) for each in type_]
+        return pa.struct(
+            [each if of is None else pa.field(each.name, without_conflicts(each.type, of)) for each, of in fields]
+        )
+    if t.is_list(type_) and t.is_list(known):
+        return pa.list_(without_conflicts(type_.value_type, known.value_type))
+    return pa.null() if t.is_nested(type_) or t.is_nested(known) else type_
+
+
 def conform(value: Any, type_: Any) -> Any:
     """A Python value as ``pa.array`` takes it for a type. Raises :class:`UnfitError` for what would be lost."""
     t = pa.types

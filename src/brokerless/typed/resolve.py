@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from brokerless.tables.partition_reader import OnDamage, PartitionReader
 from brokerless.typed import framing, plain
 from brokerless.typed.framing import CONFLUENT, NULL, UNFRAMED
 from brokerless.typed.json.columns import not_of_type
-from brokerless.typed.merge import merge, without_nulls
+from brokerless.typed.merge import merge, without_conflicts, without_nulls
 from brokerless.typed.registry import DEFAULT_CONTEXT, Registry
 from brokerless.typed.topic_type import SCHEMA, UNFRAMED_VALUES, WINDOWS, Decoding, SideType, TopicType, UsedSchema
 
@@ -34,11 +34,16 @@ def resolve_topic(
     batches: Iterable[pa.RecordBatch] | None = None,
     max_batch_bytes: int | None = None,
     on_damage: OnDamage = lambda _: None,
+    known: Mapping[str, pa.DataType] | None = None,
 ) -> TopicType:
     """The types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``: what is
     read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``on_damage`` is called
-    with each finding; where the rows are read as well, that reports them."""
-    sides = {name: SideScan(name, format_, registry, topic) for name, format_ in _formats(decoding)}
+    with each finding; where the rows are read as well, that reports them. ``known``: the types that ``key`` and
+    ``value`` have already; JSON that is none of these (an array among objects) adds nothing to them."""
+    sides = {
+        name: SideScan(name, format_, registry, topic, None if known is None else known[name])
+        for name, format_ in _formats(decoding)
+    }
     needs = [each for each in sides.values() if each.needs_scan(decoding)]
     if needs:
         read = (
@@ -69,6 +74,7 @@ class SideScan:
     format: str
     registry: Registry
     topic: str | None
+    known: pa.DataType | None = None
     ids: Counter[tuple[str, int | str]] = field(default_factory=Counter[tuple[str, "int | str"]])
     counts: Counter[str] = field(default_factory=Counter[str])
     messages: dict[tuple[str, int | str], set[tuple[int, ...]]] = field(
@@ -186,6 +192,8 @@ class SideScan:
                 own = plain.connect_type(found["schema"]) if name == "connect-json" else plain.infer(found)
             except (ValueError, RecursionError, LookupError, TypeError):
                 continue
+            if self.known is not None and not prefix:
+                own = without_conflicts(own, self.known)
             self.type = own if self.type is None else merge(self.type, own)
 
     def result(self) -> SideType:

@@ -151,6 +151,24 @@ def test_values_that_one_column_cannot_take_are_one_finding(form: TableFormat, t
     assert other.message == "2 values were not decoded: no UTF-8: invalid start byte; the bytes are kept"
 
 
+@each_format
+def test_unexpected_values_alone_stay_bytes_and_the_others_evolve_the_table(form: TableFormat, tmp_path: Path) -> None:
+    """An array among objects, an object as another field's array, and names that no table has beside those there."""
+    to, source = tmp_path / "out", log_of(tmp_path / "orders-0", [b'{"a": 1, "b": {"c": 1}, "l": [{"d": 1}]}'])
+    exported(source, to, form, decoding=Decoding())
+    findings: list[Finding] = []
+    bad = [b"[1,2]", b'{"a.b": 1}', b'{"A": 1}', b'{"b": [1]}', b'{"b": 5}', b'{"l": {"d": 2}}']
+    good = [b'{"z": true}', b'{"b": {"c": 3, "d": "new"}}', b'{"l": [{"e": 1.5}]}']
+    log_of(source, [*bad, *good], first=1)
+    exported(source, to, form, findings, decoding=Decoding())
+    found = table(to, "orders", form)[1:]
+    assert [row["valueRaw"] for row in found] == [*bad, None, None, None]
+    assert all(row["valueError"] for row in found[: len(bad)])
+    first, second, third = (row["value"] for row in found[len(bad) :])
+    assert (first["z"], second["b"], third["l"][0]["e"]) == (True, {"c": 3, "d": "new"}, 1.5)
+    assert len(findings) == len(bad)
+
+
 def test_python_exports_a_log_and_a_partition(tmp_path: Path) -> None:
     source = log_of(tmp_path / "logs" / "orders-0", [b"a", b"b"])
     log = open_log(source.parent)

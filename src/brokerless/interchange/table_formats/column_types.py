@@ -51,8 +51,9 @@ def stored_type(type_: Any, form: TableFormat) -> pa.DataType:
 
 
 def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
-    """The type of a column that is ``now`` and is to have values of ``wanted`` as well, as the format lets it evolve:
-    fields are added, numbers widened (Iceberg). What cannot become the other keeps its type."""
+    """The type of a column that is ``now`` and is to have values of the type ``wanted`` as well, as the format lets it
+    evolve: fields are added, but those that a table cannot have (see :func:`stored_type`), numbers widened (Iceberg).
+    What cannot become the other keeps its type."""
     t = pa.types
     if now == wanted:
         return now
@@ -62,14 +63,16 @@ def evolved_type(now: Any, wanted: Any, form: TableFormat) -> pa.DataType:
         for field in wanted:
             if field.name in own:
                 own[field.name] = evolved_type(own[field.name], field.type, form)
-            elif field.name.casefold() not in folded and len(own) < _MAX_FIELDS:
-                own[field.name] = field.type
+            elif _NAME.fullmatch(field.name) and field.name.casefold() not in folded and len(own) < _MAX_FIELDS:
+                own[field.name] = stored_type(field.type, form)
+                folded.add(field.name.casefold())
         return pa.struct([pa.field(name, type_) for name, type_ in own.items()])
     if t.is_list(now) and t.is_list(wanted):
         return pa.list_(evolved_type(now.value_type, wanted.value_type, form))
     if t.is_map(now) and t.is_map(wanted):
         return pa.map_(now.key_type, evolved_type(now.item_type, wanted.item_type, form))
-    return wanted if form == "iceberg" and _widens(now, wanted) else now
+    stored = stored_type(wanted, form)
+    return stored if form == "iceberg" and _widens(now, stored) else now
 
 
 def decoded_type(stored: Any, found: Any, form: TableFormat) -> pa.DataType:

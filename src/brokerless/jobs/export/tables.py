@@ -70,12 +70,13 @@ class PlannedTables:
             if decoding is not None and registry is not None:
                 of_topic = [each for each in readers if each.topic == topic]
                 topic_type = resolve_topic(
-                    topic, of_topic, _with_formats(decoding, state), registry, batches=_new_records(own, of_topic)
-                )
+                    topic, of_topic, _with_formats(decoding, state), registry, batches=_new_records(own, of_topic),
+                    known=None if known is None else {name: known.schema.field(name).type for name in ("key", "value")},
+                )  # fmt: skip
                 state = _with_formats_found(state, decoding, topic_type)
                 records = topic_type.schema(SCHEMA)
-            wanted = table_schema(records, form)
-            schema = wanted if known is None else _evolved(known.schema, wanted, form)
+            schema = table_schema(records, form)
+            schema = schema if known is None else _evolved(known.schema, schema, records, form)
             if topic_type is not None:
                 topic_type = _into(topic_type, schema, form)
                 records = topic_type.schema(SCHEMA)
@@ -147,13 +148,15 @@ def _form(export: Export) -> TableFormat:
     return export.form
 
 
-def _evolved(now: pa.Schema, wanted: pa.Schema, form: TableFormat) -> pa.Schema:
-    """The columns of records of a topic in its table, of which some may be other than they would be now."""
+def _evolved(now: pa.Schema, wanted: pa.Schema, decoded: pa.Schema, form: TableFormat) -> pa.Schema:
+    """The columns of records of a topic in its table, of which some may be other than they would be now (``wanted``).
+    ``decoded``: the schema of the records."""
     fields: list[pa.Field] = []
     for each in wanted:
         type_: Any = each.type
         if each.name in now.names:
-            type_ = evolved_type(now.field(each.name).type, each.type, form)
+            own: Any = decoded.field(each.name).type if each.name in ("key", "value") else each.type
+            type_ = evolved_type(now.field(each.name).type, own, form)
         fields.append(pa.field(each.name, type_))
     return pa.schema(fields)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -113,12 +114,11 @@ class Session(AbstractContextManager["Session"]):
 
     @property
     def topics(self) -> list[str]:
-        """The names of all topics, in order; of two that differ in case only, the first."""
-        by_name: dict[str, str] = {}
-        for each in self._tables.partitions:
-            if each.topic is not None:
-                by_name.setdefault(each.topic.lower(), each.topic)
-        return sorted(by_name.values())
+        """The names of the topics with a view, in order. Names that differ in case only are one to DuckDB, so that a view
+        would answer with another topic's records: these topics have none."""
+        found = {each.topic for each in self._tables.partitions if each.topic is not None}
+        counts = Counter(each.lower() for each in found)
+        return sorted(each for each in found if counts[each.lower()] == 1)
 
     def statements(self, sql: str) -> list[str]:
         """The statements of some SQL. Raises :class:`UsageError` for a mistake."""

@@ -144,6 +144,20 @@ def test_a_topic_does_not_hide_a_table(tmp_path: Path) -> None:
             assert result.read_all().num_rows == count
 
 
+def test_topics_whose_names_differ_in_case_only_are_asked_for_by_a_condition(tmp_path: Path) -> None:
+    for name, of in (("Caps", "users"), ("caps", "payments"), ("other", "users")):
+        shutil.copytree(Path(DEMO) / f"{of}-0", tmp_path / f"{name}-0")
+    log = brokerless.open(tmp_path)
+    with Session(Tables(log.directory, tuple(log.partitions))) as session:
+        assert session.topics == ["other"]
+        for view in ("caps", 'topic."Caps"'):
+            with pytest.raises(UsageError, match="does not exist"):
+                session.query(f"FROM {view}")
+        found = session.query("SELECT DISTINCT topic FROM records WHERE topic = 'caps'")
+        assert found is not None
+        assert found.read_all().to_pylist() == [{"topic": "caps"}]
+
+
 def test_python(run: Run) -> None:
     assert brokerless.open(DEMO).sql(COUNT).read_all().to_pylist() == wanted()
     with pytest.raises(UsageError, match=r'write "offset" in double quotes'):

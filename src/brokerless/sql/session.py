@@ -114,7 +114,7 @@ class Session(AbstractContextManager["Session"]):
 
     @property
     def topics(self) -> list[str]:
-        """The names of the topics with a view, in order. Names that differ in case only are one to DuckDB, so that a view
+        """The names of the topics with a view, in order. Names that differ in case only are one to DuckDB, and a view
         would answer with another topic's records: these topics have none."""
         found = {each.topic for each in self._tables.partitions if each.topic is not None}
         counts = Counter(each.lower() for each in found)

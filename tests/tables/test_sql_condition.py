@@ -64,3 +64,13 @@ def test_a_condition_that_fails_on_a_record_is_reported() -> None:
     condition = SqlCondition("key_text::INT > 1")
     with pytest.raises(UsageError, match=r"--where.*Conversion"):
         condition.match(BATCH)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [("", "there is no condition"), (" ", "there is no condition"), ("count(*) > 1", "aggregate"),
+     ("row_number() OVER () = 1", "window")],
+)  # fmt: skip
+def test_what_is_no_condition_of_one_record_is_refused(condition: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"--where: .*{message}"):
+        SqlCondition(condition)

@@ -21,6 +21,7 @@ Statements end with ; and may take several lines. Ctrl-C drops a line, or stops 
 .help          this
 .quit          end"""
 _PLAIN = re.compile("[a-z_][a-z0-9_]*")
+_COMMAND = re.compile(r"\.[a-z]+;?")
 _WORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "LIMIT", "HAVING", "JOIN", "LEFT JOIN", "USING", "AND", "OR"),
     *("NOT", "IN", "IS NULL", "BETWEEN", "LIKE", "AS", "DISTINCT", "CASE", "WHEN", "THEN", "ELSE", "END", "DESCRIBE"),
@@ -62,6 +63,24 @@ def answer(session: Session, command: str) -> Iterator[str]:
             yield HELP
         case other:
             yield f"there is no command {other}; there are .tables, .help and .quit"
+
+
+def blocks(text: str) -> Iterator[str]:
+    """A text's commands (``.tables``), each by itself, and the statements between them; none is empty. A line within a
+    statement is no command; nothing comes after ``.quit``."""
+    statements = ""
+    for line in text.splitlines(keepends=True):
+        if not _COMMAND.fullmatch(line.strip()) or not is_complete(statements):
+            statements += line
+            continue
+        if statements.strip():
+            yield statements
+        statements = ""
+        if line.strip().startswith((".quit", ".exit")):
+            return
+        yield line.strip()
+    if statements.strip():
+        yield statements
 
 
 def quoted(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,7 @@ MACROS = (
 _NAMED = (
     "text_of(key) AS key_text, text_of(value) AS value_text, json_of(key) AS key_json, json_of(value) AS value_json"
 )
+_RECORDS = f"SELECT *, {_NAMED} FROM batch"
 
 
 class SqlCondition:
@@ -51,30 +52,35 @@ class SqlCondition:
 
     def __init__(self, condition: str) -> None:
         self._condition = condition
-        self.match(pa.RecordBatch.from_pylist([], schema=COLUMNS))
+        if not condition.strip():
+            raise UsageError("--where: there is no condition; write one, such as key_text = 'a'")
+        none = pa.RecordBatch.from_pylist([], schema=COLUMNS)
+        self._fetch(f"SELECT 1 AS selected FROM ({_RECORDS}) AS records WHERE ({condition}\n)", none)
+        self.match(none)
 
     def match(self, batch: pa.RecordBatch) -> NDArray[np.bool_]:
         """For which records of ``batch`` (schema :data:`COLUMNS`) the condition holds: bool, shape ``(rows,)``. Raises
         :class:`UsageError` where it fails on a record."""
+        return np.asarray(self._fetch(self._query, batch), np.bool_)
+
+    def _fetch(self, query: str, batch: pa.RecordBatch) -> NDArray[Any]:
         try:
             import duckdb
         except ImportError as error:
             raise UsageError("--where needs DuckDB: pip install 'brokerless[sql]'") from error
         try:
             self._connection.register("batch", pa.Table.from_batches([batch]))
-            found = self._connection.execute(self._query).fetchnumpy()["selected"]
+            return np.asarray(self._connection.execute(query).fetchnumpy()["selected"])
         except duckdb.Error as error:
             # What follows is our query around the condition.
             message = " ".join(str(error).partition("\n\nLINE ")[0].split())
             if "syntax error" in message and _OFFSET.search(self._condition):
                 message += '; "offset" is a word of SQL, and needs double quotes'
             raise UsageError(f"--where: {message}") from error
-        return np.asarray(found, np.bool_)
 
-    @cached_property
+    @property
     def _query(self) -> str:
-        records = f"SELECT *, {_NAMED} FROM batch"
-        return f"SELECT coalesce(({self._condition}\n), false)::BOOLEAN AS selected FROM ({records}) AS records"
+        return f"SELECT coalesce(({self._condition}\n), false)::BOOLEAN AS selected FROM ({_RECORDS}) AS records"
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:

@@ -28,7 +28,7 @@ from tests.typed.logs import write_log
 from tests.typed.registries import client, registry_records
 
 import brokerless
-from brokerless.cli.sql_shell import answer, completions, history_file, is_complete
+from brokerless.cli.sql_shell import answer, blocks, completions, history_file, is_complete
 from brokerless.dataset.tables import TABLES, Tables
 from brokerless.errors import UsageError
 from brokerless.sql.session import Session
@@ -63,6 +63,21 @@ def test_of_several_statements_each_answers_and_a_file_has_the_last_answer(run: 
     assert run("sql", query, DEMO, "--json").json == [{"a": 1}, {"a": 2}]
     assert run("sql", query, DEMO, "-o", tmp_path / "x.json").exit_code == 0
     assert (tmp_path / "x.json").read_bytes() == b'{"a":2}\n'
+
+
+def test_the_shells_commands_are_answered_between_statements(run: Run) -> None:
+    lines = run("sql", ".tables", DEMO).lines
+    assert any(line.startswith("orders: ") for line in lines)
+    text = ".tables\nSELECT 1 AS a;\n.help\nSELECT\n.5 AS b; SELECT ';\n.no' AS c\n.tables"
+    assert list(blocks(text + ";\n.quit\nx")) == [
+        ".tables", "SELECT 1 AS a;\n", ".help", "SELECT\n.5 AS b; SELECT ';\n.no' AS c\n.tables;\n"
+    ]  # fmt: skip
+
+
+def test_a_plan_has_its_lines(run: Run) -> None:
+    lines = run("sql", "EXPLAIN SELECT key FROM orders", DEMO).lines
+    assert any("PYTHON_ARROW_SCAN" in line for line in lines[1:])
+    assert not any("\\n" in line or "\u2026" in line for line in lines)
 
 
 def test_json_and_csv(run: Run) -> None:

@@ -87,15 +87,13 @@ def run(options: Namespace) -> int:
             if options.query is not None and options.output is not None:
                 _show(session, options.query, options, output)
             elif options.query is not None:
-                for statement in session.statements(options.query):
-                    _show(session, statement, options, output)
+                _show_all(session, options.query, options, output)
             elif sys.stdin.isatty() and output.is_terminal:
                 from brokerless.cli.sql_shell import run_shell
 
                 run_shell(session, lambda query: _show(session, query, options, output), output)
             else:
-                for statement in session.statements(sys.stdin.read()):
-                    _show(session, statement, options, output)
+                _show_all(session, sys.stdin.read(), options, output)
     return output.end()
 
 
@@ -106,6 +104,19 @@ def _check(options: Namespace) -> None:
         raise UsageError("--format is that of a file; add -o FILE, or use --json or --csv")
     if options.output is not None and options.query is None:
         raise UsageError("-o FILE holds the result of one query; write it before the path")
+
+
+def _show_all(session: Session, text: str, options: Namespace, output: Output) -> None:
+    """Answers statements, and the shell's commands on lines between them, one after the other."""
+    from brokerless.cli.sql_shell import answer, blocks
+
+    for block in blocks(text):
+        if block.startswith("."):
+            for line in answer(session, block):
+                output.line(line)
+            continue
+        for statement in session.statements(block):
+            _show(session, statement, options, output)
 
 
 def _show(session: Session, query: str, options: Namespace, output: Output) -> None:
@@ -127,6 +138,11 @@ def _show_table(result: pa.RecordBatchReader, most: int, output: Output) -> None
     from brokerless.interchange.result_text import rows_of
     from brokerless.views.sql import table_lines
 
+    if result.schema.names == ["explain_key", "explain_value"]:  # a drawing of many lines
+        for row in (row for batch in result for row in batch.to_pylist()):
+            for line in str(row["explain_value"]).splitlines():
+                output.line(line)
+        return
     rows = list(islice((row for batch in result for row in rows_of(batch)), most + 1))
     for line in table_lines(result.schema, rows[:most]):
         output.line(line)

@@ -29,8 +29,7 @@ def workloads(records: int) -> Iterator[Workload]:
 
 
 def looking_for(name: str, codec: str, records: int) -> Side:
-    path = str(segment_of(codec, records))
-    return lambda: warm_process(python(f"{__name__}:find", path, name, str(records)))
+    return lambda: warm_process(python(f"{__name__}:find", str(segment_of(codec, records)), name, str(records)))
 
 
 def find(path: str, name: str, records: str) -> int:

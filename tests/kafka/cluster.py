@@ -30,6 +30,10 @@ SETTINGS = {
     "replica.fetch.backoff.ms": "100",
     "unclean.leader.election.enable": "true",
     "min.insync.replicas": "1",
+    # On a busy machine, controllers that start side by side would elect one another again and again.
+    "controller.quorum.election.timeout.ms": "3000",
+    "controller.quorum.fetch.timeout.ms": "8000",
+    "initial.broker.registration.timeout.ms": "180000",
 }
 
 OF_CONTROLLERS = ("authorizer.class.name", "super.users", "delegation.token.secret.key")
@@ -135,6 +139,8 @@ class Cluster:
                 arguments = ("format", f"--cluster-id={cluster_id}", "--config", str(node.properties), *how)
                 check(run("kafka.tools.StorageTool", *arguments, version=node.version))
                 node.start_process()
+            for node in self.controllers.values():
+                node.wait_until_ready()
             self.start(*self.brokers)
         except BaseException:
             self.kill_all()

@@ -35,6 +35,8 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
+PATIENT = {"broker.session.timeout.ms": "9000", "broker.heartbeat.interval.ms": "1000"}
+"""Nobody is killed before the end: no broker is to be taken for dead where six processes share a busy machine."""
 
 View = tuple[str, int, Isolation]
 """A partition as a consumer sees it."""
@@ -68,7 +70,7 @@ def described(
 ) -> Known:
     """Starts the cluster, fills it, also with ``more``, asks it, and kills it."""
     found = Known()
-    own = {**AUTHORIZER, **(settings or {})}
+    own = {**AUTHORIZER, **PATIENT, **(settings or {})}
     has_sasl = "sasl.enabled.mechanisms" in own
     with Cluster(
         directory / "cluster", own, controllers=3, is_dynamic=is_dynamic, has_sasl=has_sasl, version=version

@@ -37,10 +37,9 @@ def erase(
     from brokerless.jobs.convert.job import raise_damage
     from brokerless.jobs.erase.blanking import blanking_of
     from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.field_counts import by_topic
     from brokerless.jobs.erase.job import Erasure, erase, finish, plan, settle_targets
     from brokerless.jobs.erase.key_set import given_keys
-    from brokerless.jobs.erase.recording import ManifestWriter
+    from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
     from brokerless.jobs.erase.selection import Selection
     from brokerless.tables.record_filter import given_header
 
@@ -66,8 +65,7 @@ def erase(
     if not dry_run and not any(each.damages for each in results):
         finish([directory], to, storage_options=options, target_storage_options=storage_options)
     if on_damage is not None:
-        counted = [(each.task.topic, each.task.source.path, each.totals.fields) for each in results if not each.damages]
-        for each in by_topic([*(() if writer is None else writer.finished_fields()), *counted]):
+        for each in topic_fields(results, writer):
             finding = each.finding()
             if finding is not None:
                 on_damage(finding)

@@ -86,9 +86,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     from brokerless.jobs.erase.copies import find_copies
-    from brokerless.jobs.erase.field_counts import by_topic
     from brokerless.jobs.erase.job import erase, finish, plan, settle_targets
-    from brokerless.jobs.erase.recording import ManifestWriter
+    from brokerless.jobs.erase.recording import ManifestWriter, topic_fields
     from brokerless.jobs.erase.replicas import compare_replicas
     from brokerless.jobs.named_partitions import target_directories
 
@@ -120,10 +119,7 @@ def run(options: Namespace) -> int:
         writer.complete(target_directories([log.directory for log in logs], options.to), copies)
     if writer is not None and finished:
         output.say(f"{count_of(len(finished), 'partition')} done before, as {writer.path} says")
-    fields = list(by_topic([
-        *(() if writer is None else writer.finished_fields()),
-        *((each.task.topic, each.task.source.path, each.totals.fields) for each in results if not each.damages),
-    ]))  # fmt: skip
+    fields = topic_fields(results, writer)
     if options.json:
         output.objects([each.as_dict() for each in results])
         output.objects([{"field": each.as_dict()} for each in fields])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from brokerless.errors import UnreadableError
 from brokerless.jobs.erase.copies import Copy
-from brokerless.jobs.erase.field_counts import FieldCount
+from brokerless.jobs.erase.field_counts import FieldCount, TopicField, by_topic
 from brokerless.jobs.erase.job import ErasedPartition, Erasure
 from brokerless.jobs.erase.signed_manifest import (
     Request,
@@ -106,3 +106,11 @@ class ManifestWriter:
             self.path, self._request, self._selection, self._partitions, directories, self._copies, self._key,
             list(self._unwritten.values()), self._schemas.as_list(),
         )  # fmt: skip
+
+
+def topic_fields(results: Sequence[ErasedPartition], writer: ManifestWriter | None) -> list[TopicField]:
+    """Counts of the fields that were to be blanked, by topic: of what was written now, and of what earlier runs
+    committed. ``writer``: None without a manifest. Raises UnreadableError for one that has no counts."""
+    earlier = [] if writer is None else writer.finished_fields()
+    now = [(each.task.topic, each.task.source.path, each.totals.fields) for each in results if not each.damages]
+    return list(by_topic([*earlier, *now]))

@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.jobs.export.killed_tables import child, ended
 from tests.jobs.pipeline.growing_logs import Logs, differences
 from tests.jobs.pipeline.works import pipeline
 
@@ -66,20 +67,11 @@ def die_at(moment: str, form: str) -> None:
 
 def in_child(work: Callable[[], object], kill_after: float | None = None) -> int:
     """What a fork ends with that does this; it is killed after so many seconds."""
-    pid = os.fork()
-    if not pid:
-        code = 99
-        try:
-            work()
-            code = 0
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", flush=True)
-        finally:
-            os._exit(code)
+    pid = child(work)
     if kill_after is not None:
         time.sleep(kill_after)
         os.kill(pid, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return ended(pid)
 
 
 class Killed:

@@ -1,7 +1,7 @@
 """Translates the topic ids in ``__consumer_offsets`` into those that the target's cluster has.
 
 Since 4.1 a committed offset names its topic's id as well, and a coordinator has no offset for a topic with another one:
-members of a group of the consumer protocol would begin anew (``OffsetMetadataManager.isMismatchedTopicId``, 4.4.0;
+members of a group of the consumer protocol would begin again (``OffsetMetadataManager.isMismatchedTopicId``, 4.4.0;
 KIP-848). An id has 16 bytes wherever it is, so that uncompressed batches, which brokers write here by default, keep
 their sizes: only those bytes and the checksum change.
 """

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from brokerless.arrow import table_of
 from brokerless.bounds import MAX_INT64, MIN_INT64
@@ -180,7 +181,7 @@ def _records(
 ) -> Iterator[pa.RecordBatch]:
     start, end = MIN_INT64, MAX_INT64
     named = [] if filter is None else columns_of([filter], schema)
-    if "timestamp" in named:
+    if "timestamp" in named and not _holds_without_time(filter, schema):
         times = possible_ranges(filter, schema, "timestamp")
         if not times:
             return
@@ -204,6 +205,11 @@ def _records(
             )  # fmt: skip
 
     yield from read_all([partial(read, each) for each in parts], threads)
+
+
+def _holds_without_time(filter: Expression, schema: pa.Schema) -> bool:
+    """Whether the filter can be true where there is no timestamp, as in SQL for those that DuckDB has no value for."""
+    return bool(possible(filter, schema, [ds.field("timestamp").is_null()]))
 
 
 def _required_values(filter: Expression | None, schema: pa.Schema, named: Sequence[str]) -> dict[str, list[bytes]]:

@@ -1,13 +1,14 @@
 """A DuckDB connection on the tables of a log, that reads nothing else and writes nothing but spilled data.
 
 The tables are those of :data:`brokerless.dataset.tables.TABLES`, and one view for each topic by its name, with keys and
-values typed where the registry's topic ``_schemas`` has the topic's subjects. A topic that has a table's name is only
-in the schema ``topic``, which has all of them. Times are in UTC. Two macros: ``text_of(bytes)`` is null for what is not
-UTF-8, and ``json_of(bytes)`` for what is not JSON.
+values typed where the registry's topic ``_schemas`` has the topic's subjects, or its records name schemas that are
+known. A topic that has a table's name is only in the schema ``topic``, which has all of them. Times are in UTC. Two
+macros: ``text_of(bytes)`` is null for what is not UTF-8, and ``json_of(bytes)`` for what is not JSON.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections import Counter
@@ -24,7 +25,7 @@ from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TABLES, Tables, once
 from brokerless.errors import BrokerlessError, Finding, UsageError, raise_errors
 from brokerless.ordered_threads import processors
-from brokerless.sql.topics import topic_dataset, typed_topics
+from brokerless.sql.topics import TopicTypes, topic_dataset, topics_of
 from brokerless.tables.partition_reader import OnDamage
 from brokerless.tables.sql_condition import MACROS
 
@@ -49,6 +50,13 @@ _SETTINGS = (
 )
 """What keeps SQL from this machine: no files, no network, no extensions, no variables of this program. DuckDB's
 progress bar, which begins after two seconds, would be among the rows on stdout."""
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+(ALL\s+)?TABLES\s*;?\s*", re.IGNORECASE)
+_LIST_OF_NAMES = (
+    "SELECT view_name AS name FROM duckdb_views() WHERE NOT internal AND NOT temporary AND schema_name = 'main' "
+    "UNION SELECT table_name FROM duckdb_tables() WHERE NOT internal ORDER BY name"
+)
+"""In place of DuckDB's ``SHOW TABLES``, which lists what views are made of as well."""
+_NO_FIELDS = re.compile(r'cannot extract field .* from expression "[^"]*(key|value)" because it is not a struct')
 _FIRST = {"records": "offset"}
 """The column that is requested where none is needed, as in ``count(*)``: DuckDB takes the first one."""
 
@@ -74,7 +82,7 @@ class Session(AbstractContextManager["Session"]):
             execute(f"CREATE SCHEMA {name}")
         for each in MACROS:
             execute(each)
-        self._types = typed_topics(self._tables)
+        self._types = TopicTypes(self._tables)
         self._create_views()
         for each in _SETTINGS:
             execute(each)
@@ -92,13 +100,13 @@ class Session(AbstractContextManager["Session"]):
     def _create_views(self) -> None:
         for table in TABLES:
             self._create_view("main", table, self._tables.dataset(table), _FIRST.get(table))
-        known = {name.lower() for name in TABLES}
         for topic in self.topics:
-            dataset = topic_dataset(self._tables, topic, self._types)
-            self._create_view(TOPICS, topic, dataset, "offset")
-            if topic.lower() not in known:  # DuckDB's names are the same in any case
-                known.add(topic.lower())
-                self._connection.execute(f"CREATE VIEW main.{name_of(topic)} AS FROM {TOPICS}.{name_of(topic)}")
+            self._create_topic(topic)
+
+    def _create_topic(self, topic: str) -> None:
+        self._create_view(TOPICS, topic, topic_dataset(self._tables, topic, self._types.get(topic)), "offset")
+        if topic.lower() not in {name.lower() for name in TABLES}:  # DuckDB's names are the same in any case
+            self._connection.execute(f"CREATE OR REPLACE VIEW main.{name_of(topic)} AS FROM {TOPICS}.{name_of(topic)}")
 
     def _create_view(self, schema: str, name: str, dataset: TableDataset, first: str | None) -> None:
         """Views are on views, as what is registered has no schema."""
@@ -109,14 +117,14 @@ class Session(AbstractContextManager["Session"]):
         watched = Watched(dataset, names, self._errors, name, self._tables.on_damage or raise_errors)
         self._connection.register(source, watched)
         columns = ", ".join(name_of(each) for each in dataset.schema.names)
-        created = f"CREATE VIEW {schema}.{name_of(name)} AS SELECT {columns} FROM {name_of(source)}"
+        created = f"CREATE OR REPLACE VIEW {schema}.{name_of(name)} AS SELECT {columns} FROM {name_of(source)}"
         self._connection.execute(created)
 
     @property
     def topics(self) -> list[str]:
         """The names of the topics with a view, in order. Names that differ in case only are one to DuckDB, and a view
         would answer with another topic's records: these topics have none."""
-        found = {each.topic for each in self._tables.partitions if each.topic is not None}
+        found = topics_of(self._tables)
         counts = Counter(each.lower() for each in found)
         return sorted(each for each in found if counts[each.lower()] == 1)
 
@@ -127,7 +135,7 @@ class Session(AbstractContextManager["Session"]):
         try:
             return [each.query for each in self._connection.extract_statements(sql)]
         except duckdb.Error as error:
-            raise UsageError(explained(error, sql)) from error
+            raise self._error(error, sql) from error
 
     def query(self, sql: str) -> pa.RecordBatchReader | None:
         """Runs statements and streams the result of the last, to be read before the next call; None where it has none.
@@ -137,9 +145,12 @@ class Session(AbstractContextManager["Session"]):
         import duckdb
 
         self._errors.clear()
-        statements = self.statements(sql)
+        statements = [_LIST_OF_NAMES if _SHOW_TABLES.fullmatch(each) else each for each in self.statements(sql)]
         if not statements:
             return None
+        for topic in self.topics:
+            if topic.lower() in sql.lower() and self._types.look_at(topic):
+                self._create_topic(topic)
         try:
             for each in statements[:-1]:
                 self._connection.sql(each)  # a result that nobody reads is not made
@@ -161,13 +172,13 @@ class Session(AbstractContextManager["Session"]):
             raise self._error(error, sql) from error
 
     def _error(self, error: Exception, sql: str) -> BrokerlessError:
-        return self._errors[0] if self._errors else UsageError(explained(error, sql))
+        return self._errors[0] if self._errors else UsageError(explained(error, sql, bool(self.topics)))
 
     def columns(self) -> dict[str, list[str]]:
         """The columns of each table and topic, by name."""
         found = {table: list(self._tables.dataset(table).schema.names) for table in TABLES}
         for topic in self.topics:
-            found.setdefault(topic, list(topic_dataset(self._tables, topic, self._types).schema.names))
+            found.setdefault(topic, list(topic_dataset(self._tables, topic, self._types.get(topic)).schema.names))
         return found
 
     def close(self) -> None:
@@ -253,8 +264,8 @@ def import_duckdb() -> Any:
     return duckdb
 
 
-def explained(error: Exception, sql: str) -> str:
-    """DuckDB's message, and what to do about mistakes that are common here."""
+def explained(error: Exception, sql: str, has_topics: bool = True) -> str:
+    """DuckDB's message, and what to do about common mistakes. ``has_topics``: a lone file may lack one."""
     text = " ".join(str(error).strip().partition("\n\nLINE ")[0].split())
     lower = text.lower()
     if "syntax error" in lower and "offset" in sql.lower() and '"offset"' not in sql.lower():
@@ -262,8 +273,14 @@ def explained(error: Exception, sql: str) -> str:
     if "disabled by configuration" in lower or "has been locked" in lower:
         return f"{text}; queries read the log only; -o FILE writes a result"
     if "table with name" in lower and "does not exist" in lower:
-        tables = f"the tables are {', '.join(TABLES)}, and each topic by its name"
+        tables = f"the tables are {', '.join(TABLES)}"
+        if not has_topics:
+            return f"{text}; {tables}; no topic is known here: a lone file's records are the table records"
+        tables += ", and each topic by its name"
         return f'{text}; {tables}; names such as "my-topic" need double quotes'
+    if _NO_FIELDS.search(lower):
+        known = "brokerless schema PATH lists the schemas that records name, --schemas says where they are"
+        return f"{text}; keys and values are bytes where no schema is known: {known}; json_of(value)->>'id' reads JSON"
     if "out of memory" in lower:
         reason = text.partition(" Possible solutions")[0]  # settings, which are locked here
         return f"{reason}; --memory-limit SIZE sets what DuckDB may take"

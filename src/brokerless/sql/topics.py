@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,30 +11,88 @@ from brokerless.dataset.pruning import Expression
 from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import TableRows, Tables
 from brokerless.errors import raise_errors
-from brokerless.log.names import is_internal
+from brokerless.log.names import is_internal, parse_partition_directory
+from brokerless.log.storage import paths
+from brokerless.tables.partition_reader import PartitionReader, first_rows
 from brokerless.typed.records import Failures, inner_columns
 from brokerless.typed.resolve import resolve_topic
+from brokerless.typed.schema_source import TOPIC as SCHEMAS
 from brokerless.typed.schema_source import load_registry
-from brokerless.typed.topic_type import SCHEMA, Decoding, TopicType
+from brokerless.typed.topic_type import SCHEMA, Decoding, SideType, TopicType
+
+_BYTES = SideType("bytes", pa.binary())
+_FIRST = 1000
+"""Records of each partition that show whether records name schemas at all."""
 
 
-def typed_topics(tables: Tables) -> Mapping[str, TopicType]:
-    """The topics with a subject of their name (``orders-key``, ``orders-value``) in the registry, and their types by
-    all versions; no records but those of ``_schemas`` are read. Raises :class:`UnreadableError` for ``tables.schemas``
-    in which there are none."""
-    registry = load_registry(tables.schemas, tables.partitions, tables.storage_options)
-    found: dict[str, TopicType] = {}
-    decoding = Decoding(tables.schemas, scan="never")
-    for topic in {each.topic for each in tables.partitions if each.topic is not None and not is_internal(each.topic)}:
-        if registry.of_topic(topic, "key")[1] or registry.of_topic(topic, "value")[1]:
-            found[topic] = resolve_topic(topic, [], decoding, registry)
-    return {topic: each for topic, each in found.items() if SCHEMA in (each.key.format, each.value.format)}
+class TopicTypes:
+    """The types of topics by the registry's schemas, of which those with a subject of their name (``orders-key``,
+    ``orders-value``) are known at once. Of the others, :meth:`look_at` finds the schemas that their records name."""
+
+    def __init__(self, tables: Tables) -> None:
+        """Reads no records but those of ``_schemas``. Raises :class:`UnreadableError` for ``tables.schemas`` in which
+        there are no schemas."""
+        self._tables = tables
+        self._registry = load_registry(tables.schemas, tables.partitions, tables.storage_options)
+        self._unknown = {topic for topic in topics_of(tables) if not is_internal(topic) and topic != SCHEMAS}
+        self._types: dict[str, TopicType] = {}
+        decoding = Decoding(tables.schemas, scan="never")
+        for topic in list(self._unknown):
+            if any(self._registry.of_topic(topic, side)[1] for side in ("key", "value")):
+                self._keep(topic, resolve_topic(topic, [], decoding, self._registry))
+
+    def get(self, topic: str) -> TopicType | None:
+        """None where keys and values are bytes, as far as is known."""
+        return self._types.get(topic)
+
+    def look_at(self, topic: str) -> bool:
+        """Whether the type is known from now on, as records name schemas that the registry has. Where the first ones
+        of a partition do, all are read for the schemas that they name: once."""
+        if topic not in self._unknown or not self._registry.by_id:
+            return False
+        self._unknown.discard(topic)
+        tables = self._tables
+        own = [each for each in tables.partitions if topic in (each.topic, lone_topic(tables))]
+        decoding = Decoding(tables.schemas)
+        first = resolve_topic(topic, [], decoding, self._registry, batches=self._first(own))
+        if any(use.schema is not None for side in (first.key, first.value) for use in side.schemas):
+            found = resolve_topic(topic, own, decoding, self._registry, max_batch_bytes=tables.max_batch_bytes)
+            self._keep(topic, found)
+        return topic in self._types
+
+    def _first(self, partitions: Sequence[PartitionReader]) -> Iterator[pa.RecordBatch]:
+        for each in partitions:
+            names = ["key", "value", "headers"]
+            read = each.records(names, max_batch_bytes=self._tables.max_batch_bytes, on_damage=lambda _: None)
+            yield from first_rows(read, _FIRST)
+
+    def _keep(self, topic: str, found: TopicType) -> None:
+        self._unknown.discard(topic)
+        sides = [each if each.format == SCHEMA else _BYTES for each in (found.key, found.value)]
+        if any(each.format == SCHEMA for each in sides):
+            self._types[topic] = TopicType(topic, *sides)
 
 
-def topic_dataset(tables: Tables, topic: str, types: Mapping[str, TopicType]) -> TableDataset:
-    """The records of one topic, decoded where ``types`` has it."""
-    rows = TableRows(tables, "records", topic)
-    return TableDataset(TypedRows(rows, types[topic]) if topic in types else rows)
+def topics_of(tables: Tables) -> set[str]:
+    """The topics of a log; of a lone file in a partition's directory, that directory's."""
+    found = {each.topic for each in tables.partitions if each.topic is not None}
+    lone = lone_topic(tables)
+    return found if lone is None else {lone}
+
+
+def lone_topic(tables: Tables) -> str | None:
+    """The topic that the directory of a lone file is named for: its records have none."""
+    if len(tables.partitions) != 1 or tables.partitions[0].topic is not None:
+        return None
+    above = paths.parent_directory(tables.partitions[0].path)
+    named = None if above is None else parse_partition_directory(paths.directory_name(above))
+    return None if named is None else named.topic
+
+
+def topic_dataset(tables: Tables, topic: str, topic_type: TopicType | None) -> TableDataset:
+    """The records of one topic, decoded where its type is known."""
+    rows = TableRows(tables, "records", None if topic == lone_topic(tables) else topic)
+    return TableDataset(rows if topic_type is None else TypedRows(rows, topic_type))
 
 
 @dataclass(frozen=True)

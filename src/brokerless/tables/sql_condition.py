@@ -34,6 +34,7 @@ COLUMNS = pa.schema(
 )
 """What a condition is on; besides, ``key_text``, ``value_text``, ``key_json`` and ``value_json``."""
 _OFFSET = re.compile(r"(?<![\w\"])offset(?![\w\"])", re.IGNORECASE)
+_NO_FIELDS = re.compile('Cannot extract field .* from expression "(key|value)"')
 MACROS = (
     "CREATE MACRO text_of(bytes) AS CASE WHEN bytes IS NULL THEN NULL ELSE TRY(decode(bytes)) END",
     "CREATE MACRO json_of(bytes) AS TRY(text_of(bytes)::JSON)",
@@ -76,6 +77,8 @@ class SqlCondition:
             message = " ".join(str(error).partition("\n\nLINE ")[0].split())
             if "syntax error" in message and _OFFSET.search(self._condition):
                 message += '; "offset" is a word of SQL, and needs double quotes'
+            if _NO_FIELDS.search(message):
+                message += "; the condition is on bytes: value_json reads JSON, and brokerless sql has typed fields"
             raise UsageError(f"--where: {message}") from error
 
     @property

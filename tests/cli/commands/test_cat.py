@@ -266,6 +266,7 @@ def test_nothing_found_is_said_and_is_no_error(run: Run) -> None:
     result = run("cat", DEMO, "--key", "nobody")
     assert (result.lines, result.exit_code) == ([], 0)
     assert "no record was found" in result.err
+    assert run("cat", "demo/data", "-t", "nosuch", "--key", "a").err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

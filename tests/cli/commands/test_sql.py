@@ -132,6 +132,24 @@ def test_of_many_rows_the_first_are_shown(run: Run) -> None:
     assert len(run("sql", 'SELECT "offset" FROM orders', DEMO, "--rows", "3").out.decode().splitlines()) == 5
 
 
+def test_show_tables_lists_each_name_once(run: Run, tmp_path: Path) -> None:
+    topics = {str(each.topic) for each in brokerless.open(DEMO).partitions}
+    names = [row["name"] for row in run("sql", "CREATE TABLE mine (a INT); show tables;", DEMO, "--json").json]
+    assert names == sorted({*TABLES, *topics, "mine"})
+
+
+def test_a_lone_file_has_the_topic_of_its_directory_or_none(run: Run, tmp_path: Path) -> None:
+    file = next(Path(DEMO).glob("users-0/*.log"))
+    query = "SELECT count(*) AS n, count(topic) AS topics FROM"
+    (row,) = run("sql", f"{query} records", file, "--json").json
+    assert row["n"] > 0
+    assert run("sql", f"{query} users", file, "--json").json == [row]
+    copy = Path(shutil.copy(file, tmp_path))
+    assert run("sql", f"{query} records", copy, "--json").json == [row]
+    done = run("sql", f"{query} users", copy)
+    assert (done.exit_code, "a lone file's records are the table records" in done.err) == (2, True)
+
+
 def test_views_of_topics_and_of_tables(session: Session) -> None:
     with session:
         log = brokerless.open(DEMO)
@@ -306,8 +324,17 @@ def test_timestamps_that_are_no_times_fail_no_query(run: Run, tmp_path: Path, fo
         assert (done.exit_code, done.err.count("they are null in SQL") > 0) == (0, True), (query, done.err)
     found = run("sql", 'SELECT timestamp FROM t ORDER BY "offset"', tmp_path, "--json").json
     assert [row["timestamp"] for row in found] == [*times[:5], None, None, None]
-    count = "SELECT count(*) AS n FROM t WHERE timestamp >= '2026-01-01'"
-    assert run("sql", count, tmp_path, "--json").json == [{"n": 2}]
+    shown = [row["timestamp"] for row in found]
+    past = [time for time in shown if time is not None and time < 0]
+    for condition, rows in {
+        "timestamp >= '2026-01-01'": 2,
+        "timestamp < '1970-01-01'": len(past),
+        "timestamp IS NULL": shown.count(None),
+        "timestamp IS NOT NULL": len(shown) - shown.count(None),
+        "timestamp IS NULL OR timestamp < '1970-01-01'": shown.count(None) + len(past),
+    }.items():
+        count = f"SELECT count(*) AS n FROM t WHERE {condition}"
+        assert run("sql", count, tmp_path, "--json").json == [{"n": rows}], condition
 
 
 def test_a_query_in_little_memory_spills_or_says_what_to_do(run: Run) -> None:
@@ -382,3 +409,34 @@ def test_schemas_may_be_elsewhere(run: Run, typed: Path, tmp_path: Path) -> None
     assert run("sql", query, bare).exit_code == 2
     assert run("sql", query, bare, "--schemas", typed, "--json").json == [{"ids": 4950}]
     assert brokerless.open(bare).sql(query, schemas=str(typed)).read_all()["ids"].to_pylist() == [4950]
+
+
+@pytest.fixture(scope="module")
+def bare(typed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same topics without the registry's."""
+    target = tmp_path_factory.mktemp("bare")
+    for name in ("orders-0", "notes-0"):
+        shutil.copytree(typed / name, target / name)
+    return target
+
+
+@pytest.mark.parametrize("by", ["id", "another subject"])
+def test_a_view_is_typed_by_the_schemas_that_its_records_name(run: Run, bare: Path, tmp_path: Path, by: str) -> None:
+    for number, schema in ((1, ORDER_V1), (2, ORDER_V2), (3, {**ORDER_V1, "name": "NotUsed"})):
+        value = {"subject": schema["name"], "version": number, "id": number, "schema": json.dumps(schema)}
+        key = {"keytype": "SCHEMA", "subject": schema["name"], "version": number, "magic": 1}
+        with (tmp_path / "schemas.jsonl").open("a") as lines:
+            lines.write(f"{json.dumps({'key': json.dumps(key), 'value': json.dumps(value)})}\n")
+        (tmp_path / f"{number}.avsc").write_text(json.dumps(schema))
+    schemas = tmp_path if by == "id" else tmp_path / "schemas.jsonl"
+    query = "SELECT count(value.country) AS countries, sum(value.id) AS ids, min(key) AS k FROM"
+    both = f"{query} orders; {query} topic.orders; SELECT text_of(value) AS t FROM notes"
+    answer = {"countries": 100, "ids": 4950, "k": "k"}
+    done = run("sql", both, bare, "--schemas", schemas, "--json")
+    assert done.json == [answer, answer, {"t": "plain"}]
+    assert "unknown schema id 99" in done.err
+
+
+def test_a_field_of_bytes_is_explained(run: Run, bare: Path) -> None:
+    assert "--schemas says where they are" in run("sql", "SELECT value.id FROM orders", bare).err
+    assert "brokerless sql has typed fields" in run("cat", bare, "--where", "value.id = 1").err

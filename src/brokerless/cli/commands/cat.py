@@ -125,7 +125,7 @@ def run(options: Namespace) -> int:
                     shown += rows
                     output.write(blocks)
             del item  # a huge one is not to stay beside the next
-    if selection is not None and not shown:
+    if selection is not None and partitions and not shown:
         output.say("no record was found")
     return output.end()
 

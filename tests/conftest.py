@@ -141,9 +141,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Objects that exist by now, mostly Numba's, are left out of garbage collection. And jars that will be needed are
-    fetched while the first tests run."""
+    """Objects that exist by now, mostly Numba's, are left out of garbage collection, and it runs seldom: it took
+    a tenth of the time. And jars that will be needed are fetched while the first tests run."""
     gc.freeze()
+    gc.set_threshold(100_000, 20, 100)
     if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
         for version in (jars.NEWEST, jars.OLD_FORMATS):
             Thread(target=_fetch, args=(version,), name=f"fetch-{version}").start()

@@ -30,12 +30,22 @@ PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
 
+to = sys.argv[1]
 spark = SparkSession.builder.master("local[2]").getOrCreate()
 rows = spark.range(9).selectExpr("id % 2 as topic", "cast(id as string) as value", "timestamp_millis(id) as timestamp")
-rows.groupBy("topic").agg({"timestamp": "max"}).toDF("topic", "timestamp").write.parquet(f"{sys.argv[1]}/parquet")
-spark.read.parquet(f"{sys.argv[1]}/parquet").orderBy("topic").collect()
+rows.groupBy("topic").agg({"timestamp": "max"}).toDF("topic", "timestamp").write.parquet(f"{to}/parquet")
+spark.read.parquet(f"{to}/parquet").orderBy("topic").collect()
+rows.drop("topic").write.format("brokerless").option("topic", "any").mode("append").save(f"{to}/log")
+read = spark.read.format("brokerless").load(f"{to}/log")
+read.filter("offset > 3").orderBy("offset").collect(), read.createOrReplaceTempView("log")
+spark.sql("select partition, count(*), max(md5(value)) from log group by partition").collect()
+spark.sparkContext.parallelize([1, 2], 2).map(lambda each: each + 1).collect()
+stream = spark.readStream.format("brokerless").option("startingOffsets", "earliest").load(f"{to}/log").drop("key")
+query = stream.writeStream.foreachBatch(lambda batch, number: batch.collect()).trigger(availableNow=True).start()
+query.awaitTermination()
 spark.stop()
 """
+"""Reads and writes in the ways of our tests, so that what these load is in the archive."""
 
 
 def java() -> str:
@@ -67,7 +77,8 @@ def class_path() -> str:
 
 def java_options() -> str:
     """With the archive of a session's classes, which is made if it is not there yet."""
-    path = archive(CACHE, "spark", java(), spark_home() / "jars")
+    digest = hashlib.sha256(PROGRAM.encode()).hexdigest()[:8]
+    path = archive(CACHE, f"spark-{digest}", java(), spark_home() / "jars")
     make_archive(path, run_program)
     return shlex.join(quick(path))
 

@@ -32,12 +32,20 @@ class Disk:
     files: dict[int, bytes] = field(default_factory=dict)
     directories: dict[int, dict[str, int]] = field(default_factory=dict)
     moments: list[tuple[dict[int, bytes], dict[int, dict[str, int]]]] = field(default_factory=list)
+    held: dict[int, int] = field(default_factory=dict)
+    """Open, as the inode of a file that is gone would be another file's soon."""
+
+    def hold(self, path: Path) -> int:
+        inode = path.stat().st_ino
+        if inode not in self.held:
+            self.held[inode] = os.open(path, os.O_PATH)
+        return inode
 
     def sync(self, descriptor: int) -> None:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        inode = os.fstat(descriptor).st_ino
+        inode = self.hold(path)
         if path.is_dir():
-            self.directories[inode] = {each.name: each.stat().st_ino for each in path.iterdir()}
+            self.directories[inode] = {each.name: self.hold(each) for each in path.iterdir()}
         else:
             self.files[inode] = path.read_bytes()
         self.moments.append((dict(self.files), dict(self.directories)))
@@ -66,6 +74,8 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     monkeypatch.setattr("os.fsync", disk.sync)
     yield disk
     monkeypatch.undo()
+    for descriptor in disk.held.values():
+        os.close(descriptor)
 
 
 def offsets(directory: Path) -> list[int]:

@@ -85,11 +85,13 @@ def run(started: Cluster, root: Path, rounds: int, size: int, form: str, seed: i
     killer = Killer(started, logs, root / "to", form, chance)
     for number in range(rounds):
         logs.grow(size)
+        if number % 3 == 2:
+            logs.back_up()
         what = "driver" if number % 2 == 0 else "worker"
         print(number, killer.run_and_kill(what, chance.uniform(1.5, longest)), flush=True)
     logs.grow(size)
     seconds, out = killer.finish()
-    total = sum(path.stat().st_size for path in (root / "logs").glob("*/*.log"))
+    total = sum(path.stat().st_size for path in (root / "logs").glob("*/*/*.log"))
     print(f"{total:,} bytes, kills {dict(killer.kills)}; the last run took {seconds:.1f} s: {out[-200:]!r}", flush=True)
     seconds, out = killer.finish()
     print(f"a run over nothing new took {seconds:.1f} s: {out!r}", flush=True)

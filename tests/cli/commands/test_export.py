@@ -65,7 +65,7 @@ def test_damage_is_reported_with_what_it_leaves_out(run: Run, tmp_path: Path) ->
     assert log.startswith(f"{source}/00000000000000000000.log, position ")
     assert "checksum" in log
     assert told[1:] == [
-        "t-0: offsets 10 to 19 are damaged and were left out; later runs do not return to them",
+        "t-0: offsets 10 to 19 are damaged and were left out; a run on an intact copy fills them in",
         "t-0: nothing was exported from offset 40 on; the next run tries again from there",
     ]
     (row,) = run("export", source, "--to", tmp_path / "json", "--json").json

@@ -6,10 +6,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.golden import case, cases, of_type
 from tests.jobs.exports import exported, partition, raw, table
+from tests.jobs.pipeline.works import table_offsets
 from tests.log.whole_batches import batch, shifted
 
 import brokerless
@@ -34,6 +36,40 @@ def test_a_damaged_batch_is_left_out_once_and_reported_with_its_offsets(tmp_path
     partition(tmp_path / "t-0", b"".join([*batches[:2], bytes(wrong), *batches[3:]]))
     (result,) = exported(source, tmp_path / "out")  # the next run does not come back to it
     assert (result.start_offset, result.next_offset, result.left_out) == (50, 60, ())
+    assert exported(source, tmp_path / "out") == []
+
+
+FORMATS = ["parquet", "iceberg", "delta"]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_an_intact_copy_fills_in_what_was_left_out_as_damaged(tmp_path: Path, form: Any, isolation: Any) -> None:
+    """Also one that comes batch by batch, of which one is damaged elsewhere."""
+
+    def log(name: str, *wrong: int) -> Path:
+        batches = [bytearray(batch(offset * 10, 10).tobytes()) for offset in range(6)]
+        for number in wrong:
+            batches[number][-1] ^= 1
+        return partition(tmp_path / name / "t-0", b"".join(batches))
+
+    def offsets() -> list[int]:
+        if form == "parquet":
+            return [row["offset"] for row in table(tmp_path / "out")]
+        return sorted(table_offsets(tmp_path / "out", "t", 0, form).tolist())
+
+    settings, out = Export(form=form, isolation=isolation), tmp_path / "out"
+    (first,) = exported(log("a", 1, 2, 4), out, settings, found=[])
+    assert first.left_out == ((10, 29), (40, 49))
+    assert exported(log("a", 1, 2, 4), out, settings) == []
+    (filled,) = exported(log("b", 2, 3), out, settings)
+    assert (filled.filled, filled.left_out, filled.records) == (((10, 20), (40, 50)), (), 20)
+    assert offsets() == [*range(20), *range(30, 60)]
+    assert exported(log("b", 2, 3), out, settings) == []
+    (filled,) = exported(log("c"), out, settings)
+    assert (filled.filled, filled.next_offset) == (((20, 30),), 60)
+    assert offsets() == list(range(60))
+    assert exported(log("c"), out, settings) == []
 
 
 def test_damage_at_the_end_is_looked_at_again_until_intact_batches_follow(tmp_path: Path) -> None:

@@ -161,5 +161,5 @@ def test_the_command_says_so(tmp_path: Path, capfdbinary: pytest.CaptureFixture[
         assert b"offsets 169 to 341 are missing before this segment" in capfdbinary.readouterr().err
     assert main(["export", str(intact), *to, "--json"]) == 0
     out, err = capfdbinary.readouterr()
-    assert b"segments-0: offsets 169 to 341 were missing in an earlier run and are exported now" in err
+    assert b"segments-0: offsets 169 to 341 were missing or damaged in an earlier run and are exported now" in err
     assert json.loads(out)["filled"] == [[169, 341]]

@@ -6,6 +6,7 @@ That is known by how the logs were made, and not by how they are read.
 from __future__ import annotations
 
 import random
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,10 +34,10 @@ class Logs:
     """Logs that grow by whole segments, some batches of which are damaged."""
 
     def __init__(self, root: Path, chance: random.Random) -> None:
-        self.root, self._chance = root, chance
+        self.root, self._chance, self._disk = root, chance, root / "disk-1"
         self._template = batch(0, RECORDS, value=chance.randbytes(1000))
         names = [(topic, number) for topic in TOPICS for number in range(PARTITIONS)]
-        self.partitions = {name: Partition(root / f"{name[0]}-{name[1]}") for name in names}
+        self.partitions = {name: Partition(self._disk / f"{name[0]}-{name[1]}") for name in names}
         for each in self.partitions.values():
             each.directory.mkdir(parents=True)
             (each.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id(each.directory)}\n")
@@ -53,6 +54,22 @@ class Logs:
             path.with_suffix(".tmp").write_bytes(data.tobytes())
             path.with_suffix(".tmp").rename(path)
             each.end += count * RECORDS
+
+    def back_up(self) -> None:
+        """Adds an intact copy of a partition, as far as it is now, on another disk."""
+        own = self.partitions[self._chance.choice(sorted(self.partitions))]
+        copy = self.root / "disk-2" / own.directory.name
+        unfinished = self.root / "unfinished"
+        shutil.copytree(own.directory, unfinished)
+        for path in unfinished.glob("*.log"):
+            data = np.tile(self._template, (path.stat().st_size // len(self._template), 1))
+            firsts = int(path.stem) + np.arange(len(data)) * RECORDS
+            data[:, :8] = firsts.astype(">i8").view(np.uint8).reshape(len(data), 8)
+            path.write_bytes(data.tobytes())
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.parent.mkdir(exist_ok=True)
+        unfinished.rename(copy)
+        own.readable, own.lost = sorted(own.readable + own.lost), []
 
     def _damage(self, data: NDArray[np.uint8], firsts: NDArray[np.int64], own: Partition) -> None:
         """Some batches get another checksum, and from time to time one has no size, so that no reader gets further in
@@ -85,6 +102,14 @@ def differences(logs: Logs, to: Path, form: str) -> list[str]:
             extra, lacking = np.setdiff1d(found, expected), np.setdiff1d(expected, found)
             twice = len(found) - len(np.unique(found))
             wrong.append(f"{topic}-{number}: {len(lacking)} lacking, {len(extra)} too many, {twice} twice")
+        readable = set(own.readable)
+        for row in rows:
+            first, last = row["firstOffset"], row["lastOffset"]
+            if (row["topic"], row["partition"]) != (topic, number) or first is None:
+                continue
+            batches = range(first // RECORDS * RECORDS, own.end if last is None else last + 1, RECORDS)
+            if row["isInTable"] != (last is not None and readable.issuperset(batches)):
+                wrong.append(f"{topic}-{number}: wrong about offsets {first} to {last}: in table {row['isInTable']}")
         spans = [
             (row["firstOffset"], row["lastOffset"])
             for row in rows

@@ -103,12 +103,14 @@ def at_moments(root: Path, form: str, chance: random.Random, seen: Counter[str])
         for _ in range(PREPARED if moment == "files merged" else 0):
             killed.logs.grow(1)
             assert not in_child(killed.run)
+            killed.logs.back_up()
         killed.logs.grow(1)
         code = in_child(partial(killed.run, moment))
         if code != -signal.SIGKILL:
             print(f"{form}, {moment}: ended with {code} before", flush=True)
         seen[f"{form}-killed"] += 1
         killed.logs.grow(1)
+        killed.logs.back_up()
         killed.complete(moment)
 
 
@@ -122,6 +124,8 @@ def at_random(root: Path, form: str, chance: random.Random, kills: int, seen: Co
     seconds = time.monotonic() - began
     while seen[f"{form}-killed"] < kills:
         killed.logs.grow(1)
+        if chance.random() < 0.5:
+            killed.logs.back_up()
         for _ in range(chance.choice((1, 1, 2, 3))):
             code = in_child(killed.run, chance.uniform(0, seconds * 1.1))
             seen[f"{form}-{'killed' if code == -signal.SIGKILL else 'ended before'}"] += 1

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
 from tests.golden import broker_data
-from tests.jobs.exports import facts, listing, table
+from tests.jobs.exports import facts, listing, partition, table
 from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, segments, table_offsets
+from tests.log.whole_batches import batch, marker
 
 import brokerless
 from brokerless.errors import Finding, UnreadableError, UsageError
@@ -83,8 +85,8 @@ def test_what_is_listed_as_damaged_follows_the_files(tmp_path: Path) -> None:
     segments(logs / "t-0", range(0, 50), range(50, 90), wrong=(70,))  # a good copy of the first, and records after
     assert pipeline(logs, to).counts == {}
     rows = [(row["firstOffset"], row["lastOffset"], row["kind"]) for row in own_table(to, "damaged")]
-    assert rows == [(20, 29, "not-exported"), (70, 79, "checksum-mismatch")]
-    assert offsets(to) == [*range(20), *range(30, 70), *range(80, 90)]
+    assert rows == [(70, 79, "checksum-mismatch")]
+    assert sorted(offsets(to)) == [*range(70), *range(80, 90)]
 
 
 def test_a_topic_that_cannot_be_in_its_table_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -186,22 +188,71 @@ def test_of_replicas_the_one_without_damage_is_exported(tmp_path: Path) -> None:
     assert [each.firstOffset for each in run.ranges] == [20]  # in the table, as b has it, and damaged on a
 
 
-def test_of_copies_that_are_damaged_elsewhere_it_is_listed_what_the_table_lacks(tmp_path: Path) -> None:
+def test_copies_that_are_damaged_elsewhere_fill_each_other_in(tmp_path: Path) -> None:
     disks, to = tmp_path / "disks", tmp_path / "to"
     segments(disks / "a" / "t-0", range(0, 50), range(50, 90), wrong=(20,))
     segments(disks / "b" / "t-0", range(0, 50), range(50, 90), wrong=(60,))
     pipeline(disks, to)
     lacking = set(range(90)) - set(offsets(to))
-    rows = own_table(to, "damaged")
-    assert {(row["firstOffset"], row["isInTable"]) for row in rows} == {
-        (20, 20 not in lacking), (60, 60 not in lacking)
-    }  # fmt: skip
-    assert len(lacking) == 10
+
+    def is_in_table() -> dict[int, bool]:
+        return {row["firstOffset"]: row["isInTable"] for row in own_table(to, "damaged")}
+
+    assert (lacking, is_in_table()) == (set(), {20: True, 60: True})
     segments(disks / "a" / "u-0", range(0, 50))
     pipeline(disks, to)
     segments(disks / "a" / "u-0", range(0, 50), wrong=(30,))  # damaged after it was exported
     pipeline(disks, to)
     assert [row["isInTable"] for row in own_table(to, "damaged") if row["topic"] == "u"] == [True]
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("form", ["parquet", "iceberg", "delta"])
+def test_a_copy_that_comes_later_fills_in_what_was_damaged(tmp_path: Path, form: str, verify: bool) -> None:
+    disks, to = tmp_path / "disks", tmp_path / "to"
+    run = partial(pipeline, disks, to, form=form, verify=verify)
+
+    def state() -> tuple[set[int], dict[int, bool]]:
+        lacking = set(range(50)) - set(table_offsets(to, "t", 0, form).tolist())
+        assert len(table_offsets(to, "t", 0, form)) == 50 - len(lacking)
+        return lacking, {row["firstOffset"]: row["isInTable"] for row in own_table(to, "damaged", form)}
+
+    segments(disks / "a" / "t-0", range(0, 50), wrong=(10, 30))
+    run()
+    assert state() == ({*range(10, 20), *range(30, 40)}, {10: False, 30: False})
+    assert not run().is_new
+    segments(disks / "b" / "t-0", range(0, 50), wrong=(30,))
+    assert [each.filled for each in run().exported] == [((10, 20),)]
+    lacking, listed = state()
+    assert (lacking, listed.get(10, True), listed[30]) == ({*range(30, 40)}, True, False)
+    assert not run().is_new
+    segments(disks / "b" / "t-0", range(0, 50))
+    assert [each.filled for each in run().exported] == [((30, 40),)]
+    lacking, listed = state()
+    assert (lacking, set(listed.values())) == (set(), {True} if verify else set())
+    assert not run().is_new
+
+
+@pytest.mark.parametrize("form", ["parquet", "iceberg", "delta"])
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_transaction_that_stays_open_is_nothing_new(tmp_path: Path, form: str, is_committed: bool) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    producer, log = (7, 0, 0), [batch(0, 10), batch(10, 10, producer=(7, 0, 0), attributes=0x10), batch(20, 10)]
+    run = partial(pipeline, logs, to, form=form, isolation="read_committed")
+    partition(logs / "t-0", b"".join(map(bytes, log)))
+    assert run().is_new
+    own = Settings((str(logs),), str(to), form=cast("Any", form), report=False, isolation="read_committed")
+    for _ in range(2):
+        assert (run(report=True).is_new, next(follow(own, 0.01, spark="none")).is_new) == (False, False)
+    assert len(own_table(to, "runs", form)) == 3
+    assert not (to / PRIVATE / "report.html").exists()
+    assert table_offsets(to, "t", 0, form).tolist() == list(range(10))
+    log.append(marker(30, producer[:2], commit=is_committed))
+    partition(logs / "t-0", b"".join(map(bytes, log)))
+    assert run().is_new
+    there = [*range(10), *(range(10, 20) if is_committed else ()), *range(20, 30)]
+    assert sorted(table_offsets(to, "t", 0, form).tolist()) == there
+    assert not run().is_new
 
 
 def test_a_log_that_ends_before_what_was_exported_is_an_error(tmp_path: Path) -> None:

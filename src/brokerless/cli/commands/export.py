@@ -48,8 +48,8 @@ named brokerless); with a catalogue that says where its tables are, --to may be 
 DIRECTORY/NAME.
 
 Each topic's directory, or table, records what was exported: another run exports only what is new, nothing twice, and
-repairs what an interrupted run left. A damaged batch is left out and reported; later runs do not return to it once
-intact batches follow.
+repairs what an interrupted run left. A damaged batch is left out and reported; a later run on a copy that has it intact
+fills it in.
 
 The exit code is 0, 1 if there is damage, and 2 for a path that cannot be opened.
 """
@@ -129,9 +129,10 @@ def _report_left_out(output: Output, each: ExportedPartition) -> None:
             output.say(f"{name}: nothing was exported from offset {first} on; the next run tries again from there")
         else:
             offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
-            output.say(f"{name}: {offsets} are damaged and were left out; later runs do not return to them")
+            output.say(f"{name}: {offsets} are damaged and were left out; a run on an intact copy fills them in")
     for first, after in each.filled:
-        output.say(f"{name}: offsets {first} to {after - 1} were missing in an earlier run and are exported now")
+        text = "were missing or damaged in an earlier run and are exported now"
+        output.say(f"{name}: offsets {first} to {after - 1} {text}")
     if not each.left_out and each.next_offset < each.end_offset:
         output.say(f"{name}: offsets {each.next_offset} to {each.end_offset - 1} wait for an open transaction to end")
 

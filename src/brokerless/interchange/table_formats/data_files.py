@@ -85,8 +85,10 @@ class DataTarget:
                 continue
             exported = state.partitions.get(int(match["partition"]))
             offset = int(match["offset"])
-            missing: tuple[Span, ...] = () if exported is None else exported.missing
-            if exported is None or offset >= exported.next_offset or any(a <= offset < b for a, b in missing):
+            lacking: list[Span] = [] if exported is None else list(exported.missing)
+            if exported is not None:
+                lacking += [(first, last + 1) for first, last in exported.left_out if last is not None]
+            if exported is None or offset >= exported.next_offset or any(a <= offset < b for a, b in lacking):
                 found.add(name)
         return found
 

@@ -34,8 +34,9 @@ class ExportedPartition:
     """What is new of one partition: ``files``, and the offsets from ``start_offset`` to before ``next_offset``, where
     the next run goes on. ``left_out``: offsets that are damaged (a last one of None: from there on nothing could be
     read, and the next run tries again). ``end_offset``: where the log ended. ``missing``: what it does not have, the
-    first offset and the one after the last; later runs take it if it is there then. ``filled``: what was missing in
-    earlier runs, and is exported now. ``table``: the name or path of the table that they are in, if it is one."""
+    first offset and the one after the last; later runs take it if it is there then. ``filled``: what was missing or
+    damaged in earlier runs, and is exported now. ``table``: the name or path of the table that they are in, if it is
+    one."""
 
     topic: str
     partition: int
@@ -129,7 +130,7 @@ class ExportCommit:
         is_fill = task.mark is not None
         if not result.is_complete and not is_fill:
             self._stopped.add(name)
-        filled = ((task.start, result.next_offset),) if is_fill and task.start < result.next_offset else ()
+        filled = tuple(without(_passed(task, result), _spans(result.left_out))) if is_fill else ()
         self._so_far[name] = replace(
             so_far,
             next_offset=so_far.next_offset if is_fill else max(so_far.next_offset, result.next_offset),
@@ -144,7 +145,10 @@ class ExportCommit:
     def _publish(self, task: ExportTask, result: ExportTaskResult) -> None:
         own = self._manifests[task.topic]
         exported = own.partitions[task.partition]
-        left_out = exported.left_out + tuple(each for each in result.left_out if each[1] is not None)
+        left_out = exported.left_out
+        if task.mark is not None:
+            left_out = tuple((first, after - 1) for first, after in without(_spans(left_out), _passed(task, result)))
+        left_out += tuple(each for each in result.left_out if each[1] is not None)
         count = None if exported.files is None else exported.files + len(result.files)
         exported = replace(exported, left_out=left_out, files=count)
         if task.mark is None:
@@ -154,12 +158,21 @@ class ExportCommit:
             missing = tuple(union((*exported.missing, *passed)))
             exported = replace(exported, next_offset=next_offset, until=until, missing=missing)
         else:
-            missing = tuple(without(union(exported.missing), union([(task.start, result.next_offset)])))
+            missing = tuple(without(union(exported.missing), _passed(task, result)))
             filling = tuple(without(union(exported.filling), [(task.start, task.end)]))
             exported = replace(exported, missing=missing, filling=filling)
         own = own.with_partition(task.partition, exported)
         self._manifests[task.topic] = own
         self._target.publish(task, result.files, own)
+
+
+def _passed(task: ExportTask, result: ExportTaskResult) -> list[Span]:
+    """The offsets that a task was for, as far as it came."""
+    return union([(task.start, min(result.next_offset, task.end))])
+
+
+def _spans(left_out: Iterable[Offsets]) -> list[Span]:
+    return union([(first, last + 1) for first, last in left_out if last is not None])
 
 
 def _name(task: ExportTask) -> tuple[str, int]:

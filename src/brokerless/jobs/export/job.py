@@ -14,7 +14,7 @@ from functools import partial
 
 from brokerless.errors import Finding, UnreadableError
 from brokerless.interchange import export_directory, export_state
-from brokerless.interchange.parquet_files import ParquetFiles
+from brokerless.interchange.parquet_files import ParquetFile, ParquetFiles
 from brokerless.interchange.table_formats.rows import RowMaker
 from brokerless.jobs.export.commit import ExportCommit, ExportedPartition, ExportTaskResult
 from brokerless.jobs.export.plan import ExportPlan, plan
@@ -110,8 +110,8 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
             decoded = batch if task.topic_type is None else failures.decode(task.topic_type, batch)
             output.add(decoded if rows is None else rows(decoded, batch))
         written = output.finish()
-        records.findings.extend(failures.findings(task.source.path, "" if table is None else _ADVICE))
-        records.findings.extend(() if rows is None else rows.findings(task.source.path))
+        failures_found = list(failures.findings(task.source.path, "" if table is None else _ADVICE))
+        failures_found += [] if rows is None else rows.findings(task.source.path)
     except (NotReadableError, UnreadableError) as error:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
@@ -122,9 +122,22 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
         raise
     next_offset, left_out = records.next_offset, tuple(records.left_out)
     if task.mark is not None:
-        next_offset = task.end if records.is_through else next_offset
-    elif not task.is_last:  # another segment follows
+        return _filled(task, records, written, tuple(failures_found))
+    if not task.is_last:  # another segment follows
         left_out = tuple((first, task.end - 1 if last is None else last) for first, last in left_out)
         next_offset = task.end
-    findings, missing = (*records.findings, *task.findings), (*task.missing, *records.missing)
+    findings = (*records.findings, *failures_found, *task.findings)
+    missing = (*task.missing, *records.missing)
     return ExportTaskResult(written, next_offset, findings, left_out, missing=missing)
+
+
+def _filled(
+    task: ExportTask, records: ExportReader, written: tuple[ParquetFile, ...], failures: tuple[Finding, ...]
+) -> ExportTaskResult:
+    """Of offsets that earlier runs lacked. What is wrong after them was for those runs, as is what is damaged still."""
+    within = [each for each in records.left_out if each[0] < task.end]
+    left_out = tuple((first, None if last is None else min(last, task.end - 1)) for first, last in within)
+    is_through = records.is_decided and all(last is not None for _, last in left_out)
+    next_offset = task.end if is_through else min(records.next_offset, task.end)
+    findings = records.findings if left_out and written else []
+    return ExportTaskResult(written, next_offset, (*findings, *failures), left_out)

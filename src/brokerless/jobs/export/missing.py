@@ -1,15 +1,16 @@
-"""Finds offsets that were missing in an earlier export and that the log has now."""
+"""Finds offsets that were missing or damaged in an earlier export and that the log has intact now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UnreadableError
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_offsets, missing_segment
+from brokerless.log.positions import position_of_offset
 from brokerless.log.ranges import Range
-from brokerless.log.segment import ignore
+from brokerless.log.segment import check_checksums, ignore, scan
 from brokerless.log.storage.paths import StorageOptions
 from brokerless.offset_spans import Span, union
 
@@ -37,6 +38,27 @@ def present(
         if one[0] < one[1]:
             found.append(one)
     return union(found), findings
+
+
+def intact(source: PartitionPath, span: Span, storage_options: StorageOptions | None) -> list[Span]:
+    """Which of some offsets are in batches of a log whose checksums are right, and that begin among them: the first
+    records of others were exported. What compaction took meanwhile is not, as nothing shows that it is not damaged; nor
+    are wrapper messages, whose first offset only their records have."""
+    first, after = span
+    found: list[Span] = []
+    try:
+        for each in open_segments(source, ignore, Range(first, after), storage_options):
+            start = max(each.start, position_of_offset(each.file, each.segment, first, storage_options))
+            for chunk in scan(each.file, ignore, start):
+                batches, valid = chunk.batches, check_checksums(chunk, each.file.path, ignore)
+                rows = valid & (batches.entry_offset >= first) & (batches.entry_offset < after) & ~batches.is_wrapper
+                spans = zip(batches.entry_offset[rows].tolist(), batches.last_offset[rows].tolist(), strict=True)
+                found += [(begin, min(last + 1, after)) for begin, last in spans]
+                if int(batches.entry_offset.max()) >= after:
+                    break
+    except UnreadableError:  # what it has is found when it can be read
+        return []
+    return union(found)
 
 
 def _ends(source: PartitionPath, end_offset: int) -> Iterator[int]:

@@ -57,9 +57,9 @@ class ExportReader:
     """
 
     @property
-    def is_through(self) -> bool:
-        """Whether all of the range was passed."""
-        return self._stable >= self.end and all(last is not None for _, last in self.left_out)
+    def is_decided(self) -> bool:
+        """Whether no transaction is open in the range."""
+        return self._stable >= self.end
 
     source: PartitionPath
     start: int

@@ -15,7 +15,7 @@ from brokerless.interchange import export_state
 from brokerless.interchange.export_state import Exported
 from brokerless.interchange.parquet_files import FILE_BYTES, ParquetLayout
 from brokerless.interchange.table_formats.catalog import Catalog
-from brokerless.jobs.export.missing import present
+from brokerless.jobs.export.missing import intact, present
 from brokerless.kafka_names import Isolation
 from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.live_segments import open_segments
@@ -61,8 +61,8 @@ class ExportTask:
     the log, which may end within a batch.
 
     ``missing``: offsets that are not in the log, and ``findings`` about them. ``mark``: where the last run ended, if
-    this task takes offsets before it that were missing then. ``whole``: all of the partition, where its transactions
-    decide."""
+    this task takes offsets before it that were missing or damaged then. ``whole``: all of the partition, where its
+    transactions decide."""
 
     source: PartitionPath
     topic: str
@@ -209,7 +209,7 @@ def _tasks_after(
 def _fills(
     source: PartitionPath, exported: Exported | None, end: int, storage_options: StorageOptions | None
 ) -> tuple[list[Span], list[Finding]]:
-    """What was missing in earlier runs and is there now, and findings about what is missing still."""
+    """What was missing or damaged in earlier runs and is there now, and findings about what is missing still."""
     filled: list[Span] = []
     findings: list[Finding] = []
     if exported is None:
@@ -218,7 +218,10 @@ def _fills(
         found, lacking = present(source, (first, min(after, exported.next_offset)), end, storage_options)
         filled += found
         findings += [each for each in lacking if each not in findings]
-    return filled, findings
+    for first, last in exported.left_out:
+        if last is not None:
+            filled += intact(source, (first, min(last + 1, exported.next_offset, end)), storage_options)
+    return union(filled), findings
 
 
 def _missing_after(

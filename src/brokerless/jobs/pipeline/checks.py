@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.interchange.export_state import Offsets
+from brokerless.interchange.export_state import Exported, Offsets
 from brokerless.jobs.pipeline.ledger import Checked, DamagedRange, Ledger, path_of, version_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, is_selected
@@ -209,6 +209,16 @@ def not_exported(
         for start, stop in without([_span(first, last)], spans):
             end = None if stop == _TO_THE_END else stop - 1
             yield DamagedRange(partition.path, None, 0, start, end, NOT_EXPORTED, "left out by the export, as damaged")
+
+
+def is_left_out(found: DamagedRange, exported: Exported) -> bool:
+    """Whether a table lacks any offset of a range before the end of what was exported."""
+    if found.firstOffset is None:
+        return True
+    first, end = _span(found.firstOffset, found.lastOffset)
+    own = [(first, max(first + 1, min(end, exported.next_offset)))]
+    lacking = union([*(_span(*each) for each in exported.left_out), *exported.missing])
+    return without(own, union([*lacking, (exported.next_offset, _TO_THE_END)])) != own
 
 
 def _span(first: int, last: int | None) -> Span:

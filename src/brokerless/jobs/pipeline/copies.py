@@ -19,12 +19,15 @@ def next_copy(
     storage_options: StorageOptions | None,
 ) -> PartitionPath | None:
     """The copy that has more than was exported, and of several the one that leaves nothing out: it begins where the
-    export ended, or earlier, has the least damage, and reaches furthest. None if there is nothing new.
+    export ended, or earlier, has the least damage, and reaches furthest; then those that may fill in what is missing,
+    or was damaged in others. None if there is nothing new, or nothing but what an earlier run tried in vain.
 
     Where all copies end before what was exported, the furthest one is returned once, as the export reports that."""
     tried = set(tried)
     left = [each for each in copies if each.path not in tried and each.segments]
     ends = {each.path: end_offset(each, ledger, storage_options) for each in left}
+    if exported is not None:
+        left = [each for each in left if not ledger.was_tried(each, exported)]
     following = None if exported is None else exported.next_offset
     if following is None:
         start = min((each.start_offset or 0 for each in left), default=0)
@@ -39,9 +42,11 @@ def next_copy(
         return max(joined, key=lambda each: (-_damage(each, ledger), ends[each.path]))
     if new:
         return min(new, key=lambda each: (each.start_offset or 0, -ends[each.path]))
-    is_short = all(ends[each.path] < following for each in left)
-    has_gaps = exported is not None and (exported.missing or exported.filling or exported.until is not None)
-    if left and not tried and (is_short or has_gaps):
+    is_short = not tried and all(ends[each.path] < following for each in left)
+    has_gaps = exported is not None and bool(
+        exported.missing or exported.left_out or exported.filling or exported.until is not None
+    )
+    if left and (is_short or has_gaps):
         return max(left, key=lambda each: ends[each.path])
     return None
 

@@ -20,14 +20,16 @@ from brokerless.errors import Finding
 from brokerless.interchange.export_directory import check_target, only_export
 from brokerless.interchange.export_state import Exported, Offsets, RefusedTopicError
 from brokerless.jobs.export.job import ExportedPartition, export, plan
+from brokerless.jobs.export.reading import NOT_PASSED
 from brokerless.jobs.pipeline import tables
-from brokerless.jobs.pipeline.checks import check, gone_partitions, not_exported, plan_checks
+from brokerless.jobs.pipeline.checks import check, gone_partitions, is_left_out, not_exported, plan_checks
 from brokerless.jobs.pipeline.copies import next_copy
 from brokerless.jobs.pipeline.ledger import PRIVATE, Checked, DamagedRange, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
 from brokerless.jobs.run.job import started
 from brokerless.jobs.run.types import NONE, Done, Place, Say, Sized, Spark, ignore
+from brokerless.log import names
 from brokerless.log.commit.partition_writer import output_directory
 from brokerless.log.directory import LogDirectory, PartitionPath
 from brokerless.log.segment import Report
@@ -228,27 +230,43 @@ class _Run:
     def _export(self, copies: Copies, exported: dict[str, Exported], place: Place) -> None:
         """Exports copy after copy, until none has anything new."""
         tried: dict[str, set[str]] = {}
+        unread: set[str] = set()
         while wave := self._wave(copies, exported, tried):
             for name, each in wave.items():
                 tried.setdefault(name, set()).add(each.path)
             met: list[Finding] = []
             done = self._export_wave(list(wave.values()), place, met.append)
-            self._result.exported += done
+            self._result.exported += [each for each in done if _has_more(each)]
             exported.update(self._exported({name: copies[name] for name in wave}))
             left_out = {each.source: each.left_out for each in done}
             for partition in wave.values():
                 within = paths.join(partition.path, "")
                 own = [each for each in met if each.file == partition.path or each.file.startswith(within)]
                 self._record_met(partition, own, left_out.get(partition.path, ()))
+                unread |= {partition.path} if any(each.kind in NOT_PASSED for each in own) else set()
+        for name in tried.keys() & exported.keys():
+            for each in copies[name]:
+                if each.path in tried[name] - unread and each.topic not in self._result.refused:
+                    self._ledger.add_tried(each, exported[name], self._result.id)
 
     def _list_left_out(self, copies: Copies, exported: dict[str, Exported], checked: Iterable[Checked]) -> None:
         """What tables do not have as it was damaged is listed, also where the run that met it was killed after its
         commit, and where the log has another, intact file by now."""
         changed = {(each.topic, each.partition) for each in checked}
+        own_names = names.partition_directory
+        filled = {own_names(each.topic, each.partition) for each in self._result.exported if each.filled}
         for name in copies.keys() & exported.keys():
             own = copies[name][0]
-            if self._result.interrupted or (own.topic, own.partition) in changed:
+            if self._result.interrupted or (own.topic, own.partition) in changed or name in filled:
+                self._forget_filled(own, exported[name])
                 self._record_met(own, (), exported[name].left_out)
+
+    def _forget_filled(self, partition: PartitionPath, exported: Exported) -> None:
+        """What was listed only as the export had left it out, and is in the table now."""
+        for each in self._ledger.of_partition(partition.topic, partition.partition):
+            ranges = tuple(found for found in each.ranges if is_left_out(found, exported))
+            if each.kind == "export" and ranges != each.ranges:
+                self._ledger.add(replace(each, ranges=ranges))
 
     def _export_wave(self, wave: list[PartitionPath], place: Place, report: Report) -> list[ExportedPartition]:
         settings = self._settings
@@ -298,6 +316,11 @@ class _Run:
             from brokerless.jobs.pipeline.page import write_pages
 
             self._result.pages = write_pages(directories, self._ledger, self._settings, self._say)
+
+
+def _has_more(exported: ExportedPartition) -> bool:
+    """Whether a table has more than before: in a transaction that stays open is nothing to export."""
+    return bool(exported.files or exported.filled) or exported.next_offset > exported.start_offset
 
 
 def _place(finding: Finding) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ At its end they become one file. What is read twice counts once: the newest entr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable
@@ -17,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.interchange.export_state import Exported
 from brokerless.jobs.pipeline.schemas import CHECKED
-from brokerless.log.directory import SegmentPaths
+from brokerless.log.directory import PartitionPath, SegmentPaths
 from brokerless.log.storage import file_tree, paths
 from brokerless.log.storage.own_files import read_own
 from brokerless.log.storage.paths import StorageOptions
@@ -51,7 +53,8 @@ class DamagedRange:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What was found at a path. ``kind``: ``segment``; ``partition``, for what concerns a whole directory; ``export``,
-    for what only the export met. ``version``: which state of the path this is."""
+    for what only the export met; ``tried``, for what has nothing more for its table. ``version``: which state of the
+    path this is."""
 
     kind: str
     path: str
@@ -79,6 +82,12 @@ def version_of(segment: SegmentPaths) -> str:
     """What changes when a segment's log does."""
     log = segment.log
     return f"{log.size}/{log.modified}/{log.identity}"
+
+
+def tried_version(partition: PartitionPath, exported: Exported) -> str:
+    """What changes when an export of a partition may find more: its segments, or what the table has of it."""
+    own = [str(exported), *(f"{each.log.name}/{version_of(each)}" for each in partition.segments)]
+    return hashlib.sha256("\n".join(own).encode(errors="surrogatepass")).hexdigest()
 
 
 class Ledger:
@@ -140,6 +149,17 @@ class Ledger:
         """Whether this state of a segment was not verified yet."""
         known = self.get("segment", segment.log.path)
         return known is None or known.version != version_of(segment)
+
+    def was_tried(self, partition: PartitionPath, exported: Exported) -> bool:
+        """Whether a run exported all of this state of a partition that the table, in its state, can get."""
+        known = self.get("tried", partition.path)
+        return known is not None and known.version == tried_version(partition, exported)
+
+    def add_tried(self, partition: PartitionPath, exported: Exported, run_id: str) -> None:
+        """Records that."""
+        if not self.was_tried(partition, exported):
+            path, version = path_of(partition.path), tried_version(partition, exported)
+            self.add(Checked("tried", path, version, run_id, partition.topic, partition.partition))
 
     def add(self, checked: Checked) -> None:
         before = self.entries.get(checked.key)

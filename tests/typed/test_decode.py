@@ -163,6 +163,19 @@ def test_windowed_keys_of_streams() -> None:
             assert found[0]["key"]["end"].timestamp() == 90
 
 
+def test_one_windowed_key_of_another_kind_does_not_change_the_type_that_a_table_has() -> None:
+    keys = [each + struct.pack(">q", 60_000) for each in (b'{"id": 1}', b'["odd"]', b'{"id": 2, "new": true}')]
+    batch = pa.RecordBatch.from_arrays([pa.array(keys, pa.binary()), pa.nulls(3, pa.binary())], names=["key", "value"])
+    decoding = Decoding(key_format="time-windowed:json")
+    key = pa.struct([("id", pa.int64())])
+    known = {"key": pa.struct([("key", key), ("start", pa.timestamp("ms", tz="UTC"))]), "value": pa.binary()}
+    found = resolve_topic("t", [], decoding, read_registry([]), batches=[batch], known=known)
+    assert found.key.type.field("key").type == pa.struct([("id", pa.int64()), ("new", pa.bool_())])
+    rows = decode_batch(found, batch).to_pylist()
+    assert [row["key"] and row["key"]["key"] for row in rows] == [{"id": 1, "new": None}, None, {"id": 2, "new": True}]
+    assert [row["keyError"] is None for row in rows] == [True, False, True]
+
+
 def test_an_id_in_a_header_counts() -> None:
     registry = client()
     value = AvroSerializer(registry, V1)({"id": 1, "user": "ann", "old": b""}, VALUE)

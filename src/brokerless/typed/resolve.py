@@ -181,6 +181,9 @@ class SideScan:
         """The type of JSON, where that was requested; what is none is reported when it is decoded."""
         prefix, name = _inner(self.format)
         tail = {"": 0, WINDOWS[0]: 8, WINDOWS[1]: 16}[prefix]
+        known = self.known
+        if prefix and known is not None:
+            known = known.field("key").type if pa.types.is_struct(known) and known.get_field_index("key") >= 0 else None
         if self.type is not None and name == "json" and not tail:
             there = np.flatnonzero(arrow.is_valid(column))
             column = column.take(arrow.column_of_numbers(pa.int64(), there[self._other_json(column, there)]))
@@ -192,8 +195,8 @@ class SideScan:
                 own = plain.connect_type(found["schema"]) if name == "connect-json" else plain.infer(found)
             except (ValueError, RecursionError, LookupError, TypeError):
                 continue
-            if self.known is not None and not prefix:
-                own = without_conflicts(own, self.known)
+            if known is not None:
+                own = without_conflicts(own, known)
             self.type = own if self.type is None else merge(self.type, own)
 
     def result(self) -> SideType:

@@ -27,6 +27,7 @@ from brokerless.log.directory import resolve
 from brokerless.views.restart import directory_lines
 from tests.format.twin import write_batch, write_record
 from tests.kafka.broker import KafkaBroker
+from tests.kafka.jars import HELPERS_OF_4, check, run
 from tests.kafka.live import some_records
 from tests.kafka.producers import produce_confluent
 
@@ -163,6 +164,7 @@ REFUSED: dict[str, Change] = {
         lambda other: shutil.copytree(directory / "plain-0", other / "plain-0")
     )(directory),
 }
+FIRST, LAST = "unchanged", "unchanged-too"
 HARMLESS: tuple[Change, ...] = (
     *(write(name, b"") for name in (names.HIGH_WATERMARK_CHECKPOINT, names.LOG_START_OFFSET_CHECKPOINT)),
     remove(names.CLEANER_CHECKPOINT),
@@ -276,8 +278,8 @@ def advance_transactions(log_dir: Path) -> None:
             log.append(np.frombuffer(batch, np.uint8))
 
 
-def start(stopped: Path, directory: Path, *changes: Change, consuming: tuple[tuple[str, int], ...] = ()) -> Started:
-    """Changes a copy of the directory, asks the dry run, and starts a broker."""
+def prepare(stopped: Path, directory: Path, *changes: Change) -> tuple[KafkaBroker, Started]:
+    """Changes a copy of the directory, and asks the dry run."""
     broker = KafkaBroker(directory, {"abort.timed.out.transaction.cleanup.interval.ms": "500"})
     shutil.copytree(stopped, broker.log_dir, ignore=shutil.ignore_patterns(".lock"))
     for change in changes:
@@ -294,14 +296,19 @@ def start(stopped: Path, directory: Path, *changes: Change, consuming: tuple[tup
             partitions[Path(each.path).name] = plan_restart(
                 each, notes.of(each), clean=notes.was_clean, directory=of_directory
             )
-    started = Started(said, partitions, False, {path.name for path in broker.log_dir.iterdir()})
+    return broker, Started(said, partitions, False, {path.name for path in broker.log_dir.iterdir()})
+
+
+def start(stopped: Path, directory: Path, *changes: Change, consuming: tuple[tuple[str, int], ...] = ()) -> Started:
+    """The same, and starts a broker."""
+    broker, started = prepare(stopped, directory, *changes)
     broker.format = lambda: None  # type: ignore[method-assign] - it would make a directory whole again
     try:
         broker.start()
         started.is_started = True
         for topic, partition in consuming:
             name = f"{topic}-{partition}"
-            expected = expected_end(partitions.get(name))
+            expected = expected_end(started.partitions.get(name))
             started.ends[name] = end_of(broker, topic, partition, expected)
         started.after = {path.name for path in broker.log_dir.iterdir()}
         broker.stop()
@@ -309,6 +316,22 @@ def start(stopped: Path, directory: Path, *changes: Change, consuming: tuple[tup
         broker.kill()
     started.output = broker.output.read_text(errors="replace")
     return started
+
+
+@pytest.fixture(scope="module")
+def started(stopped: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Started]:
+    """What happens to brokers that start on refused directories, one after the other in one JVM, and to the first and
+    the last one, whose directories are unchanged."""
+    root = tmp_path_factory.mktemp("refused")
+    changes = {FIRST: lambda _: None, **REFUSED, LAST: lambda _: None}
+    prepared = {name: prepare(stopped, root / name, change) for name, change in changes.items()}
+    files = [str(broker.properties) for broker, _ in prepared.values()]
+    answers = check(run("StartBrokers", *files, helper=True, sources=HELPERS_OF_4, alone=True)).decode().splitlines()
+    found: dict[str, Started] = {}
+    for (name, (_, each)), answer in zip(prepared.items(), answers, strict=True):
+        each.is_started, each.output = answer == "started", answer
+        found[name] = each
+    return found
 
 
 def end_of(broker: KafkaBroker, topic: str, partition: int, expected: int | None) -> int | None:
@@ -338,10 +361,15 @@ def expected_end(restart: Restart | None) -> int | None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_broker_does_not_start_where_the_dry_run_said_so(stopped: Path, tmp_path: Path, name: str) -> None:
-    started = start(stopped, tmp_path, REFUSED[name])
-    assert started.refused
-    assert not started.is_started
+def test_a_broker_does_not_start_where_the_dry_run_said_so(started: dict[str, Started], name: str) -> None:
+    assert started[name].refused
+    assert not started[name].is_started, started[name].output
+
+
+def test_a_broker_starts_beside_those(started: dict[str, Started]) -> None:
+    for name in (FIRST, LAST):
+        assert not started[name].refused
+        assert started[name].is_started, started[name].output
 
 
 def test_a_broker_starts_on_what_the_dry_run_took_for_harmless(stopped: Path, tmp_path: Path) -> None:
@@ -427,7 +455,10 @@ def test_strays_are_those_of_the_metadata_that_is_left_after_its_recovery(stoppe
         without_snapshots(directory)
         log = directory / KRAFT / f"{0:020}.log"
         data = bytearray(log.read_bytes())
-        data[len(data) // 2] ^= 1
+        at = 0
+        while at < len(data) // 2:
+            at += 12 + int.from_bytes(data[at + 8 : at + 12], "big")
+        data[at + 20] ^= 1  # of the checksum, which does not cover what is before it
         log.write_bytes(data)
 
     started = start(stopped, tmp_path, flip)

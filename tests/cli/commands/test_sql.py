@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -255,6 +256,28 @@ def test_times_are_in_utc(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     first = brokerless.open(DEMO).dataset("topics").to_table(columns=["topic", "minTimestamp"]).to_pylist()
     hour = next(row["minTimestamp"].hour for row in first if row["topic"] == "orders")
     assert json.loads(run("sql", query, DEMO, "--json").out.decode()) == {"h": hour, "z": "UTC"}
+
+
+def test_date_trunc_is_duckdbs(session: Session) -> None:
+    plain = duckdb.connect()
+    plain.execute("SET TimeZone = 'UTC'")
+    times = "SELECT make_timestamp_ms(i * 987654321987 - 99999999999999)::TIMESTAMPTZ AS t FROM range(300) AS r(i)"
+    parts = ("millisecond", "second", "minute", "HOUR", "day", "week", "month", "quarter", "year", "decade", "century")
+    queries = [f"SELECT date_trunc('{part}', t) AS v, typeof(v) AS kind FROM ({times})" for part in parts]
+    values = ("'infinity'::TIMESTAMPTZ", "TIMESTAMP '2020-01-02 03:04:05'", "DATE '2020-01-02'", "INTERVAL 90 MINUTE")
+    queries += [f"SELECT date_trunc('hour', {each}) AS v, typeof(v) AS kind" for each in values]
+    queries += [
+        f"SELECT typeof(t), list_transform([t], lambda x: date_trunc('day', x)) AS days FROM ({times})",
+        f"CREATE VIEW hours AS SELECT date_trunc('hour', t) AS h, t FROM ({times})",
+        f"SELECT date_trunc('hour', max(t)) AS v, count(DISTINCT date_trunc('year', t)) AS n FROM ({times})",
+        "SELECT h, count(*) AS n, date_trunc('day', min(h)) AS day FROM hours GROUP BY ALL ORDER BY h",
+    ]
+    with session:
+        for query in queries:
+            found, expected = session.query(query), plain.sql(query)
+            assert (found is None) == (expected is None)
+            if found is not None:
+                assert found.read_all().equals(expected.to_arrow_table()), query
 
 
 def test_a_slow_query_has_nothing_but_its_rows_on_stdout(run: Run) -> None:

@@ -13,11 +13,12 @@ from tests.examples import some_quick
 from tests.golden import BROKERS, broker_data, case
 
 import brokerless
+from brokerless.log import seek
 from brokerless.log.directory import SegmentPaths
 from brokerless.log.partition import ignore
 from brokerless.log.positions import is_batch_up_to, last_indexed, position_of_offset
 from brokerless.log.seek import last_offset, split
-from brokerless.log.segment import scan
+from brokerless.log.segment import scan, scan_headers
 from brokerless.log.storage.paths import open_file
 
 SPECIALS = ["specials/segment-v0", "specials/segment-v1", "specials/segment-v2"]
@@ -168,6 +169,20 @@ def test_pieces_have_each_batch_once_and_are_as_large_as_asked_for(size: int) ->
                 assert found == whole
                 for start, end in pieces[:-1]:
                     assert size <= end - start < size + largest
+
+
+def test_pieces_are_alike_wherever_chunks_of_headers_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    size, smaller = 1000, 700
+    paths = [segment.log.path for directory in directories() for segment in segments(directory)]
+    with monkeypatch.context() as patched:
+        patched.setattr(seek, "scan_headers", lambda *arguments, step: scan_headers(*arguments, step=smaller))
+        cut = {path: pieces_of(path, size) for path in paths}
+    assert cut == {path: pieces_of(path, size) for path in paths}
+
+
+def pieces_of(path: str, size: int) -> list[tuple[int, int]]:
+    with open_file(path) as file:
+        return list(split(file, 0, file.size, size))
 
 
 def test_a_position_is_believed_only_if_a_true_batch_begins_there_and_not_after_the_offset() -> None:

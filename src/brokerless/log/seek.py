@@ -158,11 +158,11 @@ def _first_since(
 def split(file: File, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
     """Cuts the batches of a file that begin in ``[start, end)`` into byte ranges of about ``size`` bytes; each starts
     where a batch does."""
-    at = start
-    for chunk in scan_headers(file, ignore, start, end, step=max(size, 1)):
-        after = chunk.base + int(chunk.batches.ends[-1])
-        if after - at >= size:
-            yield at, after
-            at = after
+    at, size = start, max(size, 1)
+    for chunk in scan_headers(file, ignore, start, end, step=size):
+        ends = chunk.base + chunk.batches.ends  # a chunk may end anywhere, so ranges do not end where it does
+        while (row := int(np.searchsorted(ends, at + size))) < len(ends):
+            yield at, int(ends[row])
+            at = int(ends[row])
     if at < end:
         yield at, end

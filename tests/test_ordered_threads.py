@@ -67,6 +67,25 @@ def test_neither_tasks_nor_values_run_far_ahead() -> None:
     assert len(begun) < 20
 
 
+def test_a_task_pauses_by_the_sizes_of_what_waits() -> None:
+    made: list[int] = []
+
+    def work(_: None) -> Iterator[bytes]:
+        for value in range(20):
+            made.append(value)
+            yield bytes(5 if value < 10 else 100)
+
+    with closing(in_order(iter([None]), work, 1, waiting=15, size=len)) as results:
+        for _, values in results:
+            for value, _ in enumerate(values):
+                waiting = 3 if value < 7 else 1
+                until = time.monotonic() + 30
+                while len(made) < min(value + 1 + waiting, 20) and time.monotonic() < until:
+                    time.sleep(0.001)
+                assert min(value + 1 + waiting, 20) <= len(made) <= value + 1 + 3
+    assert len(made) == 20
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_is_raised_in_its_place(threads: int) -> None:
     def work(task: int) -> Iterator[int]:

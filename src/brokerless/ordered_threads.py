@@ -17,7 +17,7 @@ TaskT = TypeVar("TaskT")
 ValueT = TypeVar("ValueT")
 
 MOST_WAITING = 2
-"""Values of a task that wait to be taken; then it pauses. A huge one is a value of its own."""
+"""Values of a task that wait to be taken, unless they have sizes; then it pauses. A huge one is a value of its own."""
 
 
 def processors() -> int:
@@ -31,21 +31,26 @@ def processors() -> int:
 class _Running(Generic[TaskT, ValueT]):
     task: TaskT
     values: deque[ValueT] = field(default_factory=deque[ValueT])
+    sizes: deque[int] = field(default_factory=deque[int])
     is_done: bool = False
     error: BaseException | None = None
 
 
 def in_order(
-    tasks: Iterator[TaskT], work: Callable[[TaskT], Iterator[ValueT]], threads: int, waiting: int = MOST_WAITING
+    tasks: Iterator[TaskT],
+    work: Callable[[TaskT], Iterator[ValueT]],
+    threads: int,
+    waiting: int = MOST_WAITING,
+    size: Callable[[ValueT], int] = lambda _: 1,
 ) -> Generator[tuple[TaskT, Iterator[ValueT]]]:
     """Yields each task with the values that ``work`` makes of it, which are to be taken before the next task is.
 
     ``tasks`` is iterated by the caller's thread, at most one task for each thread, and one, ahead of what is yielded:
-    fewer at first, as reading may end soon. ``waiting``: values of a task that wait to be taken. Raises what ``tasks``
-    and ``work`` raise, in the place of what they would have yielded. Leaving the loop stops all threads at their next
-    value, and waits for them.
+    fewer at first, as reading may end soon. ``waiting``: sizes, together, of a task's values that wait to be taken, at
+    which it pauses; each counts as 1 without ``size``. Raises what ``tasks`` and ``work`` raise, in the place of what
+    they would have yielded. Leaving the loop stops all threads at their next value, and waits for them.
     """
-    pool = _Threads(work, threads, waiting)
+    pool = _Threads(work, threads, waiting, size)
     begun: deque[_Running[TaskT, ValueT]] = deque()
     failure: Exception | None = None
     is_last, ahead = False, 1
@@ -73,8 +78,10 @@ def in_order(
 class _Threads(Generic[TaskT, ValueT]):
     """Threads that do tasks, those first that were begun first; each is started when there is a task for it."""
 
-    def __init__(self, work: Callable[[TaskT], Iterator[ValueT]], threads: int, waiting: int) -> None:
-        self._work, self._most, self._most_waiting = work, threads, waiting
+    def __init__(
+        self, work: Callable[[TaskT], Iterator[ValueT]], threads: int, waiting: int, size: Callable[[ValueT], int]
+    ) -> None:
+        self._work, self._most, self._most_waiting, self._size = work, threads, waiting, size
         self._changed = Condition()
         self._waiting: deque[_Running[TaskT, ValueT]] = deque()
         self._threads: list[Thread] = []
@@ -97,7 +104,9 @@ class _Threads(Generic[TaskT, ValueT]):
                 while not running.values and not running.is_done:
                     self._changed.wait()
                 taken = [running.values.popleft()] if running.values else []
-                self._changed.notify_all()
+                if taken:
+                    running.sizes.popleft()
+                    self._changed.notify_all()
             if not taken:
                 break
             yield taken.pop()  # a huge one is not to stay here
@@ -125,11 +134,13 @@ class _Threads(Generic[TaskT, ValueT]):
     def _do(self, running: _Running[TaskT, ValueT]) -> None:
         try:
             for value in self._work(running.task):
+                size = self._size(value)
                 with self._changed:
                     running.values.append(value)
+                    running.sizes.append(size)
                     del value
                     self._changed.notify_all()
-                    while len(running.values) >= self._most_waiting and not self._is_stopped:
+                    while sum(running.sizes) >= self._most_waiting and not self._is_stopped:
                         self._changed.wait()
                     if self._is_stopped:
                         return

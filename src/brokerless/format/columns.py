@@ -128,6 +128,12 @@ class RecordColumns:
         return int(self.used[0])
 
     @property
+    def size(self) -> int:
+        """Bytes that are filled."""
+        rows, keys, values, headers, header_keys, header_values = self.used.tolist()
+        return keys + values + header_keys + header_values + 31 * rows + 9 * headers
+
+    @property
     def is_huge(self) -> bool:
         """Whether their memory is released to the system (:func:`release_memory`) after use, rather than pooled."""
         return sum(each.nbytes for each in self.arrays()) > HUGE

@@ -28,12 +28,17 @@ from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
-from brokerless.log.storage.paths import File, StorageOptions
+from brokerless.log.segment import SHRUNK, STEP, Chunk, Report, check_checksums, ignore, scan, within_log
+from brokerless.log.storage.paths import File, LocalFile, StorageOptions
 from brokerless.ordered_threads import in_order
 
 THREADS_FROM = 4 << 20
 """Bytes of a file for which it may pay to decode in threads."""
+_STEP_OF_THREADS = 4 << 20
+"""Bytes of a local file that a thread takes at once: the fewer, the less others are idle while the last are done."""
+_WAITING = 32 << 20
+"""Bytes of decoded records of one chunk that wait for their turn, and at most one array of columns beside them: what a
+chunk usually inflates to, lest its thread pause while others are waited for."""
 
 Match = Callable[[DecodedRecords], NDArray[np.bool_]]
 
@@ -151,10 +156,14 @@ class FileReader:
     def read_side_by_side(self, start: int, end: int | None) -> Iterator[DecodedRows]:
         """Chunks are read here, in order; checked, decoded and matched in threads; and here again put in order."""
         local = threading.local()
+        step = STEP
+        if isinstance(self.file, LocalFile):
+            self.file.expect_windows(self.reading.threads + 3)
+            step = _STEP_OF_THREADS
 
         def chunks() -> Iterator[tuple[Chunk | None, list[Finding]]]:
             findings: list[Finding] = []
-            for chunk in scan(self.file, findings.append, start, end):
+            for chunk in scan(self.file, findings.append, start, end, step):
                 if self._is_past(chunk):
                     break
                 load_decoding_kernels(chunk.batches)
@@ -168,7 +177,7 @@ class FileReader:
                 local.decoder, local.match = self.reading.decoder(), self.reading.make_match()
             yield from self.work(task[0], local.decoder, local.match)
 
-        with closing(in_order(chunks(), work_of, self.reading.threads)) as results:
+        with closing(in_order(chunks(), work_of, self.reading.threads, _WAITING, _Decoded.size)) as results:
             for (chunk, findings), values in results:
                 self.findings += findings
                 if chunk is None:
@@ -271,6 +280,10 @@ class _Decoded:
     decoded: Any = None
     rows: NDArray[np.bool_] | None = None
     prepared: Any = None
+
+    def size(self) -> int:
+        """Bytes, about."""
+        return 0 if self.decoded is None else self.decoded.columns.size
 
 
 def all_decoded(decoder: Decoder, chunk: Chunk, chosen: Batches) -> Iterator[DecodedRecords]:

@@ -24,7 +24,7 @@ _SMALL = 1 << 16
 _LARGE = 16 << 20
 """The same of one that is too large for its memory to be kept."""
 _ROOMS = 2
-"""While one window is read, what was made of the one before may still refer to that."""
+"""While one window is read, what was made of the one before may still refer to that. Threads need more."""
 _EXTENTS = 64
 """Extents of a file with holes that are searched for where its data ends."""
 _EMPTY: NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
@@ -46,6 +46,7 @@ class LocalFile:
         self.modified: int | None = status.st_mtime_ns // 1_000_000
         self.identity: int | str | None = status.st_ino
         self._lock = threading.Lock()
+        self._most_rooms = _ROOMS
         self._rooms: list[tuple[memoryview, weakref.ref[NDArray[np.uint8]]]] = []
 
     @property
@@ -83,12 +84,16 @@ class LocalFile:
                 self._rooms.remove(fitting[0])
                 room = fitting[0][0]
             else:
-                if len(self._rooms) == _ROOMS:
+                if len(self._rooms) == self._most_rooms:
                     self._rooms.remove(free[0] if free else self._rooms[0])
                 room = np.empty(length, np.uint8).data
             buffer = _read_only(room, length)
             self._rooms.append((room, weakref.ref(buffer)))
             return room, buffer
+
+    def expect_windows(self, count: int) -> None:
+        """So many will be referred to at a time; the memory of that many is used again."""
+        self._most_rooms = max(self._most_rooms, count)
 
     def size_now(self) -> int:
         """Bytes; less than :attr:`size` if the file became shorter after it was opened."""

@@ -9,6 +9,7 @@ Those of docs/runbook.md are run by ``tests.kafka.test_runbook``, on a broker's 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -39,7 +40,7 @@ RUN = {"brokerless", "cat", "cp", "echo", "grep", "head", "mkdir", "printf", "so
 METADATA_VERSIONS = {27: "4.1", 33: "4.4"}
 """The newest ``MetadataVersion`` of a release, with which it formats directories."""
 TYPES = {"int8": "i1", "int16": ">i2", "int32": ">i4", "int64": ">i8", "uint32": ">u4"}
-SEPARATOR = "-- the next block --"
+SEPARATOR, NEXT_PAGE = "-- the next block --", "-- the next page --"
 
 _FENCE = re.compile(r"^```(\S*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LAYOUT = re.compile(r"^`([A-Z_0-9]+)`, (\d+) bytes:?\n\n((?:\|.*\n)+)", re.MULTILINE)
@@ -168,10 +169,14 @@ def matches(output: str, expected: str) -> bool:
 
 @pytest.fixture
 def workplace(tmp_path: Path) -> Path:
+    return make_workplace(tmp_path)
+
+
+def make_workplace(directory: Path) -> Path:
     """As the repository root, but files may be written there."""
     for each in ROOT.iterdir():
-        (tmp_path / each.name).symlink_to(each)
-    return tmp_path
+        (directory / each.name).symlink_to(each)
+    return directory
 
 
 def environment() -> dict[str, str]:
@@ -263,22 +268,54 @@ def test_commands_print_what_is_shown(path: Path, workplace: Path) -> None:
         assert code == 0, "a command failed, and its exit code is not shown"
 
 
-@of_files([path for path in DOCS if any(block.language == "python" for block in blocks(path))])
-def test_python_prints_what_is_shown(path: Path, workplace: Path, request: pytest.FixtureRequest) -> None:
-    found = blocks(path)
-    scripts = [(at, block.text) for at, block in enumerate(found) if block.language == "python"]
-    if any("pyspark" in text for _, text in scripts):
-        request.getfixturevalue("quick_spark")
-    script = f"\nprint({SEPARATOR!r}, flush=True)\n".join(text for _, text in scripts)
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=workplace, env=environment(), capture_output=True, text=True
+def script(path: Path) -> str:
+    """All python blocks of a page, which prints a line between two of them."""
+    return f"\nprint({SEPARATOR!r}, flush=True)\n".join(
+        block.text for block in blocks(path) if block.language == "python"
     )
-    assert done.returncode == 0, done.stderr
-    outputs = done.stdout.split(SEPARATOR + "\n")
-    for (at, text), output in zip(scripts, outputs, strict=True):
+
+
+def check_outputs(path: Path, output: str) -> None:
+    found = blocks(path)
+    places = [at for at, block in enumerate(found) if block.language == "python"]
+    for at, printed in zip(places, output.split(SEPARATOR + "\n"), strict=True):
         shown = found[at + 1] if at + 1 < len(found) else None
         if shown is not None and shown.language == "text" and shown.follows:
-            assert matches(output.rstrip("\n") + "\n", shown.text), f"{text}\n{output}"
+            assert matches(printed.rstrip("\n") + "\n", shown.text), f"{found[at].text}\n{printed}"
+
+
+WITH_PYTHON = [path for path in DOCS if any(block.language == "python" for block in blocks(path))]
+WITH_SPARK = [path for path in WITH_PYTHON if "pyspark" in script(path)]
+WITH_SPARK.sort(key=lambda path: "spark.stop()" in script(path))
+
+
+@of_files([path for path in WITH_PYTHON if path not in WITH_SPARK])
+def test_python_prints_what_is_shown(path: Path, workplace: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", script(path)], cwd=workplace, env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    check_outputs(path, done.stdout)
+
+
+ONE_AFTER_ANOTHER = f"""
+import json, sys
+for script in json.load(sys.stdin):
+    exec(script, {{"__name__": "__main__"}})
+    print({NEXT_PAGE!r}, flush=True)
+"""
+
+
+def test_python_with_spark_prints_what_is_shown(quick_spark: str, workplace: Path) -> None:
+    """In one process, as they can share a session: to start one takes longer than all that they do with it."""
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_ANOTHER], cwd=workplace, env=environment(),
+        input=json.dumps([script(path) for path in WITH_SPARK]), capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(WITH_SPARK) > 1
+    for path, output in zip(WITH_SPARK, done.stdout.split(NEXT_PAGE + "\n")[:-1], strict=True):
+        check_outputs(path, output)
 
 
 def test_architecture_has_every_module_with_its_first_line() -> None:

@@ -188,7 +188,7 @@ DAMAGES: dict[str, Damage] = {
 
 
 RANDOM: dict[str, Damage] = {
-    f"random-{number:03}": lambda files: damage_at_random(files.directory, files.chance) for number in range(170)
+    f"random-{number:03}": lambda files: damage_at_random(files.directory, files.chance) for number in range(80)
 }
 DAMAGES |= RANDOM
 

@@ -16,7 +16,7 @@ from tests.log.killed_writer import everything
 
 import brokerless
 
-KILLS = 60
+KILLS = 30
 ROOT = Path(__file__).parents[2]
 
 

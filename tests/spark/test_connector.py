@@ -100,12 +100,12 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
         {"endingOffsetsByTimestamp": by_partition(topic, TIME + 120_000, LATE)},
     ]
     committed, headers = {"kafka.isolation.level": "read_committed"}, {"includeHeaders": "true"}
+    # Each start with each kind of end once or twice: what one of them means does not depend on the other.
+    pairs = [(start, ends[(at + more) % 4]) for at, start in enumerate(starts) for more in (0, 1)]
     read: list[dict[str, Any]] = [
         {**start, **end, **both}
         for (start, end), both in zip(
-            itertools.product(starts, ends),
-            itertools.cycle([{}, headers, committed, {**headers, **committed}, committed]),
-            strict=False,
+            pairs, itertools.cycle([{}, headers, committed, {**headers, **committed}, committed]), strict=False
         )
     ]
     read += [
@@ -139,8 +139,8 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
         for level in ({}, committed)
         for limit in (
             {},
-            *({"startingTimestamp": str(each)} for each in times),
-            *({"endingTimestamp": str(each)} for each in times),
+            *({"startingTimestamp": str(each)} for each in (times[1::2] if level else times)),
+            *({"endingTimestamp": str(each)} for each in (times[::2] if level else times)),
             *({"endingOffsetsByTimestamp": json.dumps({deleted: {"0": each}})} for each in times[1:3]),
         )
     ]
@@ -176,4 +176,4 @@ def test_the_same_options_give_the_same_rows(kafka: KafkaBroker, quick_spark: st
         assert theirs[0] != "error", (options, theirs)
     for options, (theirs, ours) in zip(refused, answers[len(read) :], strict=True):
         assert (theirs[0], ours[0]) == ("error", "error"), options
-    assert sum(len(theirs[1]) for theirs, _ in answers[: len(read)]) > 2000
+    assert sum(len(theirs[1]) for theirs, _ in answers[: len(read)]) > 1000

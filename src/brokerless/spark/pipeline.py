@@ -1,7 +1,8 @@
 """A pipeline as a Spark application: ``spark-submit .../brokerless/spark/pipeline.py SETTINGS.yaml``.
 
 ``python -m brokerless.spark.pipeline SETTINGS.yaml`` is the same where Spark's configuration names a master. Prints the
-run's figures as one line of JSON, and ends with the exit code of ``brokerless pipeline``.
+run's figures as one line of JSON (with ``follow``, of each run with something new), and ends with the exit code of
+``brokerless pipeline``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 from collections.abc import Sequence
 
 from brokerless.errors import BrokerlessError
-from brokerless.jobs.pipeline.job import run_pipeline
+from brokerless.jobs.pipeline.job import follow, run_pipeline
 from brokerless.jobs.pipeline.settings import load_settings, make_settings
 
 USAGE = "usage: spark-submit pipeline.py SETTINGS.yaml"
@@ -33,14 +34,22 @@ def main(arguments: Sequence[str]) -> int:
 
         session = SparkSession.builder.appName("brokerless pipeline").getOrCreate()
         try:
-            run = run_pipeline(settings, _print, spark=session, say=_print)
+            every_s = settings.follow_s
+            if every_s is None:
+                runs = iter([run_pipeline(settings, _print, spark=session, say=_print)])
+            else:
+                runs = follow(settings, every_s, _print, spark=session, say=_print)
+            is_clean = True
+            for run in runs:
+                if every_s is None or run.is_new:
+                    print(json.dumps({**run.row(), "started": run.started_ms}), flush=True)
+                is_clean = is_clean and not (run.counts["error"] or run.ranges)
         finally:
             session.stop()
     except BrokerlessError as error:
         print(f"brokerless: {error}", file=sys.stderr)
         return 2
-    print(json.dumps({**run.row(), "started": run.started_ms}))
-    return 1 if run.counts["error"] or run.ranges else 0
+    return 0 if is_clean else 1
 
 
 def _print(line: object) -> None:

@@ -154,12 +154,20 @@ class Failures:
                 continue
             column = decoded.column(name)
             for row in np.flatnonzero(arrow.is_valid(column)).tolist():
-                at = side, column[row].as_py()
-                if at not in self.counts and sum(own == side for own, _ in self.counts) >= _MAX_CAUSES:
-                    at = side, _OTHERS
                 offset = decoded.column("offset")[row].as_py() if "offset" in decoded.schema.names else None
-                count, first = self.counts.get(at, (0, offset))
-                self.counts[at] = count + 1, first
+                self._add(side, column[row].as_py(), 1, offset)
+
+    def _add(self, side: str, reason: str, count: int, first: int | None) -> None:
+        at = side, reason
+        if at not in self.counts and sum(own == side for own, _ in self.counts) >= _MAX_CAUSES:
+            at = side, _OTHERS
+        before, offset = self.counts.get(at, (0, first))
+        self.counts[at] = before + count, offset
+
+    def add(self, others: Failures) -> None:
+        """Counts those of later records as well."""
+        for (side, reason), (count, first) in others.counts.items():
+            self._add(side, reason, count, first)
 
     def findings(self, path: str, advice: str = "") -> Iterator[Finding]:
         """A warning for each reason: bytes are as they were written, and the table has them. ``advice``: what to do

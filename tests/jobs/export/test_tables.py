@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from brokerless.interchange.table_formats.catalog import Catalog, TableFormat, t
 from brokerless.interchange.table_formats.delta import DeltaTables
 from brokerless.interchange.table_formats.iceberg import IcebergTables
 from brokerless.interchange.table_formats.store import open_store
+from brokerless.jobs.export import tasks
 from brokerless.jobs.export.job import Export, export, plan
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.log.directory import resolve
@@ -136,16 +138,21 @@ def test_what_does_not_fit_keeps_its_bytes_and_a_reason(form: TableFormat, tmp_p
 
 
 @each_format
-def test_values_that_one_column_cannot_take_are_one_finding(form: TableFormat, tmp_path: Path) -> None:
-    """With the field, the count, the first offset and what to do, however many different values there are."""
+def test_values_that_one_column_cannot_take_are_one_finding(
+    form: TableFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the field, the count, the first offset and what to do, however many different values, and tasks."""
+    monkeypatch.setattr(tasks, "_TASK_BYTES", 1)
     to, source = tmp_path / "out", log_of(tmp_path / "orders-0", [b'{"a": {"b": [1]}}'])
     exported(source, to, form, decoding=Decoding())
     findings: list[Finding] = []
     values = [b'{"a": {"b": [1, %d.5]}}' % number for number in range(70)]
-    log_of(source, [*values, b"\xff", b"12\xff"], first=1)
+    log_of(source, [b"\xff", *values[:40]], first=1)
+    rest = log_of(tmp_path / "rest", [*values[40:], b"12\xff"], first=42)
+    shutil.copy(rest / f"{0:020}.log", source / f"{42:020}.log")
     exported(source, to, form, findings, decoding=Decoding())
-    (one, other) = findings
-    assert (one.severity, one.offset) == ("warning", 1)
+    (other, one) = findings
+    assert (one.severity, one.offset) == ("warning", 2)
     assert one.message.startswith("70 values were not decoded: field a.b[]: a floating-point number does not fit into")
     assert "exported to a new directory or namespace" in one.message
     assert other.message == "2 values were not decoded: no UTF-8: invalid start byte; the bytes are kept"

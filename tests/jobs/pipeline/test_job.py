@@ -15,9 +15,9 @@ from tests.jobs.pipeline.works import PRIVATE, offsets, own_table, pipeline, seg
 from tests.log.whole_batches import batch, marker
 
 import brokerless
-from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.errors import BrokerlessError, Finding, UnreadableError, UsageError
 from brokerless.interchange.export_directory import only_export
-from brokerless.jobs.pipeline.job import follow
+from brokerless.jobs.pipeline.job import follow, run_pipeline
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.typed.topic_type import Decoding
 
@@ -343,6 +343,19 @@ def test_a_path_without_logs_and_a_target_inside_what_is_searched(tmp_path: Path
     run = pipeline(tmp_path / "root" / "kafka", tmp_path / "root" / "tables")
     assert offsets(tmp_path / "root" / "tables") == list(range(20))
     assert run.log_directories == 1
+
+
+def test_a_refused_run_leaves_nothing(tmp_path: Path) -> None:
+    logs, to = segments(tmp_path / "logs" / "t-0", range(0, 20)).parent, tmp_path / "new" / "to"
+    refused: list[dict[str, Any]] = [{"topic": ("nosuch",)}, {"spark": "nowhere[7]"}]
+    for settings in refused:
+        with pytest.raises(BrokerlessError):
+            run_pipeline(Settings((str(logs),), str(to), report=False, **settings))
+        assert {path.name for path in tmp_path.iterdir()} == {"logs"}
+    pipeline(logs, to)
+    with pytest.raises(BrokerlessError):
+        pipeline(logs, to, topic=("nosuch",))
+    assert pipeline(logs, to).interrupted is None
 
 
 def test_without_verification_the_tables_are_the_same(tmp_path: Path) -> None:

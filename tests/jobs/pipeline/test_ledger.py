@@ -77,12 +77,13 @@ def test_a_record_of_a_run_that_says_nothing_is_an_error(tmp_path: Path, data: b
 
 def test_tables_stay_in_their_format(tmp_path: Path) -> None:
     ledger = loaded(tmp_path)
-    assert ledger.begin("r1", "iceberg") is None
-    assert ledger.begin("r2", "iceberg") == "r1"  # which did not end
+    assert ledger.interrupted("iceberg") is None
+    ledger.begin("r1", "iceberg")
+    assert ledger.interrupted("iceberg") == "r1"  # which did not end
     ledger.end("iceberg")
-    assert ledger.begin("r3", "iceberg") is None
+    assert ledger.interrupted("iceberg") is None
     with pytest.raises(UsageError, match="the tables here are iceberg, not parquet"):
-        ledger.begin("r4", "parquet")
+        ledger.interrupted("parquet")
 
 
 def test_links_under_its_names_are_refused(tmp_path: Path) -> None:

@@ -64,7 +64,20 @@ def test_all_settings_are_read(tmp_path: Path) -> None:
     assert "localhost" not in repr(settings)  # where secrets may be
 
 
+def test_names_are_those_of_the_commands_options(tmp_path: Path) -> None:
+    text = "no-verify: true\nno-report: true\nfollow: 60\ncatalog-property: [type=rest, uri=a=b]\npath: a\nto: b\n"
+    settings = make_settings(load_settings(written(tmp_path, text)))
+    assert (settings.verify, settings.report, settings.follow_s) == (False, False, 60.0)
+    assert settings.catalog.properties == {"type": "rest", "uri": "a=b"}
+
+
 WRONG = {
+    "no-verfy: true\n": "line 1: there is no setting 'no-verfy'; did you mean no-verify?",
+    "settings: x\n": "line 1: settings names such a file, and cannot be in one",
+    "report: true\nno-report: true\n": "line 2: report and no-report are there",
+    "follow: often\n": "line 1: follow is not a number of seconds above 0",
+    "follow: .nan\n": "line 1: follow is not a number of seconds above 0",
+    "catalog-property: rest\n": "line 1: catalog-property is not NAME=VALUE",
     "to: x\ntopc: orders\n": "line 2: there is no setting 'topc'; did you mean topic?",
     "to: x\nthe-colour: red\n": "line 2: there is no setting 'the-colour'; there are path, to,",
     "to: x\n\nto: y\n": "line 3: to is there twice",

@@ -138,8 +138,8 @@ def _report_left_out(output: Output, each: ExportedPartition) -> None:
 
 
 def _show(output: Output, exported: list[ExportedPartition], unchanged: int, options: Namespace) -> None:
-    if exported:
-        for line in table(_NAMES, list(map(_cells, exported)), right=_NAMES[2:]):
+    if new := [each for each in exported if each.has_more or each.left_out]:
+        for line in table(_NAMES, list(map(_cells, new)), right=_NAMES[2:]):
             output.line(line)
         output.line("")
     records, files = sum(each.records for each in exported), sum(len(each.files) for each in exported)

@@ -72,14 +72,15 @@ def run(options: Namespace) -> int:
     found = {} if options.settings is None else load_settings(options.settings)
     settings = make_settings(found | _given(options))
     output = Output()
-    if options.follow is None:
+    every_s = options.follow or settings.follow_s
+    if every_s is None:
         runs = iter([run_pipeline(settings, phase=progress, say=output.say)])
     else:
-        runs = follow(settings, options.follow, phase=progress, say=output.say)
+        runs = follow(settings, every_s, phase=progress, say=output.say)
     for each in runs:
         if options.json:
             output.objects(run_objects(each))
-        elif options.follow is None or each.is_new:
+        elif every_s is None or each.is_new:
             for line in run_lines(each, settings.to):
                 output.line(line)
         if each.counts["error"] or each.ranges:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -46,14 +45,31 @@ def table_schema(decoded: pa.Schema, form: TableFormat) -> pa.Schema:
     return pa.schema([*own, pa.field("kafka", KAFKA), *rest])
 
 
+Cut = Mapping[str, tuple[int, int]]
+"""Of keys and of values, how many the table does not have exactly, and the first offset."""
+
+
+def add_cut(one: Cut, two: Cut) -> Cut:
+    """Those of earlier and of later records."""
+    sums = {side: (one[side][0] + two[side][0], one[side][1]) for side in one.keys() & two.keys()}
+    return {**one, **two, **sums}
+
+
+def cut_findings(cut: Cut, path: str) -> Iterator[Finding]:
+    """A warning for keys, and one for values, that the table does not have exactly."""
+    for side, (count, first) in sorted(cut.items()):
+        what = f"{count} {side}s have" if count > 1 else f"a {side} has"
+        text = f"{what} {FINER}; the bytes are kept"
+        yield Finding("warning", f"{side}-not-decoded", path, None, first, text)
+
+
 @dataclass(slots=True)
 class RowMaker:
     """Makes rows of a table's files out of decoded records, and counts what the table cannot have exactly."""
 
     topic: str
     schema: pa.Schema
-    cut: Counter[str] = field(default_factory=Counter[str])
-    first_cut: dict[str, int] = field(default_factory=dict[str, int])
+    cut: Cut = field(default_factory=dict[str, tuple[int, int]])
 
     def __call__(self, records: pa.RecordBatch, raw: pa.RecordBatch) -> pa.RecordBatch:
         """``raw``: the same records before they were decoded."""
@@ -66,21 +82,14 @@ class RowMaker:
             [convert(columns[each.name], each.type) for each in self.schema], schema=self.schema
         )
 
-    def findings(self, path: str) -> Iterator[Finding]:
-        """A warning for keys, and one for values, that the table does not have exactly."""
-        for side, count in self.cut.items():
-            what = f"{count} {side}s have" if count > 1 else f"a {side} has"
-            text = f"{what} {FINER}; the bytes are kept"
-            yield Finding("warning", f"{side}-not-decoded", path, None, self.first_cut[side], text)
-
     def _keep_exact(self, side: str, columns: dict[str, Any], raw: pa.RecordBatch) -> None:
         """What is cut keeps its bytes."""
         finer = finer_than_stored(columns[side])
         if finer is None or not finer.any():
             return
         rows = np.flatnonzero(finer)
-        self.cut[side] += len(rows)
-        self.first_cut.setdefault(side, cast(int, raw.column("offset")[int(rows[0])].as_py()))
+        first = cast(int, raw.column("offset")[int(rows[0])].as_py())
+        self.cut = add_cut(self.cut, {side: (len(rows), first)})
         mask = arrow.column_of_flags(finer)
         pc = _compute()
         columns[f"{side}Raw"] = pc.if_else(mask, raw.column(side), columns[f"{side}Raw"])

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from brokerless.errors import Finding
 from brokerless.interchange import parquet_files
 from brokerless.interchange.export_state import ExportState, Offsets
 from brokerless.interchange.parquet_files import ParquetFile
+from brokerless.interchange.table_formats.rows import Cut, add_cut, cut_findings
 from brokerless.jobs.export.plan import ExportPlan
 from brokerless.jobs.export.tasks import ExportTask
 from brokerless.log.segment import Report
 from brokerless.offset_spans import Span, union, without
+from brokerless.typed.records import Failures
+
+_ADVICE = (
+    ". The table's column keeps its type, so later records with such values have null there as well; exported to a new "
+    "directory or namespace, all records together decide the type"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTaskResult:
     """What a task made. ``missing``: what the log does not have. ``is_complete``: False where something
-    could not be read that may be readable another time; nothing was kept then."""
+    could not be read that may be readable another time; nothing was kept then. ``failures`` and ``cut``: what its
+    values' columns do not have."""
 
     files: tuple[ParquetFile, ...]
     next_offset: int
@@ -27,6 +35,8 @@ class ExportTaskResult:
     left_out: tuple[Offsets, ...]
     is_complete: bool = True
     missing: tuple[Span, ...] = ()
+    failures: Failures = field(default_factory=Failures)
+    cut: Cut = field(default_factory=dict[str, tuple[int, int]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,11 @@ class ExportedPartition:
         return sum(each.records for each in self.files)
 
     @property
+    def has_more(self) -> bool:
+        """Whether there is more than before: of a transaction that stays open, nothing is."""
+        return bool(self.files or self.filled) or self.next_offset > self.start_offset
+
+    @property
     def size(self) -> int:
         """Bytes of the files."""
         return sum(each.size for each in self.files)
@@ -80,6 +95,7 @@ class ExportCommit:
         self._committed: set[int] = set()
         self._stopped: set[tuple[str, int]] = set()
         self._so_far: dict[tuple[str, int], ExportedPartition] = {}
+        self._failures: dict[tuple[str, int], tuple[Failures, Cut]] = {}
 
     def begin(self) -> None:
         """Takes away what an interrupted run left, and records what this one is about to write."""
@@ -106,6 +122,10 @@ class ExportCommit:
             self._committed.add(index)
             if tasks[index].is_last:
                 done = self._so_far.pop(_name(tasks[index]))
+                undecoded = tuple(self._undecoded(tasks[index]))
+                for finding in undecoded:
+                    self._report(finding)
+                done = replace(done, findings=done.findings + undecoded)
                 yield from [done] if self._plan.export.dry_run else self._target.finish(done)
                 return
             index += 1
@@ -125,6 +145,9 @@ class ExportCommit:
             return
         for finding in result.findings:
             self._report(finding)
+        failures, cut = self._failures.get(name, (Failures(), {}))
+        failures.add(result.failures)
+        self._failures[name] = failures, add_cut(cut, result.cut)
         if not self._plan.export.dry_run:
             self._publish(task, result)
         is_fill = task.mark is not None
@@ -141,6 +164,12 @@ class ExportCommit:
             findings=so_far.findings + result.findings,
             left_out=so_far.left_out + result.left_out,
         )
+
+    def _undecoded(self, task: ExportTask) -> Iterator[Finding]:
+        """One finding for each cause, however many tasks met it."""
+        failures, cut = self._failures.pop(_name(task), (Failures(), {}))
+        yield from failures.findings(task.source.path, "" if self._plan.tables is None else _ADVICE)
+        yield from cut_findings(cut, task.source.path)
 
     def _publish(self, task: ExportTask, result: ExportTaskResult) -> None:
         own = self._manifests[task.topic]

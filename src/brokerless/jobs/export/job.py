@@ -29,11 +29,6 @@ from brokerless.typed.records import Failures
 
 __all__ = ["Export", "ExportPlan", "ExportTask", "ExportTaskResult", "ExportedPartition", "export", "plan", "run"]
 
-_ADVICE = (
-    ". The table's column keeps its type, so later records with such values have null there as well; exported to a new "
-    "directory or namespace, all records together decide the type"
-)
-
 
 def export(
     plan: ExportPlan,
@@ -45,7 +40,8 @@ def export(
     processes: int | None = None,
 ) -> Iterator[ExportedPartition]:
     """Does what was planned, and gives each partition when it is done. ``report`` is called with every finding, before
-    what it is in is committed; what it raises ends the export. For the others, see :func:`job.run`.
+    what it is in is committed, and when a partition is done with one for each cause that left values undecoded; what it
+    raises ends the export. For the others, see :func:`job.run`.
 
     Raises :class:`UsageError` if another export was here meanwhile, :class:`UnwritableError` where the target fails.
     """
@@ -110,8 +106,6 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
             decoded = batch if task.topic_type is None else failures.decode(task.topic_type, batch)
             output.add(decoded if rows is None else rows(decoded, batch))
         written = output.finish()
-        failures_found = list(failures.findings(task.source.path, "" if table is None else _ADVICE))
-        failures_found += [] if rows is None else rows.findings(task.source.path)
     except (NotReadableError, UnreadableError) as error:
         output.abandon()
         if isinstance(error, UnreadableError):  # in the middle of a file; what of it came is not known
@@ -120,24 +114,23 @@ def run(task: ExportTask, done: Done) -> ExportTaskResult:
     except BaseException:
         output.abandon()
         raise
+    cut = {} if rows is None else rows.cut
     next_offset, left_out = records.next_offset, tuple(records.left_out)
     if task.mark is not None:
-        return _filled(task, records, written, tuple(failures_found))
+        return replace(_filled(task, records, written), failures=failures, cut=cut)
     if not task.is_last:  # another segment follows
         left_out = tuple((first, task.end - 1 if last is None else last) for first, last in left_out)
         next_offset = task.end
-    findings = (*records.findings, *failures_found, *task.findings)
+    findings = (*records.findings, *task.findings)
     missing = (*task.missing, *records.missing)
-    return ExportTaskResult(written, next_offset, findings, left_out, missing=missing)
+    return ExportTaskResult(written, next_offset, findings, left_out, missing=missing, failures=failures, cut=cut)
 
 
-def _filled(
-    task: ExportTask, records: ExportReader, written: tuple[ParquetFile, ...], failures: tuple[Finding, ...]
-) -> ExportTaskResult:
+def _filled(task: ExportTask, records: ExportReader, written: tuple[ParquetFile, ...]) -> ExportTaskResult:
     """Of offsets that earlier runs lacked. What is wrong after them was for those runs, as is what is damaged still."""
     within = [each for each in records.left_out if each[0] < task.end]
     left_out = tuple((first, None if last is None else min(last, task.end - 1)) for first, last in within)
     is_through = records.is_decided and all(last is not None for _, last in left_out)
     next_offset = task.end if is_through else min(records.next_offset, task.end)
-    findings = records.findings if left_out and written else []
-    return ExportTaskResult(written, next_offset, (*findings, *failures), left_out)
+    findings = tuple(records.findings) if left_out and written else ()
+    return ExportTaskResult(written, next_offset, findings, left_out)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
@@ -111,7 +112,7 @@ def run_pipeline(
     to = str(output_directory(settings.to, settings.paths))
     settings = replace(settings, to=to)
     check_target(to, settings.to_storage_options)
-    with only_export(paths.join(to, PRIVATE)):
+    with _without_traces(to), only_export(paths.join(to, PRIVATE)):
         own = _Run(settings, report, phase or _no_phase, say)
         return own.run(settings.spark if spark is None else spark, is_following)
 
@@ -137,6 +138,22 @@ def follow(
             sleep(max(0.0, began + every_s - monotonic()))
 
 
+@contextmanager
+def _without_traces(to: str) -> Generator[None]:
+    """What a run is refused for leaves no empty directories that were not there before."""
+    made: list[Path] = []
+    if not paths.is_remote(to):
+        own = Path(paths.local(to)).absolute() / PRIVATE
+        made = [each for each in (own, *own.parents) if not each.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # as there is something in one
+            for each in made:
+                each.rmdir()
+        raise
+
+
 class _Run:
     """One run, while it is under way."""
 
@@ -154,13 +171,14 @@ class _Run:
             self._ledger.load()
             copies = select_copies(directories, settings, self._ledger.topics, self._say)
             result.log_directories, result.partitions = len(directories), len(copies)
-            result.interrupted = self._ledger.begin(result.id, settings.form)
+            result.interrupted = self._ledger.interrupted(settings.form)
             partitions = [each for own in copies.values() for each in own]
             checks = plan_checks(partitions, self._ledger, settings) if settings.verify else []
             exported = self._exported(copies)
             copies_left = {name: own for name, own in copies.items() if own[0].topic not in result.refused}
             wave = self._wave(copies_left, exported, {})
         with self._started(spark, [*checks, *wave.values()]) as place:
+            self._ledger.begin(result.id, settings.form)
             with self._stage("verify"), self._phase("verifying", sum(each.size for each in checks)) as done:
                 found = check(checks, self._ledger, result.id, place, done)
                 result.segments_verified, result.bytes_verified = len(checks), sum(each.size for each in checks)
@@ -236,7 +254,7 @@ class _Run:
                 tried.setdefault(name, set()).add(each.path)
             met: list[Finding] = []
             done = self._export_wave(list(wave.values()), place, met.append)
-            self._result.exported += [each for each in done if _has_more(each)]
+            self._result.exported += [each for each in done if each.has_more]
             exported.update(self._exported({name: copies[name] for name in wave}))
             left_out = {each.source: each.left_out for each in done}
             for partition in wave.values():
@@ -316,11 +334,6 @@ class _Run:
             from brokerless.jobs.pipeline.page import write_pages
 
             self._result.pages = write_pages(directories, self._ledger, self._settings, self._say)
-
-
-def _has_more(exported: ExportedPartition) -> bool:
-    """Whether a table has more than before: in a transaction that stays open is nothing to export."""
-    return bool(exported.files or exported.filled) or exported.next_offset > exported.start_offset
 
 
 def _place(finding: Finding) -> tuple[Any, ...]:

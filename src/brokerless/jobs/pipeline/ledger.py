@@ -112,9 +112,9 @@ class Ledger:
             for row in self._read(name).to_pylist():
                 self._take(_checked(row))
 
-    def begin(self, run_id: str, form: str) -> str | None:
-        """Records that a run is under way; gives the ID of the one before, if that did not end. Raises
-        :class:`UsageError` where the tables are of another format."""
+    def interrupted(self, form: str) -> str | None:
+        """The ID of the run before, if that did not end. Raises :class:`UsageError` where the tables are of another
+        format."""
         before: dict[str, Any] = {}
         if file_tree.exists(self._directory, _RUN, self._storage_options):
             path = paths.join(self._directory, _RUN)
@@ -129,10 +129,12 @@ class Ledger:
                 raise UnreadableError(f"{path}: {text} ({error})") from error
             if known != form:
                 raise UsageError(f"{self._root}: the tables here are {known}, not {form}; go on so, or write elsewhere")
-            self._save_run(run_id, form)
             return running
-        self._save_run(run_id, form)
         return None
+
+    def begin(self, run_id: str, form: str) -> None:
+        """Records that a run is under way."""
+        self._save_run(run_id, form)
 
     def end(self, form: str) -> None:
         """Records that the run came to its end."""

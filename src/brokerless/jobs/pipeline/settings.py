@@ -34,7 +34,8 @@ class Settings:
     ``table_options`` are deltalake's storage options. ``by_date``: of Parquet, as tables always are. ``verify``: check
     what is new before it is exported. ``report``: write the page. ``keep_snapshots_s``: seconds for which an older
     state of a table can be read. ``spark``: where tasks run, as ``--spark`` takes it. ``storage_options`` and
-    ``to_storage_options``: of fsspec, for what is read and for the tables."""
+    ``to_storage_options``: of fsspec, for what is read and for the tables. ``follow_s``: the command goes on until it
+    is stopped, with a run each so many seconds."""
 
     paths: tuple[str, ...]
     to: str
@@ -55,6 +56,7 @@ class Settings:
     spark: str | None = None
     storage_options: StorageOptions | None = field(default=None, repr=False)
     to_storage_options: StorageOptions | None = field(default=None, repr=False)
+    follow_s: float | None = None
 
 
 def load_settings(path: str, storage_options: StorageOptions | None = None) -> dict[str, Any]:
@@ -109,6 +111,8 @@ class _File:
         catalog: dict[str, Any] = {}
         for name, key, node in self._members(root):
             if name not in _SETTINGS:
+                if name == "settings":
+                    self.fail(key, "settings names such a file, and cannot be in one")
                 near = get_close_matches(name, _SETTINGS, 1)
                 hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_SETTINGS)}"
                 self.fail(key, f"there is no setting {name!r}; {hint}")
@@ -117,6 +121,8 @@ class _File:
             kind, _, inner = target.rpartition(".")
             if kind:
                 (decoding if kind == "decoding" else catalog)[inner] = value
+            elif target in found and target in ("verify", "report"):
+                self.fail(key, f"{target} and no-{target} are there; leave one of them out")
             else:
                 found[target] = value
         try:
@@ -145,6 +151,28 @@ class _File:
         if self._kind(node) != "bool":
             self.fail(node, f"{name} is neither true nor false")
         return str(node.value).lower() in ("true", "yes", "on")
+
+    def no_flag(self, node: Any, name: str) -> bool:
+        return not self.flag(node, name)
+
+    def seconds(self, node: Any, name: str) -> float:
+        """Of an option that takes seconds, above 0."""
+        try:
+            value = float(node.value) if self._kind(node) in ("int", "float") else 0.0
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            self.fail(node, f"{name} is not a number of seconds above 0")
+        return value
+
+    def pairs(self, node: Any, name: str) -> dict[str, str]:
+        """One NAME=VALUE, or a list of them, as an option takes them that can be repeated; or NAME: VALUE."""
+        if self._kind(node) == "map":
+            return self.text_mapping(node, name)
+        found = [each.partition("=") for each in self.texts(node, name)]
+        if not all(separator and key for key, separator, _ in found):
+            self.fail(node, f"{name} is not NAME=VALUE")
+        return {key: value for key, _, value in found}
 
     def size(self, node: Any, name: str) -> int:
         match = _SIZE.fullmatch(str(node.value)) if self._kind(node) in ("int", "str") else None
@@ -218,6 +246,7 @@ _SETTINGS: dict[str, tuple[str, Read]] = {
     "as": ("form", _choice(*FORMS)),
     "catalog": ("catalog.name", _File.text),
     "catalog-properties": ("catalog.properties", _File.text_mapping),
+    "catalog-property": ("catalog.properties", _File.pairs),
     "namespace": ("catalog.namespace", _File.text),
     "table-options": ("table_options", _File.text_mapping),
     "isolation": ("isolation", _choice(*ISOLATION_LEVELS)),
@@ -230,7 +259,10 @@ _SETTINGS: dict[str, tuple[str, Read]] = {
     "value-format": ("decoding.value_format", _File.text),
     "max-batch-bytes": ("max_batch_bytes", _File.size),
     "verify": ("verify", _File.flag),
+    "no-verify": ("verify", _File.no_flag),
     "report": ("report", _File.flag),
+    "no-report": ("report", _File.no_flag),
+    "follow": ("follow_s", _File.seconds),
     "keep-snapshots": ("keep_snapshots_s", _File.age),
     "spark": ("spark", _File.text),
     "storage-options": ("storage_options", _File.mapping),

@@ -5,8 +5,9 @@ Variable-length columns have Arrow's layout: the bytes of row ``i`` are ``data[e
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +84,8 @@ CONTENTS_SIGNATURE = ", ".join(
 
 HUGE = 32 << 20
 """Columns of more bytes have their memory released to the system rather than pooled for the next ones."""
+_REUSED_FROM, _REUSED_TO, _MOST_REUSED = 1 << 16, 16 << 20, 6
+"""Bytes of an array whose memory is used again, and how many such arrays of a column there may be."""
 _SLACK = 64
 """Bytes after the last value, so that copies may use wide steps."""
 
@@ -203,34 +206,64 @@ def empty_columns() -> RecordColumns:
     )
 
 
-def allocate(rows: int, data: int, headers: int) -> RecordColumns:
+class ReusedArrays:
+    """Uninitialized arrays whose memory is used again when nothing refers to an array any more. For one thread.
+
+    Where another thread releases memory, Arrow's pool returns it to the system, and fresh pages would cost as much as
+    decoding into them.
+    """
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, list[tuple[pa.Buffer, weakref.ref[NDArray[Any]]]]] = {}
+
+    def allocate(self, column: str, length: int, dtype: type[T]) -> NDArray[T]:
+        """An array for a column: one column's memory is not another one's, of which less may be filled."""
+        size = length * np.dtype(dtype).itemsize
+        if not _REUSED_FROM <= size <= _REUSED_TO:
+            return allocate_array(length, dtype)
+        rooms = self._rooms.setdefault(column, [])
+        free = [place for place, (room, user) in enumerate(rooms) if user() is None and room.size == size]
+        if free:
+            room, _ = rooms.pop(free[-1])  # used last, so that it may be in a cache still
+        else:
+            del rooms[: max(0, len(rooms) + 1 - _MOST_REUSED)]
+            room = pa.allocate_buffer(size)
+        array = np.frombuffer(room, dtype)
+        rooms.append((room, weakref.ref(array)))
+        return array
+
+
+def allocate(rows: int, data: int, headers: int, reused: ReusedArrays | None = None) -> RecordColumns:
     """Columns with capacity for ``rows`` records, ``headers`` headers, and ``data`` bytes in each column of bytes."""
 
     if data > HUGE:
         release_memory()  # The pool may still hold the memory of an earlier huge record.
 
-    def ends(n: int) -> NDArray[np.int32]:
-        array = allocate_array(n + 1, np.int32)
-        array[0] = 0
-        return array
+    def array(column: str, length: int, dtype: type[T]) -> NDArray[T]:
+        return allocate_array(length, dtype) if reused is None else reused.allocate(column, length, dtype)
+
+    def ends(column: str, n: int) -> NDArray[np.int32]:
+        made = array(column, n + 1, np.int32)
+        made[0] = 0
+        return made
 
     return RecordColumns(
-        offset=allocate_array(rows, np.int64),
-        timestamp=allocate_array(rows, np.int64),
-        sequence=allocate_array(rows, np.int32),
-        timestamp_type=allocate_array(rows, np.int8),
-        key_ends=ends(rows),
-        key_null=allocate_array(rows, np.uint8),
-        key_data=allocate_array(data + _SLACK, np.uint8),
-        value_ends=ends(rows),
-        value_null=allocate_array(rows, np.uint8),
-        value_data=allocate_array(data + _SLACK, np.uint8),
-        header_ends=ends(rows),
-        header_key_ends=ends(headers),
-        header_key_data=allocate_array(data + _SLACK, np.uint8),
-        header_value_ends=ends(headers),
-        header_value_null=allocate_array(headers, np.uint8),
-        header_value_data=allocate_array(data + _SLACK, np.uint8),
+        offset=array("offset", rows, np.int64),
+        timestamp=array("timestamp", rows, np.int64),
+        sequence=array("sequence", rows, np.int32),
+        timestamp_type=array("timestamp_type", rows, np.int8),
+        key_ends=ends("key_ends", rows),
+        key_null=array("key_null", rows, np.uint8),
+        key_data=array("key_data", data + _SLACK, np.uint8),
+        value_ends=ends("value_ends", rows),
+        value_null=array("value_null", rows, np.uint8),
+        value_data=array("value_data", data + _SLACK, np.uint8),
+        header_ends=ends("header_ends", rows),
+        header_key_ends=ends("header_key_ends", headers),
+        header_key_data=array("header_key_data", data + _SLACK, np.uint8),
+        header_value_ends=ends("header_value_ends", headers),
+        header_value_null=array("header_value_null", headers, np.uint8),
+        header_value_data=array("header_value_data", data + _SLACK, np.uint8),
     )
 
 

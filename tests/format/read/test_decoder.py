@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.golden import cases, of_type
 
-from brokerless.format.columns import RecordColumns
+from brokerless.format.columns import RecordColumns, ReusedArrays
 from brokerless.format.read.batch_headers import checksums_match, read_headers
 from brokerless.format.read.batch_scan import scan_batches
 from brokerless.format.read.decoder import DecodedRecords, Decoder
@@ -94,3 +95,28 @@ def test_records_are_kafkas(category: str) -> None:
             except BaseException as error:
                 error.add_note(f"in {log}")
                 raise
+
+
+def test_memory_of_columns_is_used_again_when_nothing_refers_to_it() -> None:
+    reused, size = ReusedArrays(), 1 << 20
+    first = reused.allocate("value_data", size, np.uint8)
+    address = first.ctypes.data
+    first[:3] = 7
+    part = pa.py_buffer(first[1:3])
+    del first
+    other = reused.allocate("value_data", size, np.uint8)
+    other[:] = 0
+    assert part.to_pybytes() == b"\7\7"
+    del part
+    assert reused.allocate("key_data", size, np.uint8).ctypes.data != address
+    assert reused.allocate("value_data", size + 1, np.uint8).ctypes.data != address
+    assert reused.allocate("value_data", size, np.uint8).ctypes.data == address
+
+
+def test_memory_of_few_columns_is_kept() -> None:
+    reused, size = ReusedArrays(), 1 << 20
+    before = pa.total_allocated_bytes()
+    many = [reused.allocate("value_data", size, np.uint8) for _ in range(50)]
+    assert pa.total_allocated_bytes() - before >= 50 * size
+    many.clear()
+    assert pa.total_allocated_bytes() - before <= 10 * size

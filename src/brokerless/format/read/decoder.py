@@ -20,7 +20,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES, Inflater, find_payloads
 from brokerless.format.codecs.decompression_buffer import CodecError, LimitError
 from brokerless.format.codecs.payload_kernels import INFLATE
-from brokerless.format.columns import Damage, RecordColumns, allocate
+from brokerless.format.columns import Damage, RecordColumns, ReusedArrays, allocate
 from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
@@ -95,6 +95,7 @@ class Decoder:
         self._rows, self._data, self._fit = rows, data, data
         self._any_of = [np.frombuffer(each, np.uint8) for each in any_of]
         self._columns: RecordColumns | None = None
+        self._reused = ReusedArrays()
         self._sources: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]] = []
         self._damages: list[Damage] = []
 
@@ -111,7 +112,8 @@ class Decoder:
             self._check_headers(buffer, batches.take(unread), base)
         compressed = (batches.codec != 0) & ~unread
         # What is yielded owns whole columns, so those of a small file must be small.
-        self._fit = min(self._data, max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 2)))
+        needed = max(_LEAST, int(batches.sizes.sum()) * (_INFLATES if compressed.any() else 2))
+        self._fit = min(self._data, 1 << (needed - 1).bit_length())  # of few sizes, so that memory can be used again
         kinds = batches.is_legacy * 2 + compressed
         borders = np.flatnonzero(np.diff(kinds)) + 1
         for start, end in zip([0, *borders.tolist()], [*borders.tolist(), len(batches)], strict=True):
@@ -323,7 +325,8 @@ class Decoder:
     def _current(self) -> RecordColumns:
         if self._columns is None:
             headers = min(HEADERS, max(_FEW, self._fit >> 5)) if self._selected[2] else 0
-            self._columns = allocate(min(self._rows, max(_FEW, self._fit >> 3)), self._fit, headers)
+            rows = min(self._rows, max(_FEW, self._fit >> 3))
+            self._columns = allocate(rows, self._fit, headers, self._reused)
         return self._columns
 
     def _if_huge(self) -> Iterator[DecodedRecords]:

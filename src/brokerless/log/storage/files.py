@@ -78,14 +78,14 @@ class LocalFile:
             room = np.empty(length, np.uint8).data
             return room, _read_only(room, length)
         with self._lock:
-            free = [each for each in self._rooms if each[1]() is None]
-            fitting = [each for each in free if len(each[0]) >= length]
+            # By their places: memory that is compared is compared byte by byte.
+            free = [place for place, (_, user) in enumerate(self._rooms) if user() is None]
+            fitting = [place for place in free if len(self._rooms[place][0]) >= length]
             if fitting:
-                self._rooms.remove(fitting[0])
-                room = fitting[0][0]
+                room, _ = self._rooms.pop(fitting[0])
             else:
-                if len(self._rooms) == self._most_rooms:
-                    self._rooms.remove(free[0] if free else self._rooms[0])
+                if len(self._rooms) >= self._most_rooms:
+                    self._rooms.pop(free[0] if free else 0)
                 room = np.empty(length, np.uint8).data
             buffer = _read_only(room, length)
             self._rooms.append((room, weakref.ref(buffer)))

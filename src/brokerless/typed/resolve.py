@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,8 @@ def resolve_topic(
     """The types of one topic, by ``decoding``. ``partitions``: all of the topic that will be read. ``batches``: what is
     read in place of them to find schemas, with the columns ``key``, ``value`` and ``headers``. ``on_damage`` is called
     with each finding; where the rows are read as well, that reports them. ``known``: the types that ``key`` and
-    ``value`` have already; JSON that is none of these (an array among objects) adds nothing to them."""
+    ``value`` have already; JSON that is none of these (an array among objects) adds nothing to them, and a field of
+    Avro that they have under one of its aliases has that name."""
     sides = {
         name: SideScan(name, format_, registry, topic, None if known is None else known[name])
         for name, format_ in _formats(decoding)
@@ -226,6 +227,11 @@ class SideScan:
     def _typed(self, used: list[UsedSchema]) -> SideType:
         from brokerless.typed.schema_types import type_of_schemas
 
+        if self.known is not None:
+            from brokerless.typed.avro.table_names import with_names_of
+
+            named = [None if each.schema is None else with_names_of(each.schema, self.known) for each in used]
+            used = [replace(each, schema=schema) for each, schema in zip(used, named, strict=True)]
         type_, kept = type_of_schemas(used)
         return SideType(SCHEMA, type_, tuple(kept), tuple(sorted(self.counts.items())))
 

@@ -121,6 +121,30 @@ def test_a_schema_that_evolves_in_a_topic_evolves_the_table(form: TableFormat, t
 
 
 @each_format
+def test_a_field_with_another_name_goes_on_in_the_column_that_an_alias_names(form: TableFormat, tmp_path: Path) -> None:
+    def record(version: int, *fields: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "record", "name": "R", "doc": str(version), "fields": list(fields)}
+
+    text: dict[str, Any] = {"type": "string"}
+    v1 = record(1, {"name": "name", **text})
+    v2 = record(2, {"name": "title", **text, "aliases": ["name"]})
+    v3 = record(
+        3, {"name": "label", **text, "aliases": ["title", "name"]}, {"name": "new", "type": "int", "default": 0}
+    )
+    to, source = tmp_path / "out", tmp_path / "orders-0"
+    log_of(source, [avro(v1, 1, {"name": "a"})])
+    exported(source, to, form, decoding=Decoding(schemas(tmp_path / "schemas", _1=v1)))
+    log_of(source, [avro(v2, 2, {"title": "b"}), avro(v1, 1, {"name": "c"})], first=1)
+    exported(source, to, form, decoding=Decoding(schemas(tmp_path / "schemas", _2=v2)))
+    log_of(source, [avro(v3, 3, {"label": "d", "new": 1}), avro(v2, 2, {"title": "e"})], first=3)
+    exported(source, to, form, decoding=Decoding(schemas(tmp_path / "schemas", _3=v3)))
+    for read in READERS:
+        found = [row["value"] for row in read(to, "orders", form)]
+        assert [row["name"] for row in found] == ["a", "b", "c", "d", "e"]
+        assert set(found[-1]) == {"name", "new"}
+
+
+@each_format
 def test_what_does_not_fit_keeps_its_bytes_and_a_reason(form: TableFormat, tmp_path: Path) -> None:
     to, source = tmp_path / "out", log_of(tmp_path / "orders-0", [b'{"a": 1}', b'{"a": 2}'])
     decoding = Decoding()

@@ -26,10 +26,10 @@ demo: install  ## List, verify and query a small log directory that real Kafka w
 demo-data: install  ## Write demo/data again, with a real Kafka
 	$(BIN)/python -m demo.make_data
 
-# Three at a time, on two cores: those with Spark or Kafka wait for a third of their time.
 screenshot: install  ## Write docs/images/report.png again: the report of demo/data in Chromium
 	$(BIN)/python -m scripts.make_screenshot
 
+# Three at a time, on two cores: those with Spark or Kafka wait for a third of their time.
 test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a part
 	$(COMPILING) $(BIN)/python -m pytest -n 3 $(TESTS)
 

@@ -54,7 +54,7 @@ def check_share_groups(source: Cluster, target: Cluster, path: str) -> Iterator[
     changed = sorted(topic for topic_id, topic in source.topics.items() if new.get(topic, topic_id) != topic_id)
     if changed:
         text = f"share groups' positions are kept by topics' ids, of {len(changed)} topics this cluster has others, "
-        text += f"{changed[0]} among them: share groups begin anew there"
+        text += f"{changed[0]} among them: share groups begin again there"
         yield Finding("warning", "share-group-topic-ids", path, None, None, text)
 
 
@@ -80,7 +80,7 @@ def translate(directory: Path, ids: TopicIds, report: Report) -> None:
             os.close(descriptor)
         if compressed:
             text = f"{len(compressed)} batches from here on are compressed, and topic ids in them are not translated: "
-            text += "groups of the consumer protocol begin anew where these have their offsets"
+            text += "groups of the consumer protocol begin again where these have their offsets"
             report(Finding("warning", "topic-ids-compressed", directory.name, None, compressed[0], text))
 
 

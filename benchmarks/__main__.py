@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import statistics
@@ -28,7 +29,7 @@ from benchmarks import (
     writing,
 )
 from benchmarks.data import RECORDS, events
-from benchmarks.measure import BenchmarkError, Clock, Result, Workload, measure
+from benchmarks.measure import ROOT, BenchmarkError, Clock, Result, Workload, measure
 
 FAMILIES = (reading, finding, writing, loading, commands, spark, ceilings, jobs, compacting, erasing, decoding, asking)
 
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with console.status(f"{options.records:,} records, written by Kafka's builder unless they are there"):
             events(options.records)
+            compileall.compile_dir(ROOT / "src", quiet=2)  # as installing does, also where Python writes no bytecode
         results = list(run(chosen, options.runs, options.clock, console))
     except KafkaUnavailableError as error:
         console.print(str(error), style="red", markup=False)

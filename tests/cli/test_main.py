@@ -186,6 +186,13 @@ def test_the_first_answer_waits_for_nothing_heavy(arguments: list[str]) -> None:
     assert result.stdout
 
 
+def test_help_of_reading_commands_imports_no_library() -> None:
+    code = "import sys; from brokerless.cli import main; main(['cat', '--help']); print(*sys.modules, file=sys.stderr)"
+    result = python("-c", code)
+    assert b"--jobs" in result.stdout
+    assert not {b"numpy", b"pyarrow", b"numba"} & set(result.stderr.split())
+
+
 def test_import_brokerless_imports_no_library() -> None:
     code = "import sys; before = {*sys.modules}; import brokerless; "
     code += "print(*{each.split('.')[0] for each in {*sys.modules} - before} - {*sys.stdlib_module_names})"

@@ -12,12 +12,13 @@ import threading
 import weakref
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any, Self
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Self
 
 from brokerless.errors import UnreadableError
+
+if TYPE_CHECKING:  # NumPy takes most of the time of `--help`, which reads no file
+    import numpy as np
+    from numpy.typing import NDArray
 
 _SMALL = 1 << 16
 """Bytes of a read that gets memory of its own."""
@@ -27,7 +28,6 @@ _ROOMS = 2
 """While one window is read, what was made of the one before may still refer to that. Threads need more."""
 _EXTENTS = 64
 """Extents of a file with holes that are searched for where its data ends."""
-_EMPTY: NDArray[np.uint8] = np.frombuffer(b"", np.uint8)
 
 
 class LocalFile:
@@ -62,10 +62,10 @@ class LocalFile:
         _check_range(self.path, position, length)
         length = min(length, self.size - position)
         if length <= 0:
-            return _EMPTY
+            return _array(b"")
         with unreadable(self.path, OSError):
             if length <= _SMALL:
-                return np.frombuffer(os.pread(self.descriptor, length, position), np.uint8)
+                return _array(os.pread(self.descriptor, length, position))
             room, buffer = self._room(length)
             done = 0
             while done < length and (got := os.preadv(self.descriptor, [room[done:length]], position + done)):
@@ -74,6 +74,8 @@ class LocalFile:
 
     def _room(self, length: int) -> tuple[memoryview, NDArray[np.uint8]]:
         """Memory for a read, and the array that is handed out: all that refers to any of it keeps that array alive."""
+        import numpy as np
+
         if length > _LARGE:
             room = np.empty(length, np.uint8).data
             return room, _read_only(room, length)
@@ -167,14 +169,14 @@ class RemoteFile:
         _check_range(self.path, position, length)
         length = min(length, self.size - position)
         if length <= 0:
-            return _EMPTY
+            return _array(b"")
         with unreadable(self.path, Exception), self._lock:
             self._handle.seek(position)
             parts: list[bytes] = []
             while length > 0 and (part := self._handle.read(length)):
                 parts.append(part)
                 length -= len(part)
-        return np.frombuffer(parts[0] if len(parts) == 1 else b"".join(parts), np.uint8)
+        return _array(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def size_now(self) -> int:
         """What it was at opening: to ask again is a round trip, and a read that is short says as much."""
@@ -201,7 +203,15 @@ class RemoteFile:
 File = LocalFile | RemoteFile
 
 
+def _array(read: bytes) -> NDArray[np.uint8]:
+    import numpy as np
+
+    return np.frombuffer(read, np.uint8)
+
+
 def _read_only(room: memoryview, length: int) -> NDArray[np.uint8]:
+    import numpy as np
+
     array = np.frombuffer(room, np.uint8, length)
     array.flags.writeable = False
     return array

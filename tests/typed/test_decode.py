@@ -111,6 +111,15 @@ def test_what_cannot_be_decoded_keeps_its_bytes_and_says_why() -> None:
     }  # fmt: skip
 
 
+def test_a_schema_that_cannot_be_used_is_not_called_unknown() -> None:
+    key = json.dumps({"keytype": "SCHEMA", "subject": "orders-value", "version": 1, "magic": 1}).encode()
+    for schema in ('{"type": "fixed", "name": "F", "size": -1}', '["null", ["null", "int"]]', "5", "{"):
+        value = json.dumps({"subject": "orders-value", "version": 1, "id": 1, "schema": schema}).encode()
+        _, (row,) = decoded([b"\0\0\0\0\1\2"], read_registry([(key, value)]))
+        assert row["valueRaw"] == b"\0\0\0\0\1\2"
+        assert row["valueError"].startswith("schema 1 cannot be used: ")
+
+
 def test_json_by_its_schema() -> None:
     registry = client()
     schema = {

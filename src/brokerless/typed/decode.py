@@ -123,6 +123,8 @@ class SideDecoder:
         used = self._by_id.get(key or (UNFRAMED_VALUES, ""))
         if used is None and key is None:
             return "no schema id: the bytes begin with none, and there is none in the headers"
+        if used is not None and used.problem is not None:
+            return used.problem
         if used is None or used.schema is None:
             return "unknown schema" if key is None else f"unknown schema id {key[1]} ({key[0]})"
         return decoder_of_schema(used, self.side)

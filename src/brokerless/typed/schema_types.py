@@ -30,8 +30,8 @@ def type_of_schemas(used: Sequence[UsedSchema]) -> tuple[pa.DataType, list[UsedS
         assert each.schema is not None
         try:
             own = _type_of(each, each.schema, newest)
-        except (ValueError, LookupError, TypeError, RecursionError):
-            kept.append(replace(each, schema=None) if each.records else each)
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            kept.append(replace(each, schema=None, problem=_problem(each, error)) if each.records else each)
             continue
         wider = merge(merged, own)
         if not each.records and pa.types.is_nested(merged) and not pa.types.is_nested(wider):
@@ -89,5 +89,9 @@ def decoder_of_schema(used: UsedSchema, side: SideType) -> PayloadDecoder | str:
 
         return json_decoder(schema, side.type)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        text = (str(error) or type(error).__name__).splitlines()[0][:200]
-        return f"schema {used.id} cannot be used: {text}"
+        return _problem(used, error)
+
+
+def _problem(used: UsedSchema, error: Exception) -> str:
+    text = (str(error) or type(error).__name__).splitlines()[0][:200]
+    return f"schema {used.id} cannot be used: {text}"

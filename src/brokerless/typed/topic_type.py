@@ -85,13 +85,15 @@ def decoding_of_options(options: Mapping[str, str]) -> Decoding | None:
 @dataclass(frozen=True, slots=True)
 class UsedSchema:
     """A schema that a topic's records name, or may name. ``records``: how many do, of those that were read first.
-    ``schema``: None if it is not known. ``messages``: of Protobuf, those that records are, by their indexes."""
+    ``schema``: None if it is not known, or cannot be used: then ``problem`` says why. ``messages``: of Protobuf, those
+    that records are, by their indexes."""
 
     id: SchemaId
     framing: str
     records: int
     schema: Schema | None
     messages: tuple[tuple[int, ...], ...] = ()
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

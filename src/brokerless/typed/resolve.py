@@ -176,7 +176,7 @@ class SideScan:
         except (ValueError, RecursionError, LookupError, TypeError):
             self.is_json = False
             return
-        self.type = own if self.type is None else merge(self.type, own)
+        self.type = _joined(self.type, own)
 
     def _infer(self, column: Column) -> None:
         """The type of JSON, where that was requested; what is none is reported when it is decoded."""
@@ -198,7 +198,7 @@ class SideScan:
                 continue
             if known is not None:
                 own = without_conflicts(own, known)
-            self.type = own if self.type is None else merge(self.type, own)
+            self.type = _joined(self.type, own)
 
     def result(self) -> SideType:
         """The type, by all that was read."""
@@ -251,6 +251,15 @@ class SideScan:
         type_ = plain.parser(name)[1] or self.type or pa.string()
         type_ = without_nulls(type_)
         return SideType(format_, plain.windowed(prefix, type_) if prefix else type_)
+
+
+def _joined(type_: pa.DataType | None, own: pa.DataType) -> pa.DataType:
+    """A type of JSON with that of one more value. Where some values are objects, others add nothing: they alone keep
+    their bytes, and not all become text."""
+    t = pa.types
+    if type_ is not None and t.is_struct(type_) != t.is_struct(own):
+        return type_ if t.is_struct(type_) else own
+    return own if type_ is None else merge(type_, own)
 
 
 def _inner(format_: str) -> tuple[str, str]:

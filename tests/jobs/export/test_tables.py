@@ -185,18 +185,21 @@ def test_values_that_one_column_cannot_take_are_one_finding(
 @each_format
 def test_unexpected_values_alone_stay_bytes_and_the_others_evolve_the_table(form: TableFormat, tmp_path: Path) -> None:
     """An array among objects, an object as another field's array, and names that no table has beside those there."""
-    to, source = tmp_path / "out", log_of(tmp_path / "orders-0", [b'{"a": 1, "b": {"c": 1}, "l": [{"d": 1}]}'])
-    exported(source, to, form, decoding=Decoding())
-    findings: list[Finding] = []
+    first = [b"[3]", b'{"a": 1, "b": {"c": 1}, "l": [{"d": 1}]}', b"[4]"]
+    to, source = tmp_path / "out", log_of(tmp_path / "orders-0", first)
+    exported(source, to, form, findings := list[Finding](), decoding=Decoding())
+    assert [each.message.split(":")[0] for each in findings] == ["2 values were not decoded"]
+    assert [row["valueRaw"] for row in table(to, "orders", form)] == [b"[3]", None, b"[4]"]
+    findings.clear()
     bad = [b"[1,2]", b'{"a.b": 1}', b'{"A": 1}', b'{"b": [1]}', b'{"b": 5}', b'{"l": {"d": 2}}']
     good = [b'{"z": true}', b'{"b": {"c": 3, "d": "new"}}', b'{"l": [{"e": 1.5}]}']
-    log_of(source, [*bad, *good], first=1)
+    log_of(source, [*bad, *good], first=len(first))
     exported(source, to, form, findings, decoding=Decoding())
-    found = table(to, "orders", form)[1:]
+    found = table(to, "orders", form)[len(first) :]
     assert [row["valueRaw"] for row in found] == [*bad, None, None, None]
     assert all(row["valueError"] for row in found[: len(bad)])
-    first, second, third = (row["value"] for row in found[len(bad) :])
-    assert (first["z"], second["b"], third["l"][0]["e"]) == (True, {"c": 3, "d": "new"}, 1.5)
+    one, two, three = (row["value"] for row in found[len(bad) :])
+    assert (one["z"], two["b"], three["l"][0]["e"]) == (True, {"c": 3, "d": "new"}, 1.5)
     assert len(findings) == len(bad)
 
 

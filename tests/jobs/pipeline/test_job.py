@@ -222,7 +222,11 @@ def test_a_copy_that_comes_later_fills_in_what_was_damaged(tmp_path: Path, form:
     assert state() == ({*range(10, 20), *range(30, 40)}, {10: False, 30: False})
     assert not run().is_new
     segments(disks / "b" / "t-0", range(0, 50), wrong=(30,))
-    assert [each.filled for each in run().exported] == [((10, 20),)]
+    segments(disks / "c" / "t-0", range(0, 10))  # and one that is older
+    second = run()
+    assert ([each.filled for each in second.exported], {each.offset for each in second.findings}) == (
+        [((10, 20),)], {30} if verify else set()
+    )  # fmt: skip
     lacking, listed = state()
     assert (lacking, listed.get(10, True), listed[30]) == ({*range(30, 40)}, True, False)
     assert not run().is_new

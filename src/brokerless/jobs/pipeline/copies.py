@@ -26,8 +26,6 @@ def next_copy(
     tried = set(tried)
     left = [each for each in copies if each.path not in tried and each.segments]
     ends = {each.path: end_offset(each, ledger, storage_options) for each in left}
-    if exported is not None:
-        left = [each for each in left if not ledger.was_tried(each, exported)]
     following = None if exported is None else exported.next_offset
     if following is None:
         start = min((each.start_offset or 0 for each in left), default=0)
@@ -36,13 +34,14 @@ def next_copy(
             key=lambda each: (-_damage(each, ledger), ends[each.path]),
             default=None,
         )
+    is_short = not tried and all(end < following for end in ends.values())
+    left = [each for each in left if exported is None or not ledger.was_tried(each, exported)]
     new = [each for each in left if ends[each.path] > following]
     joined = [each for each in new if (each.start_offset or 0) <= following]
     if joined:
         return max(joined, key=lambda each: (-_damage(each, ledger), ends[each.path]))
     if new:
         return min(new, key=lambda each: (each.start_offset or 0, -ends[each.path]))
-    is_short = not tried and all(ends[each.path] < following for each in left)
     has_gaps = exported is not None and bool(
         exported.missing or exported.left_out or exported.filling or exported.until is not None
     )

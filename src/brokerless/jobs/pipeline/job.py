@@ -24,7 +24,7 @@ from brokerless.jobs.export.job import ExportedPartition, export, plan
 from brokerless.jobs.export.reading import NOT_PASSED
 from brokerless.jobs.pipeline import tables
 from brokerless.jobs.pipeline.checks import check, gone_partitions, is_left_out, not_exported, plan_checks
-from brokerless.jobs.pipeline.copies import next_copy
+from brokerless.jobs.pipeline.copies import end_offset, next_copy
 from brokerless.jobs.pipeline.ledger import PRIVATE, Checked, DamagedRange, Ledger, path_of
 from brokerless.jobs.pipeline.settings import Settings
 from brokerless.jobs.pipeline.sources import Copies, find_log_directories, select_copies
@@ -257,15 +257,23 @@ class _Run:
             self._result.exported += [each for each in done if each.has_more]
             exported.update(self._exported({name: copies[name] for name in wave}))
             left_out = {each.source: each.left_out for each in done}
-            for partition in wave.values():
+            for name, partition in wave.items():
+                is_reached = self._is_reached(copies[name], exported.get(name))
                 within = paths.join(partition.path, "")
                 own = [each for each in met if each.file == partition.path or each.file.startswith(within)]
+                own = [each for each in own if not is_reached or each.kind != "log-end-before-export"]
                 self._record_met(partition, own, left_out.get(partition.path, ()))
                 unread |= {partition.path} if any(each.kind in NOT_PASSED for each in own) else set()
         for name in tried.keys() & exported.keys():
             for each in copies[name]:
                 if each.path in tried[name] - unread and each.topic not in self._result.refused:
                     self._ledger.add_tried(each, exported[name], self._result.id)
+
+    def _is_reached(self, copies: tuple[PartitionPath, ...], exported: Exported | None) -> bool:
+        """Whether any copy goes as far as the table, so that others may be older."""
+        options = self._settings.storage_options
+        ends = (end_offset(each, self._ledger, options) for each in copies if each.segments)
+        return exported is not None and any(end >= exported.next_offset for end in ends)
 
     def _list_left_out(self, copies: Copies, exported: dict[str, Exported], checked: Iterable[Checked]) -> None:
         """What tables do not have as it was damaged is listed, also where the run that met it was killed after its

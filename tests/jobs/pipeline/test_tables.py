@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from tests.jobs.pipeline.works import own_table, pipeline, segments, table_offsets
 
 from brokerless.errors import UsageError
@@ -55,3 +56,21 @@ def test_topics_that_would_share_a_table_are_refused(tmp_path: Path) -> None:
     run = pipeline(tmp_path / "logs", tmp_path / "to", form="iceberg")
     assert "a.b and a_b would have one table" in run.refused["a_b"]
     assert sorted(table_offsets(tmp_path / "to", "a.b", 0, "iceberg")) == list(range(20))
+
+
+def test_a_table_that_is_partitioned_otherwise_stops_no_other_topic(tmp_path: Path) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    for topic in ("t", "u"):
+        segments(logs / f"{topic}-0", range(0, 20))
+    pipeline(logs, to, form="delta")
+    own = DeltaTable(str(to / "t"))
+    write_deltalake(
+        own, own.to_pyarrow_table(), mode="overwrite", schema_mode="overwrite", partition_by=[],
+        configuration=own.metadata().configuration,
+    )  # fmt: skip
+    for topic in ("t", "u"):
+        segments(logs / f"{topic}-0", range(0, 40))
+    run = pipeline(logs, to, form="delta")
+    assert "partitioned in another way than by day" in run.refused["t"]
+    assert [each.kind for each in run.findings] == ["topic-refused"]
+    assert sorted(table_offsets(to, "u", 0, "delta")) == list(range(40))

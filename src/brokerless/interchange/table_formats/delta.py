@@ -70,7 +70,11 @@ class DeltaTables:
                 text = f"{self.describe(topic)}: Delta takes what is above a directory of this name for a table"
                 raise RefusedTopicError(topic, f"{text}; export the topic {topic} to another format")
             table = self.open_table(name)
-            return None if table is None else TableState(self._state(table, topic), _columns(table))
+            if table is None:
+                return None
+            state = self._state(table, topic)
+            self._check_partitions(table, topic)
+            return TableState(state, _columns(table))
 
     def open_table(self, name: str) -> Any:
         """The ``deltalake.DeltaTable`` of this name; None if there is none."""
@@ -160,7 +164,8 @@ class DeltaTables:
     def _check_partitions(self, table: Any, topic: str) -> None:
         if table.metadata().partition_columns != [DATE]:
             where = self.describe(topic)
-            raise UsageError(f"{where}: the table is partitioned in another way than by day; export to another one")
+            text = f"{where}: the table is partitioned in another way than by day; export to another one"
+            raise RefusedTopicError(topic, text)
 
     def _state(self, table: Any, topic: str) -> ExportState:
         """Of the newest commit that has it. After a restore, that is one of the restored version or before; where the

@@ -33,6 +33,10 @@ from brokerless.tables.record_batches import (
 )
 
 _log = logging.getLogger(__name__)
+_FEW_ROWS, _FEW_BYTES = 4096, 256 << 10
+"""A record batch is small up to so many rows and bytes."""
+_JOINED_ROWS, _JOINED_BYTES = 1 << 16, 1 << 20
+"""When small record batches are enough for one."""
 
 
 def read_split(split: Split, options: Options, columns: SelectedColumns) -> Iterator[pa.RecordBatch]:
@@ -51,6 +55,35 @@ def read_split(split: Split, options: Options, columns: SelectedColumns) -> Iter
         del batch  # what is huge is not to stay while the next is read
         yield from _report_damage(found, split, options, columns)
     yield from _report_damage(found, split, options, columns)
+
+
+def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, with those of adjacent small batches in one: many small files have one each, and handing one to
+    Spark costs 0.07 ms. Large ones are not copied."""
+    small: list[pa.RecordBatch] = []
+    rows = size = 0
+
+    def take_small() -> Iterator[pa.RecordBatch]:
+        nonlocal rows, size
+        if len(small) == 1:
+            yield small.pop()
+        elif small:
+            table = pa.Table.from_batches(small)
+            small.clear()
+            yield from table.combine_chunks().to_batches()
+        rows = size = 0
+
+    for batch in batches:
+        if batch.num_rows <= _FEW_ROWS and batch.nbytes <= _FEW_BYTES:
+            small.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= _JOINED_ROWS or size >= _JOINED_BYTES:
+                yield from take_small()
+            continue
+        yield from take_small()
+        yield batch
+        del batch  # what is huge is not to stay while the next is read
+    yield from take_small()
 
 
 def _report_damage(

@@ -120,13 +120,13 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         from brokerless.jobs.run.spark_worker import keep_what_is_loaded
-        from brokerless.spark.reader import read_split
+        from brokerless.spark.reader import joined, read_split
 
         def batches() -> Iterator[pa.RecordBatch]:
             for split in cast("ReadTask", partition).splits:
                 yield from read_split(split, self.options, self.columns)
 
-        yield from read_ahead(batches)  # the next batch is decoded while Spark takes this one
+        yield from read_ahead(lambda: joined(batches()))  # the next batch is decoded while Spark takes this one
         keep_what_is_loaded()
 
 

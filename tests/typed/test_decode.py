@@ -7,6 +7,7 @@ import struct
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from confluent_kafka.schema_registry import SchemaReference
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
@@ -135,6 +136,32 @@ def test_json_by_its_schema() -> None:
     assert found[0]["value"] == theirs(value, VALUE) == {"id": 5, "tags": ["a", "b"]}
     assert found[1]["valueError"] == "not as its schema says: $: 'id' is a required property"
     assert topic_type.value.type == pa.struct([("id", pa.int64()), ("tags", pa.list_(pa.string()))])
+
+
+SLOW = "^(a+)+$"
+"""Of which Python's ``re`` tries 2^40 ways to match forty times a, and b."""
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    ("rules", "good", "bad"),
+    [
+        ({"pattern": SLOW}, "aa", "a" * 40 + "b"),
+        ({"$schema": DRAFT_7, "pattern": SLOW}, "aa", "a" * 40 + "b"),
+        ({"propertyNames": {"pattern": SLOW}}, {"aa": 1}, {"a" * 40 + "b": 1}),
+        ({"patternProperties": {SLOW: {}}, "additionalProperties": False}, {"aa": 1}, {"a" * 40 + "b": 1}),
+        ({"patternProperties": {SLOW: {}}, "additionalProperties": {"type": "string"}}, {"aa": 1}, {"a" * 40 + "b": 1}),
+    ],
+)  # fmt: skip
+def test_patterns_of_json_schema_take_linear_time(rules: dict[str, Any], good: Any, bad: Any) -> None:
+    registry = client()
+    schema = {"$schema": DRAFT_7, "title": "Order", "type": "object", "properties": {"a": rules}}
+    value = JSONSerializer(json.dumps(schema), registry)({"a": good}, VALUE)
+    assert value is not None
+    _, found = decoded([value, value[:5] + json.dumps({"a": bad}).encode()], registry_of(registry))
+    assert JSONDeserializer(None, schema_registry_client=registry)(value, VALUE) == {"a": good}
+    assert [each["valueError"] is None for each in found] == [True, False]
+    assert found[1]["valueError"].startswith("not as its schema says: $.a")
 
 
 def test_values_without_a_schema_are_json_or_text_or_stay_bytes() -> None:

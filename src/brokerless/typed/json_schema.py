@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from brokerless.errors import UsageError
 from brokerless.typed.merge import merge_types
@@ -117,21 +118,24 @@ class JsonValidator:
             import jsonschema
             import referencing
             import referencing.exceptions
-            import referencing.jsonschema
             from jsonschema.validators import validator_for
+            from referencing.jsonschema import DRAFT7, specification_with
         except ImportError:
             raise UsageError("decoding by JSON Schema needs more: pip install 'brokerless[decode]'") from None
         self._documents = documents = _documents(schema)
-        make: Any = referencing.Resource.from_contents
-        draft: Any = referencing.jsonschema.DRAFT7
-        resources = [(name, make(each, default_specification=draft)) for name, each in documents.items() if name]
+        resources: list[Any] = []
+        for name, each in documents.items():
+            rules = specification_with(str(_mapping(each).get("$schema")), default=DRAFT7)
+            resources += [(name, rules.create_resource(_without_dialects(each)))] if name else []
         registry: Any = referencing.Registry().with_resources(resources)
         kind: Any = validator_for(documents[""], default=jsonschema.Draft7Validator)
         try:
             kind.check_schema(documents[""])
         except jsonschema.SchemaError as error:
             raise ValueError(f"no JSON Schema: {error.message}") from None
-        self._validator = kind(documents[""], registry=registry)
+        if _has_pattern_among_unevaluated(schema):
+            raise ValueError("patternProperties beside unevaluatedProperties are not supported")
+        self._validator = _linear(kind)(_without_dialects(documents[""]), registry=registry)
         self._unresolvable = referencing.exceptions.Unresolvable
 
     def problems(self, document: Any) -> Iterator[Any]:
@@ -154,6 +158,69 @@ class JsonValidator:
         for step in route:
             nodes = list(_parts([(_step(node, step), own) for node, own in nodes], self._documents))
         return any(name in _mapping(node.get("properties")) for node, _ in nodes)
+
+
+def _linear(kind: Any) -> Any:
+    """A class of validators whose patterns take time linear in a value: the library's, by Python's ``re``, may take
+    exponential time."""
+    import jsonschema
+    from jsonschema.validators import extend
+
+    def pattern(_validator: Any, rule: str, value: Any, _schema: Any) -> Iterator[Any]:
+        if isinstance(value, str) and _matches(rule, value) is False:
+            yield jsonschema.ValidationError("it does not match")
+
+    def pattern_properties(validator: Any, rules: Mapping[str, Any], value: Any, _schema: Any) -> Iterator[Any]:
+        for rule, each in rules.items():
+            for name, member in _mapping(value).items():
+                if _matches(rule, name):
+                    yield from validator.descend(member, each, path=name, schema_path=rule)
+
+    def additional_properties(validator: Any, allowed: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+        known, rules = _mapping(schema.get("properties")), _mapping(schema.get("patternProperties"))
+        for name, member in _mapping(value).items():
+            if name in known or any(_matches(rule, name) is not False for rule in rules):
+                continue
+            if isinstance(allowed, dict):
+                yield from validator.descend(member, allowed, path=name)
+            elif not allowed:
+                yield jsonschema.ValidationError("it has another property")
+
+    rules: Any = {
+        "pattern": pattern,
+        "patternProperties": pattern_properties,
+        "additionalProperties": additional_properties,
+    }
+    return extend(kind, rules)
+
+
+def _matches(pattern: str, text: str) -> bool | None:
+    """Whether a part of a text matches a pattern, by RE2. None for a pattern that RE2 does not know, as one that looks
+    ahead."""
+    try:
+        found = pc.match_substring_regex(pa.scalar(text.encode("utf-8", "replace").decode()), pattern)
+    except pa.ArrowInvalid:
+        return None
+    return bool(found.as_py())
+
+
+def _has_pattern_among_unevaluated(schema: Schema) -> bool:
+    texts = [schema.text, *(each.text for _, each in schema.imports)]
+    return all(any(keyword in text for text in texts) for keyword in ("patternProperties", "unevaluatedProperties"))
+
+
+def _without_dialects(node: Any) -> Any:
+    """A schema without the ``$schema`` of its parts, for each of which the library would choose a class of its own."""
+    if isinstance(node, list):
+        return list(map(_without_dialects, cast("list[Any]", node)))
+    if not isinstance(node, dict):
+        return node
+    found = cast("dict[str, Any]", node)
+    return {
+        name: _without_dialects(each)
+        for name, each in found.items()
+        if not (name == "$schema" and isinstance(each, str))
+    }
 
 
 def _problem(problem: Any) -> str:

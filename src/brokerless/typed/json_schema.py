@@ -198,7 +198,8 @@ def _matches(pattern: str, text: str) -> bool | None:
     """Whether a part of a text matches a pattern, by RE2. None for a pattern that RE2 does not know, as one that looks
     ahead."""
     try:
-        found = pc.match_substring_regex(pa.scalar(text.encode("utf-8", "replace").decode()), pattern)
+        scalar = pa.scalar(text.encode("utf-8", "replace").decode())
+        found: Any = pc.call_function("match_substring_regex", [scalar], pc.MatchSubstringOptions(pattern))
     except pa.ArrowInvalid:
         return None
     return bool(found.as_py())

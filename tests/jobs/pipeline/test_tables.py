@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from tests.jobs.pipeline.works import own_table, pipeline, segments, table_offsets
+from pyiceberg.catalog import load_catalog
+from tests.jobs.pipeline.works import PRIVATE, own_table, pipeline, segments, table_offsets
 
 from brokerless.errors import UsageError
 
@@ -58,19 +59,51 @@ def test_topics_that_would_share_a_table_are_refused(tmp_path: Path) -> None:
     assert sorted(table_offsets(tmp_path / "to", "a.b", 0, "iceberg")) == list(range(20))
 
 
-def test_a_table_that_is_partitioned_otherwise_stops_no_other_topic(tmp_path: Path) -> None:
-    logs, to = tmp_path / "logs", tmp_path / "to"
-    for topic in ("t", "u"):
-        segments(logs / f"{topic}-0", range(0, 20))
-    pipeline(logs, to, form="delta")
+def partition_otherwise(to: Path, form: str) -> None:
+    """The table of the topic ``t``, by the format's own library."""
+    if form == "iceberg":
+        catalog = load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db")
+        with catalog.load_table(("kafka", "t")).update_spec() as spec:
+            spec.remove_field("date")
+        return
     own = DeltaTable(str(to / "t"))
     write_deltalake(
         own, own.to_pyarrow_table(), mode="overwrite", schema_mode="overwrite", partition_by=[],
         configuration=own.metadata().configuration,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["iceberg", "delta"])
+def test_a_table_that_is_partitioned_otherwise_stops_no_other_topic(tmp_path: Path, form: str) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    for topic in ("t", "u"):
+        segments(logs / f"{topic}-0", range(0, 20))
+    pipeline(logs, to, form=form)
+    partition_otherwise(to, form)
     for topic in ("t", "u"):
         segments(logs / f"{topic}-0", range(0, 40))
-    run = pipeline(logs, to, form="delta")
+    run = pipeline(logs, to, form=form)
     assert "partitioned in another way than by day" in run.refused["t"]
     assert [each.kind for each in run.findings] == ["topic-refused"]
-    assert sorted(table_offsets(to, "u", 0, "delta")) == list(range(40))
+    assert sorted(table_offsets(to, "u", 0, form)) == list(range(40))
+
+
+@pytest.mark.parametrize("form", ["iceberg", "delta"])
+def test_damaged_of_an_older_version_gets_the_columns_of_this_one(tmp_path: Path, form: str) -> None:
+    logs, to = tmp_path / "logs", tmp_path / "to"
+    segments(logs / "t-0", range(0, 40), wrong=(20,))
+    pipeline(logs, to, form=form)
+    if form == "iceberg":
+        catalog = load_catalog("brokerless", type="sql", uri=f"sqlite:///{to}/catalog.db")
+        with catalog.load_table(("kafka_pipeline", "damaged")).update_schema() as schema:
+            schema.delete_column("isInTable")
+    else:
+        own = DeltaTable(str(to / PRIVATE / "damaged"))
+        older = own.to_pyarrow_table().drop_columns("isInTable")
+        write_deltalake(own, older, mode="overwrite", schema_mode="overwrite")
+    assert "isInTable" not in own_table(to, "damaged", form)[0]
+    segments(logs / "t-0", range(0, 40), range(40, 80), wrong=(20, 60))
+    pipeline(logs, to, form=form)
+    assert [(row["firstOffset"], row["isInTable"]) for row in own_table(to, "damaged", form)] == [
+        (20, False), (60, False)
+    ]  # fmt: skip

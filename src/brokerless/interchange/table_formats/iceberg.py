@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
 from brokerless.interchange import export_state
-from brokerless.interchange.export_state import ExportState
+from brokerless.interchange.export_state import ExportState, RefusedTopicError
 from brokerless.interchange.parquet_files import ParquetFile
 from brokerless.interchange.table_formats.catalog import Catalog, table_name
 from brokerless.interchange.table_formats.column_types import plain_field
@@ -60,12 +60,16 @@ class IcebergTables:
     def load(self, topic: str) -> TableState | None:
         """What a topic's table says was exported, and its columns; None where there is no table.
 
-        Raises :class:`UsageError` for a table that is not the topic's, :class:`UnreadableError` where it cannot be
-        read.
+        Raises :class:`UsageError` for a table that is not the topic's, :class:`RefusedTopicError` for one that is
+        partitioned otherwise, :class:`UnreadableError` where it cannot be read.
         """
         with self._errors(topic):
             table = self.open_table(table_name(topic))
-            return None if table is None else TableState(self._state(table, topic), _columns(table))
+            if table is None:
+                return None
+            state = self._state(table, topic)
+            self._check_partitions(table, topic)
+            return TableState(state, _columns(table))
 
     def open_table(self, name: str) -> Any:
         """The ``pyiceberg.table.Table`` of this name in the namespace; None if there is none."""
@@ -193,12 +197,16 @@ class IcebergTables:
         with table.update_schema() as update:
             update.union_by_name(schema)
 
-    def _target(self, table: Any, topic: str, schema: pa.Schema) -> DataTarget:
-        spec = [(field.name, str(field.transform), field.source_id) for field in table.spec().fields]
-        timestamp = table.schema().find_field("kafka.timestamp").field_id
-        if spec != [(DATE, "day", timestamp)]:
+    def _check_partitions(self, table: Any, topic: str) -> None:
+        spec = [(each.name, str(each.transform)) for each in table.spec().fields]
+        times = [table.schema().find_column_name(each.source_id) for each in table.spec().fields]
+        if (spec, times) != ([(DATE, "day")], ["kafka.timestamp"]):
             where = self.describe(topic)
-            raise UsageError(f"{where}: the table is partitioned in another way than by day; export to another one")
+            text = f"{where}: the table is partitioned in another way than by day; export to another one"
+            raise RefusedTopicError(topic, text)
+
+    def _target(self, table: Any, topic: str, schema: pa.Schema) -> DataTarget:
+        self._check_partitions(table, topic)
         fields = _fields(table, include_ids=True)
         own = pa.schema([fields[each.name] for each in schema])
         settings = {name: str(value) for name, value in table.io.properties.items()}

@@ -139,6 +139,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=_turn)
 
 
+def pytest_unconfigure() -> None:
+    """Or libraries say at exit what of theirs is left."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Objects that exist by now, mostly Numba's, are left out of garbage collection, and it runs seldom: it took

@@ -124,9 +124,9 @@ def _run(arguments: list[str], is_own_process: bool) -> int:
     except SystemExit as exit:  # argparse
         return exit.code if isinstance(exit.code, int) else UNUSABLE
     if is_own_process and name == "sql":
-        from brokerless.cli.quick_imports import import_datasets
+        from brokerless.cli.quick_imports import import_for_queries
 
-        import_datasets()
+        import_for_queries()
     return command.run(options)
 
 

@@ -1,7 +1,8 @@
-"""Imports Arrow's datasets without pandas, which takes as long as all else that a query needs."""
+"""Imports what a query needs without what takes long: pandas, and looking for garbage among what is imported."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
@@ -16,14 +17,21 @@ class _WithoutPandas:
             raise ModuleNotFoundError(name)
 
 
-def import_datasets() -> None:
-    """Imports ``pyarrow.dataset``, which looks for pandas wherever that is installed. Arrow takes it for missing then
-    where it would recognize what is pandas': for a process of our own, in which no command has anything of it."""
-    if _PANDAS in sys.modules or "pyarrow.dataset" in sys.modules:
-        return
+def import_for_queries() -> None:
+    """Imports ``pyarrow.dataset``, which looks for pandas wherever that is installed, and all of ours that is on it.
+    Arrow takes pandas for missing then where it would recognize what is pandas': for a process of our own, in which no
+    command has anything of it."""
     hidden = _WithoutPandas()
-    sys.meta_path.insert(0, hidden)
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
-        importlib.import_module("pyarrow.dataset")
+        if _PANDAS not in sys.modules and "pyarrow.dataset" not in sys.modules:
+            sys.meta_path.insert(0, hidden)
+            importlib.import_module("pyarrow.dataset")
+            sys.meta_path.remove(hidden)
+        importlib.import_module("brokerless.sql.session")
     finally:
-        sys.meta_path.remove(hidden)
+        if hidden in sys.meta_path:
+            sys.meta_path.remove(hidden)
+        if was_enabled:
+            gc.enable()

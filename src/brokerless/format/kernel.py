@@ -68,6 +68,7 @@ class Kernel:
         with _lock:
             if self._dispatcher is None:
                 dispatcher = _cached(self._function)
+                _load_without_refresh(dispatcher)
                 with event.install_listener("numba:compile", _Misses(dispatcher, on_miss)), _without_collections():
                     dispatcher.compile(self._signature)
                 dispatcher.disable_compile()
@@ -168,6 +169,14 @@ def _cached(function: Callable[..., Any]) -> Any:
         if place is not None:
             numba.config.CACHE_DIR = place  # pyright: ignore
         return numba.njit(cache=place is not None, no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
+
+
+def _load_without_refresh(dispatcher: Any) -> None:
+    """Lets Numba look into its cache at once. It registers all that it could compile before, which takes as long as to
+    import it; machine code needs none of that, and where there is none, compiling registers it itself."""
+    cache = dispatcher._cache
+    if hasattr(cache, "_load_overload"):  # not where nothing can be written: there is no cache
+        cache.load_overload = cache._load_overload
 
 
 def _own_directory() -> str | None:

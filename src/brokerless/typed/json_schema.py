@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from brokerless.errors import UsageError
+from brokerless.typed.json.column_rules import NotByColumnsError, Rule, rule_of
+from brokerless.typed.json.columns import by_columns
 from brokerless.typed.merge import merge_types
 from brokerless.typed.payloads import PayloadDecoder, rows_decoder
 from brokerless.typed.plain import parse_json
@@ -137,6 +139,20 @@ class JsonValidator:
             raise ValueError("patternProperties beside unevaluatedProperties are not supported")
         self._validator = _linear(kind)(_without_dialects(documents[""]), registry=registry)
         self._unresolvable = referencing.exceptions.Unresolvable
+
+    def rule(self, target: pa.DataType) -> Rule | None:
+        """The schema as a rule for columns of a type; None where it has others."""
+
+        def resolve(reference: str) -> Any:
+            name, _, pointer = reference.partition("#")
+            if name:
+                raise NotByColumnsError  # in other documents, other references are relative to them
+            return _resolve(self._documents, "", pointer)
+
+        try:
+            return rule_of(self._documents[""], target, self._validator.VALIDATORS.keys(), resolve)
+        except (NotByColumnsError, ValueError):
+            return None
 
     def problems(self, document: Any) -> Iterator[Any]:
         """What is not as the schema says, as the library's ``ValidationError``. Raises ValueError where the schema
@@ -283,4 +299,5 @@ def json_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
         validator.check(value)
         return value
 
-    return rows_decoder(parse, target)
+    by_rows, rule = rows_decoder(parse, target), validator.rule(target)
+    return by_rows if rule is None else by_columns(target, by_rows, rule)

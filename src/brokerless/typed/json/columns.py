@@ -12,10 +12,12 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from brokerless.arrow import Column
 from brokerless.typed.framing import Frame
+from brokerless.typed.json.column_rules import Rule
 from brokerless.typed.payloads import PayloadDecoder, Reasons, rows_decoder
 from brokerless.typed.plain import parse_json
 
@@ -25,13 +27,17 @@ _FEW = 64
 
 def json_decoder(type_: pa.DataType) -> PayloadDecoder:
     """A decoder of plain JSON."""
-    by_rows = rows_decoder(parse_json, type_)
-    return _ColumnDecoder(type_, by_rows) if is_readable(type_) else by_rows
+    return by_columns(type_, rows_decoder(parse_json, type_))
+
+
+def by_columns(type_: pa.DataType, by_rows: PayloadDecoder, rule: Rule | None = None) -> PayloadDecoder:
+    """A decoder that is as ``by_rows``, which gets what Arrow does not read, or what ``rule`` does not accept."""
+    return _ColumnDecoder(type_, by_rows, rule) if is_readable(type_) else by_rows
 
 
 class _ColumnDecoder:
-    def __init__(self, type_: Any, by_rows: PayloadDecoder) -> None:
-        self._type, self._by_rows = type_, by_rows
+    def __init__(self, type_: Any, by_rows: PayloadDecoder, rule: Rule | None) -> None:
+        self._type, self._by_rows, self._rule = type_, by_rows, rule
         self._schema = pa.schema(list(type_))
 
     def __call__(
@@ -43,9 +49,12 @@ class _ColumnDecoder:
         at = 0
         for rows, read in _read_lines(lines, line_ends, self._schema):
             if read is not None:
-                parts.append(pa.StructArray.from_arrays(read.columns, fields=list(self._type)))
+                column = pa.StructArray.from_arrays(read.columns, fields=list(self._type))
+                parts.append(column)
                 places[rows] = np.arange(at, at + len(rows))
                 at += len(rows)
+                if self._rule is not None:
+                    places[rows[~self._rule.accepts(column, _have_null(lines, line_ends, rows))]] = -1
         rest = np.flatnonzero(places < 0)
         reasons: Reasons = {}
         if len(rest):
@@ -56,6 +65,18 @@ class _ColumnDecoder:
         whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [pa.nulls(0, self._type)])
         is_in_order = bool((places == np.arange(len(places))).all())
         return (whole if is_in_order else whole.take(pa.array(places))), reasons
+
+
+def _have_null(lines: NDArray[np.uint8], line_ends: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether ``null`` is anywhere in the lines of some rows, one after another."""
+    last = line_ends[rows]
+    earlier = line_ends[: rows[0]]
+    first = int(earlier.max(initial=0))
+    ends = np.concatenate([[0], last - first]).astype(np.int64)
+    texts = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(rows), [None, pa.py_buffer(ends), pa.py_buffer(memoryview(cast(Any, lines[first:])))]
+    )
+    return np.asarray(pc.call_function("match_substring", [texts], pc.MatchSubstringOptions("null")))
 
 
 def is_readable(type_: Any) -> bool:

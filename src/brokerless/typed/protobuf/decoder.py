@@ -21,6 +21,7 @@ from brokerless.typed.framing import Frame
 from brokerless.typed.merge import UnfitError, conform
 from brokerless.typed.payloads import PayloadDecoder, Reasons, column_of_rows, reason_of
 from brokerless.typed.protobuf.files import message_types
+from brokerless.typed.protobuf.values import converter
 from brokerless.typed.registry import Schema
 
 _MAX_DEPTH = 60
@@ -170,17 +171,28 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 def protobuf_decoder(schema: Schema, target: pa.DataType) -> PayloadDecoder:
     """The decoder of a schema's payloads into ``target``. Raises ValueError for a schema that is none."""
     types = message_types(schema)
-    classes: dict[tuple[int, ...], Callable[[], Any]] = {}
+    classes: dict[tuple[int, ...], tuple[Callable[[], Any], Callable[[Any], Any] | None]] = {}
 
     def parse(data: bytes, prefix: bytes, has_indexes: bool) -> Any:
         indexes, at = ((0,), 0)
         if has_indexes:
             indexes, at = read_indexes(prefix or data)
         if indexes not in classes:
-            classes[indexes] = types.message_class(indexes)
-        message = classes[indexes]()
+            classes[indexes] = types.message_class(indexes), compiled(indexes)
+        make, convert = classes[indexes]
+        message = make()
         message.ParseFromString(data if prefix else data[at:])
+        if convert is not None:
+            with suppress(UnfitError):  # whose reason says where, below
+                return convert(message)
         return conform(_message_value(message, target), target)
+
+    def compiled(indexes: tuple[int, ...]) -> Callable[[Any], Any] | None:
+        try:
+            descriptor = types.descriptor(indexes)
+            return converter(descriptor, target, _message_type(descriptor, (), [0]), _message_value)
+        except UnfitError:
+            return None
 
     def decode(
         frame: Frame, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 from tests.jobs.pipeline.works import PRIVATE, segments
 from tests.s3 import ENVIRONMENT, S3
 
@@ -17,22 +18,26 @@ import brokerless
 pytestmark = pytest.mark.xdist_group("s3")
 
 
-@pytest.mark.parametrize("form", ["parquet", "delta"])
+@pytest.mark.parametrize("form", ["parquet", "delta", "iceberg"])
 def test_a_bucket_becomes_tables_in_a_bucket_once(s3: S3, tmp_path: Path, form: str) -> None:
-    segments(tmp_path / "t-0", range(0, 50), wrong=(20,))
-    url = s3.upload(tmp_path, f"pipeline-{form}")
+    logs = tmp_path / "logs"
+    segments(logs / "t-0", range(0, 50), wrong=(20,))
+    url = s3.upload(logs, f"pipeline-{form}")
     to, name = s3.url(f"tables-{form}"), f"{s3.bucket}/tables-{form}"
     options = {**ENVIRONMENT, "AWS_ENDPOINT_URL": s3.endpoint, "AWS_ALLOW_HTTP": "true"}
     table_options = options if form == "delta" else None
+    access = {"s3.endpoint": s3.endpoint, "s3.access-key-id": "key", "s3.secret-access-key": "secret"}
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **access}
+    catalog = brokerless.Catalog("own", properties) if form == "iceberg" else None
 
     def run() -> Any:
-        return brokerless.pipeline(url, to, form=form, report=False, table_options=table_options)
+        return brokerless.pipeline(url, to, form=form, report=False, catalog=catalog, table_options=table_options)
 
     first = run()
     assert [(each.firstOffset, each.lastOffset) for each in first.ranges] == [(20, 29)]
     assert not run().is_new
-    segments(tmp_path / "t-0", range(50, 80))
-    s3.upload(tmp_path, f"pipeline-{form}")
+    segments(logs / "t-0", range(50, 80))
+    s3.upload(logs, f"pipeline-{form}")
     second = run()
     assert (second.segments_verified, second.ranges) == (1, [])
     if form == "parquet":
@@ -40,6 +45,12 @@ def test_a_bucket_becomes_tables_in_a_bucket_once(s3: S3, tmp_path: Path, form: 
         files = [path for path in fs.find(f"{name}/topic=t") if path.endswith(".parquet")]
         found = ds.dataset(files, filesystem=fs).to_table()["offset"].to_pylist()
         damaged = ds.dataset(f"{name}/{PRIVATE}/damaged/damaged.parquet", filesystem=fs).to_table()
+    elif form == "iceberg":
+        own = load_catalog("own", **properties)
+        tables = [own.load_table(each) for each in ("kafka.t", "kafka_pipeline.damaged")]
+        assert all(each.location().startswith(to) for each in tables)
+        rows, damaged = (each.scan().to_arrow() for each in tables)
+        found = [row["kafka"]["offset"] for row in rows.to_pylist()]
     else:
         rows, damaged = (
             pa.table(DeltaTable(f"{to}/{each}", storage_options=options).to_pyarrow_table())

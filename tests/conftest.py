@@ -49,10 +49,10 @@ NOT_QUICK = {
 SLOW_FILES = {
     "many processes": (
         "test_benchmarks.py", "test_docs.py", "test_kill.py", "test_killed_commands.py", "test_processes.py",
-        "test_progress.py", "test_shrinking.py", "test_terminal.py", "test_unreadable.py",
+        "test_progress.py", "test_scale.py", "test_shrinking.py", "test_terminal.py", "test_unreadable.py",
     ),
     "very many cases": ("test_bounds.py", "test_log_machine.py", "test_mutations.py", "test_power_loss.py"),
-    "gigabytes": ("test_limits.py",),
+    "gigabytes": ("test_limits.py", "test_sparse.py"),
 }  # fmt: skip
 """Files that ``--quick`` leaves out, by the reason; it leaves out single tests that are marked ``slow`` as well."""
 LONG = (

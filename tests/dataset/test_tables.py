@@ -22,6 +22,7 @@ from brokerless.dataset.table_dataset import TableDataset
 from brokerless.dataset.tables import SCHEMAS, TABLES, TOPICS
 from brokerless.log.config import LogConfig
 from brokerless.log.storage import files
+from tests.examples import some_quick
 from tests.once import made_once
 
 DEMO = "demo/data"
@@ -163,7 +164,7 @@ FILTERS = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(FILTERS)))
+@pytest.mark.parametrize("number", some_quick(range(len(FILTERS))))
 @pytest.mark.parametrize("columns", [None, ["partition", "key"], [], {"next": offset + 1}])
 def test_a_filter_selects_what_arrow_selects(demo: brokerless.Log, number: int, columns: Any) -> None:
     everything = ds.InMemoryDataset(demo.records().read_all())

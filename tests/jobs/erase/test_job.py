@@ -76,6 +76,7 @@ def test_kafkas_reader_finds_all_others_unchanged_and_none_that_was_selected(
     assert all(line["isValid"] for line in of_type(after, "batch"))
 
 
+@pytest.mark.slow(reason="all that a broker wrote")
 @pytest.mark.parametrize("broker", NAMES)
 def test_audit_finds_what_it_found_before_and_untouched_files_are_identical(broker: str, erased: Path) -> None:
     def kinds(path: Path) -> set[tuple[str, str]]:

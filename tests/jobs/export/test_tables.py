@@ -419,6 +419,7 @@ def test_json_whose_names_no_table_can_have_is_text(form: TableFormat, tmp_path:
         assert row["value"] == {"a": '{"x.y":1,"z":null}', "b": '{"Id":1,"id":2}', "t": "{}"}
 
 
+@pytest.mark.slow(reason="killed again and again")
 @each_format
 def test_killed_runs_lose_and_duplicate_nothing(form: TableFormat) -> None:
     """More of them: ``python -m tests.jobs.export.killed_tables``."""

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[4]
 UNIQUE = "0" * 32
 
 
+@pytest.mark.slow(reason="a process for each step")
 def test_a_restore_that_is_killed_at_any_change_is_completed_or_begun_again(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.jobs.restore.disks.killed_restore", str(tmp_path), "40"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=True)

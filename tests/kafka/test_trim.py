@@ -152,8 +152,8 @@ def test_retention_takes_what_the_broker_itself_deletes(
 
 
 def test_a_broker_on_a_full_disk_starts_after_a_trim(stopped: KafkaBroker, tmp_path: Path) -> None:
-    small = {"log.index.size.max.bytes": "65536", "replica.high.watermark.checkpoint.interval.ms": "200"}
-    broker = KafkaBroker(tmp_path / "broker", SETTINGS | small)
+    settings = {"log.index.size.max.bytes": "65536", "replica.high.watermark.checkpoint.interval.ms": "200"}
+    broker = KafkaBroker(tmp_path / "broker", SETTINGS | settings)
     disk = tmp_path / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)]
@@ -180,12 +180,10 @@ def test_a_broker_on_a_full_disk_starts_after_a_trim(stopped: KafkaBroker, tmp_p
 def start_until_full(broker: KafkaBroker, disk: Path) -> None:
     """It ends at the first file that it cannot write: while it starts, or soon after, as recovery frees a few pages."""
     fill(disk)
-    with contextlib.suppress(RuntimeError):
-        broker.start()
+    with contextlib.suppress(RuntimeError), broker:
         fill(disk)
         assert broker.process is not None
         broker.process.wait(60)
-    broker.kill()
 
 
 def fill(directory: Path) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from threading import Condition, Thread
+from threading import Condition, Event, Thread
 from typing import Generic, TypeVar
 
 TaskT = TypeVar("TaskT")
@@ -157,3 +157,29 @@ def read_ahead(values: Callable[[], Iterator[ValueT]]) -> Generator[ValueT]:
     with closing(in_order(iter((None,)), lambda _: values(), 1, waiting=1)) as tasks:
         for _, made in tasks:
             yield from made
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one task does while no other does it, in the order of the tasks, whichever thread has come there first."""
+
+    before: Event | None
+    done: Event = field(default_factory=Event)
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """Waits for the turn before this one to be done."""
+        if self.before is not None:
+            self.before.wait()
+        try:
+            yield
+        finally:
+            self.done.set()
+
+
+def turns() -> Iterator[Turn]:
+    """One for each task that is begun, without end."""
+    turn = Turn(None)
+    while True:
+        yield turn
+        turn = Turn(turn.done)

@@ -255,7 +255,7 @@ def rows_and_findings(path: Path, **options: Any) -> tuple[list[dict[str, Any]],
 def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are read in chunks of a few batches, so that small ones have many, and in threads, however small."""
     monkeypatch.setattr(segment, "STEP", 500)
-    monkeypatch.setattr(segment.scan, "__defaults__", (0, None, 500))
+    monkeypatch.setattr(segment.scan, "__defaults__", (0, None, 500, None))
     monkeypatch.setattr(segment, "WINDOW", 4096)
     monkeypatch.setattr(segment, "LEAST_WINDOW", 1024)
     monkeypatch.setattr("brokerless.log.partition.THREADS_FROM", 0)

@@ -20,6 +20,7 @@ from brokerless.format import layouts
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.batch_headers import Batches, read_headers
 from brokerless.format.read.decoder import Damage, DecodedRecords, Decoder, load_decoding_kernels
+from brokerless.log import segment
 from brokerless.log.directory import PartitionPath
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_checks import RepeatedOffsets, SeenOffsets, all_misplaced
@@ -28,17 +29,20 @@ from brokerless.log.positions import position_of_offset
 from brokerless.log.producer.transactions import Transactions, find_transactions
 from brokerless.log.ranges import EVERYTHING, Range, Span
 from brokerless.log.seek import position_of_timestamp
-from brokerless.log.segment import SHRUNK, STEP, Chunk, Report, check_checksums, ignore, scan, within_log
+from brokerless.log.segment import SHRUNK, Chunk, Report, check_checksums, ignore, scan, within_log
 from brokerless.log.storage.paths import File, LocalFile, StorageOptions
-from brokerless.ordered_threads import in_order
+from brokerless.log.storage.read_ahead import SPACE, ReadAhead, Window
+from brokerless.ordered_threads import Turn, in_order, turns
 
 THREADS_FROM = 4 << 20
 """Bytes of a file for which it may pay to decode in threads."""
-_STEP_OF_THREADS = 4 << 20
+_WINDOW_OF_THREADS = 4 << 20
 """Bytes of a local file that a thread takes at once: the fewer, the less others are idle while the last are done."""
 _WAITING = 32 << 20
 """Bytes of decoded records of one chunk that wait for their turn, and at most one array of columns beside them: what a
 chunk usually inflates to, lest its thread pause while others are waited for."""
+
+_NO_ROWS = np.zeros(0, np.bool_)
 
 Match = Callable[[DecodedRecords], NDArray[np.bool_]]
 
@@ -154,36 +158,26 @@ class FileReader:
         self._advance(None)
 
     def read_side_by_side(self, start: int, end: int | None) -> Iterator[DecodedRows]:
-        """Chunks are read here, in order; checked, decoded and matched in threads; and here again put in order."""
-        local = threading.local()
-        step = STEP
-        if isinstance(self.file, LocalFile):
-            self.file.expect_windows(self.reading.threads + 3)
-            step = _STEP_OF_THREADS
+        """Chunks are read, checked, decoded and matched in threads; here, what they give is put in order."""
+        local, chunks = threading.local(), _Chunks(self.file, start, end, self.reading.threads)
 
-        def chunks() -> Iterator[tuple[Chunk | None, list[Finding]]]:
-            findings: list[Finding] = []
-            for chunk in scan(self.file, findings.append, start, end, step):
-                if self._is_past(chunk):
-                    break
-                load_decoding_kernels(chunk.batches)
-                yield chunk, [findings.pop(0) for _ in tuple(findings)]
-            yield None, findings
-
-        def work_of(task: tuple[Chunk | None, list[Finding]]) -> Iterator[_Decoded]:
-            if task[0] is None:
+        def work_of(task: tuple[Turn, Window | None]) -> Iterator[_Decoded]:
+            chunk, findings = chunks.take(*task, self._is_past)
+            if chunk is None:
+                yield _Decoded(None, _NO_ROWS, findings)
                 return
             if not hasattr(local, "decoder"):
+                load_decoding_kernels(chunk.batches)
                 local.decoder, local.match = self.reading.decoder(), self.reading.make_match()
-            yield from self.work(task[0], local.decoder, local.match)
+            yield from self.work(chunk, findings, local.decoder, local.match)
 
-        with closing(in_order(chunks(), work_of, self.reading.threads, _WAITING, _Decoded.size)) as results:
-            for (chunk, findings), values in results:
-                self.findings += findings
-                if chunk is None:
-                    break
+        with closing(in_order(chunks.tasks(), work_of, self.reading.threads, _WAITING, _Decoded.size)) as results:
+            for _, values in results:
                 checked = next(values)
                 self.findings += checked.findings
+                chunk = checked.chunk
+                if chunk is None:
+                    break
                 batches, is_repeated = self._new_batches(chunk, checked.valid)
                 if is_repeated:  # which was not known when it was decoded
                     yield from self._decode(chunk, batches, is_last=True)
@@ -196,11 +190,10 @@ class FileReader:
                     break
         self._advance(None)
 
-    def work(self, chunk: Chunk, decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
+    def work(self, chunk: Chunk, findings: list[Finding], decoder: Decoder, match: Match | None) -> Iterator[_Decoded]:
         """What is done of a chunk in a thread: first its checksums, then what its records are."""
-        findings: list[Finding] = []
         valid = check_checksums(chunk, self.file.path, findings.append)
-        yield _Decoded(valid, findings)
+        yield _Decoded(chunk, valid, findings)
         batches = chunk.take(valid).batches
         chosen = batches.take(_chosen(batches, self.reading, self.requested))
         for decoded in all_decoded(decoder, chunk, chosen):
@@ -208,7 +201,7 @@ class FileReader:
             prepared = None
             if self.reading.prepare is not None and decoded.columns.rows and (rows is None or rows.any()):
                 prepared = self.reading.prepare(DecodedRows(self.file.path, decoded, rows))
-            yield _Decoded(valid, findings, decoded, rows, prepared)
+            yield _Decoded(chunk, valid, findings, decoded, rows, prepared)
             del decoded
 
     def _rows(self, decoded: DecodedRecords, match: Match | None) -> NDArray[np.bool_] | None:
@@ -271,10 +264,47 @@ class FileReader:
             self.report(self.findings.pop(0))
 
 
+class _Chunks:
+    """The chunks of one file, which threads take in turn: each reads its own part of the file before its turn comes."""
+
+    def __init__(self, file: File, start: int, end: int | None, threads: int) -> None:
+        self._ahead: ReadAhead | None = None
+        self._findings: list[Finding] = []
+        windows, step = None, segment.STEP
+        if isinstance(file, LocalFile):
+            most = min(segment.WINDOW, _WINDOW_OF_THREADS)
+            until = file.size if end is None else min(end, file.size)
+            file.expect_windows(threads + 4)
+            self._ahead = ReadAhead(file, start, until, segment.FIRST_WINDOW, most)
+            windows, step = self._ahead.read, most + SPACE
+        self._chunks = scan(file, self._findings.append, start, end, step, windows)
+
+    def tasks(self) -> Iterator[tuple[Turn, Window | None]]:
+        """Without end: those after the last chunk find nothing."""
+        for turn in turns():
+            yield turn, None if self._ahead is None else self._ahead.plan()
+
+    def take(
+        self, turn: Turn, window: Window | None, is_past: Callable[[Chunk], bool]
+    ) -> tuple[Chunk | None, list[Finding]]:
+        """The next chunk, and what was found on the way to it; None at the end, or where all is past what is read."""
+        if self._ahead is not None and window is not None:
+            self._ahead.fetch(window)
+        with turn.taken():
+            chunk = next(self._chunks, None)
+            if chunk is not None and is_past(chunk):
+                chunk = None
+                self._chunks.close()
+            found = self._findings.copy()
+            self._findings.clear()
+            return chunk, found
+
+
 @dataclass(frozen=True, slots=True)
 class _Decoded:
-    """What a thread made of a chunk: first which batches have the right checksum, then records."""
+    """What a thread made of a chunk, None after the last: first which batches have the right checksum, then records."""
 
+    chunk: Chunk | None
     valid: NDArray[np.bool_]
     findings: list[Finding]
     decoded: Any = None

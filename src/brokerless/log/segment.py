@@ -7,7 +7,7 @@ that, this is a finding. All that is invalid is reported as a finding.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # it imports kernels, which headers do without
     from brokerless.format.read.decoder import Damage
 
 Report = Callable[[Finding], None]
+Windows = Callable[[int, int, int], tuple[NDArray[np.uint8], int]]
+"""Reads at a position: the bytes that may be of use, and those that are needed at least. Gives what it has read, which
+is less at the end of the file, and how many bytes it had requested."""
 
 STEP = 8 << 20
 """Bytes of whole batches in one chunk: many to a call, yet few enough to stay in a cache until they are decoded."""
@@ -100,12 +103,20 @@ class Chunk:
             yield Chunk(buffer, self.base + start, batches)
 
 
-def scan(file: File, report: Report, start: int = 0, end: int | None = None, step: int = STEP) -> Iterator[Chunk]:
+def scan(
+    file: File,
+    report: Report,
+    start: int = 0,
+    end: int | None = None,
+    step: int = STEP,
+    windows: Windows | None = None,
+) -> Generator[Chunk]:
     """The batches that begin in ``[start, end)``, following the chain of sizes from ``start``, as Kafka's reader does
     (``FileLogInputStream``, 3.9.1); ``start`` must be where a batch starts. Reports how the chain ends, if oddly.
+    ``windows``: reads the file, if something else does so ahead.
 
     Raises :class:`UnreadableError` where the system does not read."""
-    return _scan(file, report, start, end, step)
+    return _scan(file, report, start, end, step, windows or _growing_windows(file))
 
 
 def scan_headers(
@@ -133,20 +144,29 @@ def scan_headers(
                 return
         else:
             return
-    yield from _scan(file, report, at, end, step, WINDOW)
+    yield from _scan(file, report, at, end, step, _growing_windows(file), WINDOW)
+
+
+def _growing_windows(file: File) -> Windows:
+    usual = min(FIRST_WINDOW, WINDOW) if file.is_local else WINDOW  # to fetch less would hardly take less time
+
+    def read(position: int, useful: int, needed: int) -> tuple[NDArray[np.uint8], int]:
+        nonlocal usual
+        window = max(needed, min(usual, max(useful, LEAST_WINDOW)) if file.is_local else usual)
+        usual = min(8 * usual, WINDOW)
+        return file.read(position, window), window
+
+    return read
 
 
 def _scan(
-    file: File, report: Report, start: int, end: int | None, step: int, zeros: int | None = None
-) -> Iterator[Chunk]:
+    file: File, report: Report, start: int, end: int | None, step: int, windows: Windows, zeros: int | None = None
+) -> Generator[Chunk]:
     at, end = start, file.size if end is None else min(end, file.size)
     needed = 0
-    usual = min(FIRST_WINDOW, WINDOW) if file.is_local else WINDOW  # to fetch less would hardly take less time
     while at < end:
         until = min(step, end - at)
-        window = max(needed, min(usual, max(until, LEAST_WINDOW)) if file.is_local else usual)
-        usual = min(8 * usual, WINDOW)
-        buffer = file.read(at, window)
+        buffer, window = windows(at, until, needed)
         walked = scan_batches(buffer, max_bytes=until)
         ended = at + len(buffer)
         is_short = ended < min(at + window, file.size)

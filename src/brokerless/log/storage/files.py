@@ -66,11 +66,23 @@ class LocalFile:
         with unreadable(self.path, OSError):
             if length <= _SMALL:
                 return _array(os.pread(self.descriptor, length, position))
-            room, buffer = self._room(length)
-            done = 0
-            while done < length and (got := os.preadv(self.descriptor, [room[done:length]], position + done)):
+        return self.read_behind_space(position, length, 0)[1]
+
+    def read_behind_space(self, position: int, length: int, space: int) -> tuple[memoryview, NDArray[np.uint8]]:
+        """What :meth:`read` gives, behind ``space`` bytes that are free to be written, and the memory of both.
+
+        Raises :class:`UnreadableError` where the system does not read.
+        """
+        _check_range(self.path, position, length)
+        length = max(0, min(length, self.size - position))
+        room, buffer = self._room(space + length)
+        done = 0
+        with unreadable(self.path, OSError):
+            while done < length and (
+                got := os.preadv(self.descriptor, [room[space + done : space + length]], position + done)
+            ):
                 done += got
-        return buffer[:done]
+        return room, buffer[: space + done]
 
     def _room(self, length: int) -> tuple[memoryview, NDArray[np.uint8]]:
         """Memory for a read, and the array that is handed out: all that refers to any of it keeps that array alive."""

@@ -1,0 +1,105 @@
+"""Reads windows of a local file before what is in them is known: side by side, by threads, each byte once.
+
+Windows follow one another without regard to batches. The beginning of a batch that the end of a window cuts is copied
+to where the next one begins, as each window has free space before its first byte.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from brokerless.errors import UnreadableError
+from brokerless.log.storage.files import LocalFile
+
+if TYPE_CHECKING:  # NumPy takes most of the time of `--help`, which reads no file
+    import numpy as np
+    from numpy.typing import NDArray
+
+SPACE = 1 << 20
+"""Bytes before a window: about the largest batch that brokers take by default (``message.max.bytes``). What is cut of a
+larger one is read again."""
+
+
+@dataclass(slots=True)
+class Window:
+    """Bytes of a file from ``position`` on: as many as ``length`` says, once it is read, unless the file ends before.
+
+    ``memory`` is writable, ``array`` is not; both begin with :data:`SPACE` free bytes."""
+
+    position: int
+    length: int
+    memory: memoryview | None = None
+    array: NDArray[np.uint8] | None = None
+
+    @property
+    def end(self) -> int:
+        return self.position + self.length
+
+
+class ReadAhead:
+    """Windows of ``file[start:end]`` that are read by :meth:`fetch` before :meth:`read` takes them.
+
+    ``first`` and ``most``: their bytes, at first and at most, as reading may end soon. :meth:`plan` and :meth:`read`
+    are for one thread at a time each, :meth:`fetch` for any.
+    """
+
+    def __init__(self, file: LocalFile, start: int, end: int, first: int, most: int) -> None:
+        self._file, self._next, self._end = file, start, end
+        self._usual, self._most = min(first, most), most
+        self._planned: deque[Window] = deque()
+        self._last: tuple[int, NDArray[np.uint8]] | None = None
+
+    def plan(self) -> Window | None:
+        """The next window, which the caller has to fetch before it reads; None where the file ends."""
+        length = min(self._usual, self._end - self._next)
+        if length <= 0:
+            return None
+        window = Window(self._next, length)
+        self._planned.append(window)
+        self._next, self._usual = window.end, min(8 * self._usual, self._most)
+        return window
+
+    def fetch(self, window: Window) -> None:
+        """Reads a window. Where the system does not read, it is left as it is: whoever reads there is told."""
+        try:
+            window.memory, window.array = self._file.read_behind_space(window.position, window.length, SPACE)
+        except UnreadableError:
+            window.memory = window.array = None
+
+    def read(self, position: int, _: int, least: int) -> tuple[NDArray[np.uint8], int]:
+        """The bytes from a position on, and how many these should be: as far as the window reaches that was fetched,
+        but ``least`` at least. They are fewer where the file became shorter.
+
+        Raises :class:`UnreadableError` where the system does not read.
+        """
+        while self._planned and self._planned[0].end <= position:
+            self._planned.popleft()
+        buffer, length = self._fetched(position, least)
+        if buffer is None:
+            length = max(least, self._most)
+            buffer = self._file.read(position, length)
+            self._next = max(self._next, position + len(buffer))
+        self._last = position, buffer
+        return buffer, length
+
+    def _fetched(self, position: int, least: int) -> tuple[NDArray[np.uint8] | None, int]:
+        window = self._planned[0] if self._planned else None
+        if window is None or window.array is None or window.memory is None or position + least > window.end:
+            return None, 0
+        at, length = SPACE + position - window.position, window.end - position
+        if at < SPACE:
+            cut = self._cut(position, window.position)
+            if cut is None:
+                return None, 0
+            window.memory[at:SPACE] = cut
+        self._planned.popleft()
+        return window.array[at:], length
+
+    def _cut(self, position: int, end: int) -> memoryview | None:
+        """What was read last of these bytes, if that is all of them and not too much."""
+        if self._last is None or end - position > SPACE:
+            return None
+        began, buffer = self._last
+        return buffer[position - began :].data if began <= position and began + len(buffer) == end else None

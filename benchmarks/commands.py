@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from tests.kafka.jars import HELPERS, NEWEST, dump_tool
 from benchmarks.data import segment
 from benchmarks.jvm import command
 from benchmarks.measure import ROOT, Workload, cold_process
+from brokerless.ordered_threads import processors
 
 BROKERLESS = [sys.executable, "-m", "brokerless"]
 
@@ -27,6 +29,18 @@ def workloads(records: int) -> Iterator[Workload]:
         runs=3,
         warm_up=0,
     )
+    for codec in ("none", "lz4", "zstd"):
+        cat = [*BROKERLESS, "cat", "--json", str(segment(codec, records))]
+        yield Workload(
+            name=f"dump-json-all-cores-{codec}",
+            unit="records/s",
+            ours=functools.partial(cold_process, cat, records),
+            anchor="the same with --jobs 1",
+            theirs=functools.partial(cold_process, [*cat, "--jobs", "1"], records),
+            cores=processors(),
+            runs=3,
+            warm_up=0,
+        )
     yield Workload(
         name="cold-ls",
         unit="s",

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from brokerless.ordered_threads import in_order, read_ahead
+from brokerless.ordered_threads import Turn, in_order, read_ahead, turns
 
 
 def slow_first(task: int) -> Iterator[str]:
@@ -21,7 +21,7 @@ def slow_first(task: int) -> Iterator[str]:
         yield f"{task}.{value}"
 
 
-def take_all(results: Iterator[tuple[int, Iterator[Any]]], found: list[Any]) -> None:
+def take_all(results: Iterator[tuple[Any, Iterator[Any]]], found: list[Any]) -> None:
     for _, values in results:
         found.extend(values)
 
@@ -180,3 +180,31 @@ def test_ctrl_c_while_a_value_is_waited_for_ends_all_threads() -> None:
         take_all(in_order(iter(range(3)), work, 2), [])
     gc.collect()
     assert not set(threading.enumerate()) - before
+
+
+def test_turns_are_taken_in_the_order_of_the_tasks() -> None:
+    taken: list[int] = []
+
+    def work(task: tuple[int, Turn]) -> Iterator[int]:
+        number, turn = task
+        time.sleep(0.01 if number % 3 == 0 else 0)
+        with turn.taken():
+            taken.append(number)
+        yield number
+
+    numbered = zip(range(30), turns(), strict=False)
+    assert [list(values) for _, values in in_order(numbered, work, 4)] == [[each] for each in range(30)]
+    assert taken == list(range(30))
+
+
+def test_a_turn_that_fails_is_done() -> None:
+    def work(task: tuple[int, Turn]) -> Iterator[int]:
+        with task[1].taken():
+            if task[0] == 2:
+                raise ValueError("the third one")
+        yield task[0]
+
+    found: list[int] = []
+    with pytest.raises(ValueError, match="the third one"):
+        take_all(in_order(zip(range(9), turns(), strict=False), work, 3), found)
+    assert found == [0, 1]

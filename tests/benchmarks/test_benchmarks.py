@@ -46,7 +46,9 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(measure, "warm_up", lambda side, _: side())  # type: ignore[reportUnknownLambdaType]
 
 
-@pytest.mark.parametrize("prefix", ["deep-read-lz4", "build-lz4", "headers", "deep-read-aiokafka-none", "dump-json"])
+@pytest.mark.parametrize(
+    "prefix", ["deep-read-lz4", "build-lz4", "headers", "deep-read-aiokafka-none", "dump-json-all-cores-none"]
+)
 def test_a_workload_gives_its_line(prefix: str, small: None, capfd: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--only", prefix, "--records", str(RECORDS), "--runs", "1"]) == 0
     output = capfd.readouterr()

@@ -46,7 +46,7 @@ TALKATIVE = " ".join(
 )
 MENDING = re.compile(
     r"recovering (un)?flushed|rebuilding (the )?index|corrupt|found invalid|truncat|sanity|no checkpoint|unclean"
-    r"|out of range|fenced|diverg",
+    r"|out of range|fenced(?!: false)|diverg",
     re.IGNORECASE,
 )
 

@@ -213,7 +213,9 @@ class ReusedArrays:
     decoding into them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _MOST_REUSED) -> None:
+        """``most``: arrays of one column."""
+        self._most = most
         self._rooms: dict[str, list[tuple[pa.Buffer, weakref.ref[NDArray[Any]]]]] = {}
 
     def allocate(self, column: str, length: int, dtype: type[T]) -> NDArray[T]:
@@ -226,7 +228,7 @@ class ReusedArrays:
         if free:
             room, _ = rooms.pop(free[-1])  # used last, so that it may be in a cache still
         else:
-            del rooms[: max(0, len(rooms) + 1 - _MOST_REUSED)]
+            del rooms[: max(0, len(rooms) + 1 - self._most)]
             room = pa.allocate_buffer(size)
         array = np.frombuffer(room, dtype)
         rooms.append((room, weakref.ref(array)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from brokerless import arrow
 from brokerless.arrow import Column
+from brokerless.format.columns import ReusedArrays
 from brokerless.schemas import TIMESTAMP_TYPES
 from brokerless.text import readable
 
@@ -46,11 +48,14 @@ Block = bytes | memoryview
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """DEL, C1 controls, and what Unicode's bidirectional algorithm obeys (UAX 9): a terminal may obey these."""
 _CAPACITY = 1 << 20
+_MOST_PIECES = 64
+"""Pieces of one thread whose memory is used again: about those of the records that wait for their turn."""
 _SLICE = 3 << 18
 """Bytes of one long value that are written at once; divisible by 3, so that base64 goes on without padding."""
 _MODES: dict[BytesMode, int] = {"auto": 0, "base64": 1, "verbatim": 2}
 _BATCH_COLUMNS = COLUMNS[:3]
 _ROW_COLUMNS = COLUMNS[3:]
+_local = threading.local()
 _NO_BYTES = np.empty(0, dtype=np.uint8)
 _NO_ENDS = np.zeros(1, dtype=np.int32)
 
@@ -94,18 +99,17 @@ def records(batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[
     ``batch`` has columns of ``schemas.RECORDS``. ``controls``: for each row what is written as its ``control``, where
     ``isControl`` is true (see ``controls.py``).
 
-    A piece is valid until the next one is asked for: it may be a view of a buffer that is used again.
+    A piece stays what it is: its memory is used again when nothing refers to it any more.
     """
     if not batch.num_rows:
         return
-    out = np.empty(_CAPACITY + 64, dtype=np.uint8)
     for start, length, is_control in _runs(batch):
         part = batch.slice(start, length)
         if is_control and controls is not None:
             for row in range(length):
                 yield from _one_record(part, row, mode, f',"control":{dumps(controls[start + row])}')
         else:
-            yield from _run(part, mode, out)
+            yield from _run(part, mode)
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, int, bool]]:
@@ -137,7 +141,7 @@ def _codes(column: Column) -> NDArray[Any]:
     return arrow.numbers(column, np.int32)
 
 
-def _run(batch: pa.RecordBatch, mode: BytesMode, out: NDArray[np.uint8]) -> Iterator[Block]:
+def _run(batch: pa.RecordBatch, mode: BytesMode) -> Iterator[Block]:
     from brokerless.interchange.jsonl_writer_kernels import write_rows
 
     texts, ends = _fixed_texts(batch)
@@ -150,14 +154,17 @@ def _run(batch: pa.RecordBatch, mode: BytesMode, out: NDArray[np.uint8]) -> Iter
         *_headers(_column(batch, "headers")),
         _numbers(batch, "sequence", np.int32),
         _MODES[mode],
-        out,
-        used,
     )
+    if not hasattr(_local, "reused"):
+        _local.reused = ReusedArrays(_MOST_PIECES)
     row = 0
     while row < batch.num_rows:
-        row = write_rows(row, batch.num_rows, texts, ends, *arguments)
+        out = _local.reused.allocate("text", _CAPACITY + 64, np.uint8)
+        row = write_rows(row, batch.num_rows, texts, ends, *arguments, out, used)  # pyright: ignore[reportCallIssue]
+        piece = [out.data[: int(used[0])]]
+        del out  # or it would not be free when the piece is done with
         if used[0]:
-            yield out.data[: int(used[0])]
+            yield piece.pop()
         else:
             yield from _one_record(batch, row, mode)
             row += 1
@@ -248,11 +255,11 @@ def _bytes(scalar: Any, mode: BytesMode) -> Iterator[Block]:
             yield b2a_base64(data.data[start : start + _SLICE], newline=False)
         yield b'"' if mode == "base64" else b'"}'
     else:
-        out = np.empty(WORST_ESCAPE * min(len(data), _SLICE) + SLACK, dtype=np.uint8)
         yield b'"'
         start = 0
         while start < len(data):
             end = _end_of_character(data, min(start + _SLICE, len(data)))
+            out = np.empty(WORST_ESCAPE * (end - start) + SLACK, dtype=np.uint8)
             yield out.data[: escape(data, start, end, out)]
             start = end
         yield b'"'

@@ -117,7 +117,7 @@ class SeenOffsets:
 
     def rows(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_] | None:
         """Which of some records are new; None for all."""
-        if not len(offsets) or int(offsets.min()) > self.highest:
+        if not self._spans or not len(offsets) or int(offsets.min()) > self.highest:
             return None
         is_new = np.ones(len(offsets), np.bool_)
         for first, last in self._overlapping(int(offsets.min()), int(offsets.max())):

@@ -172,8 +172,8 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
     left: int | None = task.run.options.limit
     partition = Partition(task.paths, task.storage_options)
 
-    def prepare(batch: pa.RecordBatch) -> bytes | None:
-        return _text(view(batch)) if batch.nbytes < _LARGE else None
+    def prepare(batch: pa.RecordBatch) -> list[bytes | memoryview] | None:
+        return list(view(batch)) if batch.nbytes < _LARGE else None
 
     in_threads = prepare if task.topic_type is None else None
     try:
@@ -182,7 +182,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
             damages.clear()
             shown = batch if left is None else batch.slice(0, left)
             decoded = shown if task.topic_type is None or failures is None else failures.decode(task.topic_type, shown)
-            blocks = view(decoded) if text is None or shown.num_rows < batch.num_rows else [text]
+            blocks = view(decoded) if text is None or shown.num_rows < batch.num_rows else text
             yield shown.num_rows, blocks
             left = None if left is None else left - shown.num_rows
             del batch, text, shown, decoded, blocks  # a huge one is not to stay beside the next
@@ -200,8 +200,7 @@ def _joined(item: Item) -> Item:
 
 
 def _text(blocks: Iterable[bytes | memoryview]) -> bytes:
-    """Blocks as one; each is copied at once, as the next one may be in the same memory."""
-    return b"".join([bytes(each) for each in blocks])
+    return b"".join(blocks)
 
 
 def _view(run: _Run) -> tuple[list[str], View]:

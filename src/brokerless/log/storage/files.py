@@ -66,10 +66,10 @@ class LocalFile:
         with unreadable(self.path, OSError):
             if length <= _SMALL:
                 return _array(os.pread(self.descriptor, length, position))
-        return self.read_behind_space(position, length, 0)[1]
+        return self.read_after_space(position, length, 0)[1]
 
-    def read_behind_space(self, position: int, length: int, space: int) -> tuple[memoryview, NDArray[np.uint8]]:
-        """What :meth:`read` gives, behind ``space`` bytes that are free to be written, and the memory of both.
+    def read_after_space(self, position: int, length: int, space: int) -> tuple[memoryview, NDArray[np.uint8]]:
+        """What :meth:`read` gives, after ``space`` bytes that are free to be written, and the memory of both.
 
         Raises :class:`UnreadableError` where the system does not read.
         """
@@ -96,7 +96,7 @@ class LocalFile:
             free = [place for place, (_, user) in enumerate(self._rooms) if user() is None]
             fitting = [place for place in free if len(self._rooms[place][0]) >= length]
             if fitting:
-                room, _ = self._rooms.pop(fitting[0])
+                room, _ = self._rooms.pop(fitting[-1])  # used last, so that it may be in a cache still
             else:
                 if len(self._rooms) >= self._most_rooms:
                     self._rooms.pop(free[0] if free else 0)

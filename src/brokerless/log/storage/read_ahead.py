@@ -62,9 +62,9 @@ class ReadAhead:
         return window
 
     def fetch(self, window: Window) -> None:
-        """Reads a window. Where the system does not read, it is left as it is: whoever reads there is told."""
+        """Reads a window. Where the system does not read, it is left as it is: reading there says why."""
         try:
-            window.memory, window.array = self._file.read_behind_space(window.position, window.length, SPACE)
+            window.memory, window.array = self._file.read_after_space(window.position, window.length, SPACE)
         except UnreadableError:
             window.memory = window.array = None
 

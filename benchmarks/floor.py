@@ -1,12 +1,14 @@
-"""What reading records takes at least: the codec's library over all payloads, CRC-32C over all batches, and one copy.
+"""What reading records takes at least: one read of the file, CRC-32C over all batches, the codec's library over all
+payloads, and one copy.
 
-The file is in memory already. Nothing is parsed but where blocks of a codec begin, which is known beforehand.
+The system has the file in memory. Nothing is parsed but where blocks of a codec begin, which is known beforehand.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -30,11 +32,12 @@ _XERIAL_HEADER = 16
 
 @dataclass(frozen=True)
 class _File:
+    descriptor: int
     data: NDArray[np.uint8]
+    """The bytes of one group."""
     records: int
-    codec: int
-    groups: list[tuple[NDArray[np.int64], NDArray[np.int64]]]
-    """Where batches of some :data:`_STEP` bytes start and end."""
+    groups: list[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]
+    """Where batches of some :data:`_STEP` bytes lie in the file, and where each starts and ends in ``data``."""
     inflate: Callable[[NDArray[np.int64], NDArray[np.int64]], int] | None
     """Inflates the batches of a group to the beginning of ``inflated``; returns how many bytes that were."""
     inflated: NDArray[np.uint8]
@@ -45,11 +48,13 @@ def read(path: str) -> int:
     """Does all of that once; returns the number of records."""
     file = _open(path)
     copied = 0
-    for starts, ends in file.groups:
+    for position, length, starts, ends in file.groups:
+        if os.preadv(file.descriptor, [file.data[:length].data], position) != length:
+            raise ValueError(f"{path} became shorter")
         checksums = np.empty(len(starts), np.uint32)
         crc32c_ranges(file.data, starts + layouts.BATCH_CRC_START, ends, checksums)
         if file.inflate is None:
-            source = file.data[starts[0] : ends[-1]]
+            source = file.data[:length]
         else:
             source = file.inflated[: file.inflate(starts + layouts.BATCH_V2_SIZE, ends)]
         if copied + len(source) > len(file.target):
@@ -61,15 +66,21 @@ def read(path: str) -> int:
 
 @functools.cache
 def _open(path: str) -> _File:
-    data = np.fromfile(path, np.uint8)
-    batches = read_headers(data, scan_batches(data).positions)
+    whole = np.fromfile(path, np.uint8)
+    batches = read_headers(whole, scan_batches(whole).positions)
     codec, inflated = int(batches.codec[0]), np.zeros(_ROOM, np.uint8)
     starts, ends = batches.positions, batches.ends
     each = (ends // _STEP).astype(np.int64)
     borders = [0, *(np.flatnonzero(np.diff(each)) + 1).tolist(), len(starts)]
-    groups = [(starts[a:b], ends[a:b]) for a, b in itertools.pairwise(borders)]
+    groups: list[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]] = []
+    for first, last in itertools.pairwise(borders):
+        position, end = int(starts[first]), int(ends[last - 1])
+        groups.append((position, end - position, starts[first:last] - position, ends[first:last] - position))
+    data = np.zeros(max(length for _, length, _, _ in groups), np.uint8)
+    data[: groups[0][1]] = whole[: groups[0][1]]
     inflate = _inflater(data, codec, inflated)
-    return _File(data, int(batches.count.sum()), codec, groups, inflate, inflated, np.zeros(8 << 20, np.uint8))
+    target = np.zeros(8 << 20, np.uint8)
+    return _File(os.open(path, os.O_RDONLY), data, int(batches.count.sum()), groups, inflate, inflated, target)
 
 
 def _inflater(

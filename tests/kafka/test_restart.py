@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 import brokerless
 from brokerless.jobs.directory_state import load_directory_state
@@ -342,22 +343,20 @@ def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
 
 
 def watermarks(broker: KafkaBroker, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """The log start and end offsets that clients see, as soon as the broker leads the partitions."""
-    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "r", "isolation.level": "read_uncommitted"}
-    consumer = Consumer(settings)
-    found: dict[int, tuple[int, int]] = {}
-    try:
-        for number in partitions:
-            for _ in range(100):
-                with contextlib.suppress(KafkaException):
-                    found[number] = consumer.get_watermark_offsets(TopicPartition(TOPIC, number), timeout=30)
-                    break
-                time.sleep(0.1)
-            else:
-                raise RuntimeError(f"the broker does not lead {TOPIC}-{number}")
-    finally:
-        consumer.close()
-    return found
+    """The log start and end offsets that clients see, as soon as the broker leads the partitions. Each is a request of
+    its own: a consumer that asks for both at once gave the end for both, once in many runs."""
+    admin, numbers = broker.admin(), list(partitions)
+
+    def ask(which: OffsetSpec) -> dict[int, int]:
+        asked = admin.list_offsets(dict.fromkeys([TopicPartition(TOPIC, each) for each in numbers], which))
+        return {partition.partition: future.result(30).offset for partition, future in asked.items()}
+
+    for _ in range(100):
+        with contextlib.suppress(KafkaException):
+            starts, ends = ask(OffsetSpec.earliest()), ask(OffsetSpec.latest())
+            return {each: (starts[each], ends[each]) for each in numbers}
+        time.sleep(0.1)
+    raise RuntimeError(f"the broker does not lead all partitions of {TOPIC}")
 
 
 def dry_run(broker: KafkaBroker) -> dict[int, Restart]:

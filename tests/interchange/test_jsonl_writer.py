@@ -220,3 +220,12 @@ def test_what_a_terminal_may_obey_is_escaped_in_names_and_findings() -> None:
     assert not [char for char in written if ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 or ord(char) in bidirectional]
     assert "\u2065" in written
     assert jsonl_writer.dumps("grüße \x7f\x9b\u202e") == '"grüße \\u007f\\u009b\\u202e"'
+
+
+def test_pieces_that_are_kept_take_about_as_much_memory_as_their_lines() -> None:
+    rows = [record(value=b"v"), record(key=b"k", value=b"v", isControl=True)] * 500
+    batch, said = batch_of(rows), [{"type": "COMMIT"}] * len(rows)
+    before = pa.total_allocated_bytes()
+    kept = list(jsonl_writer.records(batch, "auto", said))
+    assert b"".join(kept).count(b"\n") == len(rows)
+    assert pa.total_allocated_bytes() - before < 8 << 20

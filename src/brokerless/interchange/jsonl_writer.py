@@ -161,8 +161,10 @@ def _run(batch: pa.RecordBatch, mode: BytesMode) -> Iterator[Block]:
     while row < batch.num_rows:
         out = _local.reused.allocate("text", _CAPACITY + 64, np.uint8)
         row = write_rows(row, batch.num_rows, texts, ends, *arguments, out, used)  # pyright: ignore[reportCallIssue]
-        piece = [out.data[: int(used[0])]]
-        del out  # or it would not be free when the piece is done with
+        text = out.data[: int(used[0])]
+        # A short piece that is kept must not keep all of the buffer.
+        piece: list[Block] = [text if len(text) > _CAPACITY // 2 else bytes(text)]
+        del out, text  # or it would not be free when the piece is done with
         if used[0]:
             yield piece.pop()
         else:

@@ -11,13 +11,13 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from unittest import mock
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from tests.archive import make_archive
@@ -163,6 +163,22 @@ class KafkaBroker:
                 return
             time.sleep(0.1)
         raise RuntimeError(f"{topic} had no leaders within {READY_WITHIN:.0f} s: {self.tail()}")
+
+    def watermarks(self, topic: str, partitions: Iterable[int] = (0,)) -> dict[int, tuple[int, int]]:
+        """The log start and end offsets that clients see, as soon as the broker leads the partitions. Each is a request
+        of its own: a consumer that asks for both at once gave the end for both, once in many runs."""
+        admin, wanted = self.admin(), [TopicPartition(topic, each) for each in partitions]
+
+        def ask(which: OffsetSpec) -> dict[int, int]:
+            asked = admin.list_offsets(dict.fromkeys(wanted, which))
+            return {each.partition: future.result(30).offset for each, future in asked.items()}
+
+        for _ in range(100):
+            with contextlib.suppress(KafkaException):
+                starts, ends = ask(OffsetSpec.earliest()), ask(OffsetSpec.latest())
+                return {number: (start, ends[number]) for number, start in starts.items()}
+            time.sleep(0.1)
+        raise RuntimeError(f"the broker does not lead {wanted}")
 
     def logs(self, topic: str, partition: int = 0) -> list[Path]:
         """The segments' ``.log`` files of a partition, oldest first."""

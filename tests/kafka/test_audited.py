@@ -138,20 +138,12 @@ def test_a_broker_then_does_what_was_said(broker: KafkaBroker) -> None:
         # The other one is taken for stray, and the lost one is made anew.
         assert [path.name.split(".")[0] for path in data.glob("deleted-0.*-stray")] == ["deleted-0"]
         broker.wait_for_leaders("lost", 1)
-        assert watermarks(broker, "lost") == (0, 0)
+        assert broker.watermarks("lost") == {0: (0, 0)}
         # The coordinator ends the transaction of which it knows, and only that.
         until(lambda: {"transaction-ongoing", "transaction-decided"}.isdisjoint(each.kind for each in audit(data)))
     finally:
         broker.stop()
     assert said(audit(data), "transaction-orphaned") == [("orphaned-0", 0)]
-
-
-def watermarks(broker: KafkaBroker, topic: str) -> tuple[int, int]:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "looking"})
-    try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
-    finally:
-        consumer.close()
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -6,19 +6,17 @@ Each partition has segments that were flushed at a clean stop, and then some tha
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec
 
 import brokerless
 from brokerless.jobs.directory_state import load_directory_state
@@ -342,23 +340,6 @@ def contents(broker: KafkaBroker, partition: int) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(directory.glob("000*"))}
 
 
-def watermarks(broker: KafkaBroker, partitions: Iterable[int]) -> dict[int, tuple[int, int]]:
-    """The log start and end offsets that clients see, as soon as the broker leads the partitions. Each is a request of
-    its own: a consumer that asks for both at once gave the end for both, once in many runs."""
-    admin, numbers = broker.admin(), list(partitions)
-
-    def ask(which: OffsetSpec) -> dict[int, int]:
-        asked = admin.list_offsets(dict.fromkeys([TopicPartition(TOPIC, each) for each in numbers], which))
-        return {partition.partition: future.result(30).offset for partition, future in asked.items()}
-
-    for _ in range(100):
-        with contextlib.suppress(KafkaException):
-            starts, ends = ask(OffsetSpec.earliest()), ask(OffsetSpec.latest())
-            return {each: (starts[each], ends[each]) for each in numbers}
-        time.sleep(0.1)
-    raise RuntimeError(f"the broker does not lead all partitions of {TOPIC}")
-
-
 def dry_run(broker: KafkaBroker) -> dict[int, Restart]:
     directory = resolve(str(broker.log_dir))
     notes = load_directory_state(directory)
@@ -428,7 +409,7 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         broker.start()
         broker.wait_for_leaders(TOPIC, len(PARTITIONS))
         after = {name: contents(broker, number) for name, number in PARTITIONS.items()}
-        seen = watermarks(broker, PARTITIONS.values())
+        seen = broker.watermarks(TOPIC, PARTITIONS.values())
         offsets = {name: seen[number] for name, number in PARTITIONS.items()}
         broker.stop()
         for name, damage in CLOSED.items():
@@ -438,7 +419,7 @@ def restarted(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         said_closed = dry_run(broker)
         broker.start()
         broker.wait_for_leaders(TOPIC, len(PARTITIONS))
-        seen = watermarks(broker, [PARTITIONS[name] for name in CLOSED])
+        seen = broker.watermarks(TOPIC, [PARTITIONS[name] for name in CLOSED])
         closed = Restarted(
             {name: said_closed[PARTITIONS[name]] for name in CLOSED},
             {},

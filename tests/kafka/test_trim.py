@@ -64,14 +64,6 @@ def broker(stopped: KafkaBroker, tmp_path: Path) -> Iterator[KafkaBroker]:
         again.kill()
 
 
-def range_of(broker: KafkaBroker, topic: str) -> tuple[int, int]:
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "ranges", "log_level": 3})
-    try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-    finally:
-        consumer.close()
-
-
 def files_of(log_dir: Path, topic: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (log_dir / f"{topic}-0").iterdir() if path.suffix == ".log"}
 
@@ -94,7 +86,7 @@ def test_a_broker_begins_where_the_plan_said(broker: KafkaBroker) -> None:
     assert main(["audit", str(broker.log_dir), "--min-severity", "warning"]) == 0
     broker.start()
     for each in planned.partitions:
-        assert range_of(broker, each.topic)[0] == each.log_start_offset
+        assert broker.watermarks(each.topic)[0][0] == each.log_start_offset
     found = consume(broker, PLAIN)
     kept = before.slice(plain.log_start_offset)
     assert [each.offset for each in found] == kept["offset"].to_pylist()
@@ -124,7 +116,7 @@ def test_all_is_as_delete_records_leaves_it(broker: KafkaBroker, stopped: KafkaB
             time.sleep(0.2)
     assert files_of(broker.log_dir, PLAIN) == files_of(other.log_dir, PLAIN)
     with broker:
-        assert range_of(broker, PLAIN)[0] == plain.log_start_offset
+        assert broker.watermarks(PLAIN)[0][0] == plain.log_start_offset
     for name in (names.LOG_START_OFFSET_CHECKPOINT, names.RECOVERY_POINT_CHECKPOINT, names.HIGH_WATERMARK_CHECKPOINT):
         assert line_of(broker.log_dir, name) == line_of(other.log_dir, name)
     epochs = f"{PLAIN}-0/{names.LEADER_EPOCH_CHECKPOINT}"
@@ -142,12 +134,12 @@ def test_retention_takes_what_the_broker_itself_deletes(
     assert [each.topic for each in trim.partitions] == [EXPIRED]
     with other:
         give_up = time.monotonic() + 30
-        while range_of(other, EXPIRED)[0] < trim.partitions[0].log_start_offset:
+        while other.watermarks(EXPIRED)[0][0] < trim.partitions[0].log_start_offset:
             assert time.monotonic() < give_up
             time.sleep(0.2)
         time.sleep(1)
-        assert range_of(other, EXPIRED)[0] == trim.partitions[0].log_start_offset
-        assert range_of(other, PLAIN)[0] == 0
+        assert other.watermarks(EXPIRED)[0][0] == trim.partitions[0].log_start_offset
+        assert other.watermarks(PLAIN)[0][0] == 0
     assert files_of(broker.log_dir, EXPIRED) == files_of(other.log_dir, EXPIRED)
 
 
@@ -172,7 +164,7 @@ def test_a_broker_on_a_full_disk_starts_after_a_trim(stopped: KafkaBroker, tmp_p
         assert main(["trim", str(broker.log_dir), "-t", PLAIN, "--free", "100000", "--apply"]) == 0
         start = brokerless.open(broker.log_dir).partition(PLAIN, 0).start_offset
         with broker:
-            assert range_of(broker, PLAIN) == (start, 240)
+            assert broker.watermarks(PLAIN)[0] == (start, 240)
     finally:
         subprocess.run(["umount", "-l", str(disk)], capture_output=True, check=False)
 

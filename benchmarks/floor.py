@@ -77,7 +77,6 @@ def _open(path: str) -> _File:
         position, end = int(starts[first]), int(ends[last - 1])
         groups.append((position, end - position, starts[first:last] - position, ends[first:last] - position))
     data = np.zeros(max(length for _, length, _, _ in groups), np.uint8)
-    data[: groups[0][1]] = whole[: groups[0][1]]
     inflate = _inflater(data, codec, inflated)
     target = np.zeros(8 << 20, np.uint8)
     return _File(os.open(path, os.O_RDONLY), data, int(batches.count.sum()), groups, inflate, inflated, target)

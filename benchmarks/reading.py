@@ -17,7 +17,7 @@ from brokerless.ordered_threads import processors
 
 _made: dict[tuple[str, int], list[Any]] = {}
 _read: dict[tuple[str, int], Any] = {}
-_work: Any = None
+_originals: dict[str, Any] = {}
 HEADERS = ["position", "baseOffset", "lastOffset", "count", "maxTimestamp"]
 
 
@@ -99,20 +99,18 @@ def keep_order(path: str) -> int:
     from brokerless.log.partition import FileReader
     from brokerless.log.storage.read_ahead import ReadAhead
 
-    made, read = _made, _read
-    work, fetch = _work or (FileReader.work, ReadAhead.fetch)
-    globals()["_work"] = work, fetch
+    work, fetch = _originals.setdefault("both", (FileReader.work, ReadAhead.fetch))
 
     def known(self: Any, chunk: Any, findings: Any, decoder: Any, match: Any) -> Iterator[Any]:
-        if (path, chunk.base) not in made:
-            made[path, chunk.base] = list(work(self, chunk, findings, decoder, match))
-        yield from made[path, chunk.base]
+        if (path, chunk.base) not in _made:
+            _made[path, chunk.base] = list(work(self, chunk, findings, decoder, match))
+        yield from _made[path, chunk.base]
 
     def known_window(self: Any, window: Any) -> None:
-        if (path, window.position) not in read:
+        if (path, window.position) not in _read:
             fetch(self, window)
-            read[path, window.position] = window.memory, window.array
-        window.memory, window.array = read[path, window.position]
+            _read[path, window.position] = window.memory, window.array
+        window.memory, window.array = _read[path, window.position]
 
     FileReader.work, ReadAhead.fetch = known, known_window
     return sum(batch.num_rows for batch in brokerless.open(path).records(jobs=8))

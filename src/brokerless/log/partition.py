@@ -166,8 +166,8 @@ class FileReader:
             if chunk is None:
                 yield _Decoded(None, _NO_ROWS, findings)
                 return
+            load_decoding_kernels(chunk.batches)
             if not hasattr(local, "decoder"):
-                load_decoding_kernels(chunk.batches)
                 local.decoder, local.match = self.reading.decoder(), self.reading.make_match()
             yield from self.work(chunk, findings, local.decoder, local.match)
 

@@ -196,11 +196,7 @@ def _print_partition(task: _PrintTask, done: Done) -> Iterator[Item]:
 
 
 def _joined(item: Item) -> Item:
-    return (item[0], [_text(item[1])]) if isinstance(item, tuple) else item
-
-
-def _text(blocks: Iterable[bytes | memoryview]) -> bytes:
-    return b"".join(blocks)
+    return (item[0], [b"".join(item[1])]) if isinstance(item, tuple) else item
 
 
 def _view(run: _Run) -> tuple[list[str], View]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from brokerless.errors import UnreadableError
@@ -41,8 +42,8 @@ class Window:
 class ReadAhead:
     """Windows of ``file[start:end]`` that are read by :meth:`fetch` before :meth:`read` takes them.
 
-    ``first`` and ``most``: their bytes, at first and at most, as reading may end soon. :meth:`plan` and :meth:`read`
-    are for one thread at a time each, :meth:`fetch` for any.
+    ``first`` and ``most``: their bytes, at first and at most, as reading may end soon. While one thread calls
+    :meth:`plan`, another one may call :meth:`read`, and any others :meth:`fetch`.
     """
 
     def __init__(self, file: LocalFile, start: int, end: int, first: int, most: int) -> None:
@@ -50,19 +51,21 @@ class ReadAhead:
         self._usual, self._most = min(first, most), most
         self._planned: deque[Window] = deque()
         self._last: tuple[int, NDArray[np.uint8]] | None = None
+        self._lock = Lock()
 
     def plan(self) -> Window | None:
         """The next window, which the caller has to fetch before it reads; None where the file ends."""
-        length = min(self._usual, self._end - self._next)
-        if length <= 0:
-            return None
-        window = Window(self._next, length)
-        self._planned.append(window)
-        self._next, self._usual = window.end, min(8 * self._usual, self._most)
-        return window
+        with self._lock:
+            length = min(self._usual, self._end - self._next)
+            if length <= 0:
+                return None
+            window = Window(self._next, length)
+            self._planned.append(window)
+            self._next, self._usual = window.end, min(8 * self._usual, self._most)
+            return window
 
     def fetch(self, window: Window) -> None:
-        """Reads a window. Where the system does not read, it is left as it is: reading there says why."""
+        """Reads a window. Where the system does not read, it stays empty: :meth:`read` says why."""
         try:
             window.memory, window.array = self._file.read_after_space(window.position, window.length, SPACE)
         except UnreadableError:
@@ -80,7 +83,8 @@ class ReadAhead:
         if buffer is None:
             length = max(least, self._most)
             buffer = self._file.read(position, length)
-            self._next = max(self._next, position + len(buffer))
+            with self._lock:
+                self._next = max(self._next, position + len(buffer))
         self._last = position, buffer
         return buffer, length
 

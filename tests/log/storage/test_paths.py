@@ -113,16 +113,28 @@ def test_a_closed_file_holds_no_descriptor(tmp_path: Path) -> None:
 
 LARGE = np.random.default_rng(1).bytes(1 << 20)
 """So large that memory is used again for what is read of it."""
+PAGE = 4096
 
 
 def test_memory_is_used_again_only_when_nobody_refers_to_it(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(LARGE)
     with open_file(str(tmp_path / "a")) as file:
-        first, second = file.read(0, 100_000), file.read(100_000, 100_000)
+        first, second = file.read(0, 100_000), file.read(25 * PAGE, 100_000)
         places = {each.ctypes.data for each in (first, second)}
         del first
-        assert file.read(200_000, 100_000).ctypes.data in places
-        assert file.read(200_000, 90_000).ctypes.data in places  # nobody took it
+        assert file.read(50 * PAGE, 100_000).ctypes.data in places
+        assert file.read(50 * PAGE, 90_000).ctypes.data in places  # nobody took it
+
+
+@pytest.mark.parametrize("position", [0, 1, PAGE - 1, PAGE, 100_001])
+@pytest.mark.parametrize("length", [70_000, len(LARGE) - 100_001])
+@pytest.mark.parametrize("space", [0, 64, 5000])
+def test_bytes_lie_in_pages_as_they_do_in_the_file(position: int, length: int, space: int, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(LARGE)
+    with open_file(str(tmp_path / "a")) as file:
+        room, read = file.read_after_space(position, length, space)
+        assert (read.ctypes.data + space) % PAGE == position % PAGE
+        assert read[space:].tobytes() == bytes(room[space : len(read)]) == LARGE[position : position + length]
 
 
 @pytest.mark.parametrize(

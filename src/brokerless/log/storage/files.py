@@ -28,6 +28,9 @@ _ROOMS = 2
 """While one window is read, what was made of the one before may still refer to that. Threads need more."""
 _EXTENTS = 64
 """Extents of a file with holes that are searched for where its data ends."""
+_PAGE = 4096
+"""Bytes of a page. What is read lies in its pages as in those of the file: to 16 bytes further on, where large arrays
+begin, a processor copies at half the speed, as it compares the lowest twelve bits of addresses to see overlaps."""
 
 
 class LocalFile:
@@ -75,7 +78,7 @@ class LocalFile:
         """
         _check_range(self.path, position, length)
         length = max(0, min(length, self.size - position))
-        room, buffer = self._room(space + length)
+        room, buffer = self._room(space + length, position - space)
         done = 0
         with unreadable(self.path, OSError):
             while done < length and (
@@ -84,26 +87,25 @@ class LocalFile:
                 done += got
         return room, buffer[: space + done]
 
-    def _room(self, length: int) -> tuple[memoryview, NDArray[np.uint8]]:
+    def _room(self, length: int, position: int) -> tuple[memoryview, NDArray[np.uint8]]:
         """Memory for a read, and the array that is handed out: all that refers to any of it keeps that array alive."""
         import numpy as np
 
         if length > _LARGE:
-            room = np.empty(length, np.uint8).data
-            return room, _read_only(room, length)
+            return _placed(np.empty(length + _PAGE, np.uint8).data, position, length)
         with self._lock:
             # By their places: memory that is compared is compared byte by byte.
             free = [place for place, (_, user) in enumerate(self._rooms) if user() is None]
-            fitting = [place for place in free if len(self._rooms[place][0]) >= length]
+            fitting = [place for place in free if len(self._rooms[place][0]) >= length + _PAGE]
             if fitting:
                 room, _ = self._rooms.pop(fitting[-1])  # used last, so that it may be in a cache still
             else:
                 if len(self._rooms) >= self._most_rooms:
                     self._rooms.pop(free[0] if free else 0)
-                room = np.empty(length, np.uint8).data
-            buffer = _read_only(room, length)
+                room = np.empty(length + _PAGE, np.uint8).data
+            placed, buffer = _placed(room, position, length)
             self._rooms.append((room, weakref.ref(buffer)))
-            return room, buffer
+            return placed, buffer
 
     def expect_windows(self, count: int) -> None:
         """So many will be referred to at a time; the memory of that many is used again."""
@@ -221,12 +223,14 @@ def _array(read: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(read, np.uint8)
 
 
-def _read_only(room: memoryview, length: int) -> NDArray[np.uint8]:
+def _placed(room: memoryview, position: int, length: int) -> tuple[memoryview, NDArray[np.uint8]]:
+    """So much of ``room``, also as a read-only array, that begins in its page where ``position`` does in a file's."""
     import numpy as np
 
-    array = np.frombuffer(room, np.uint8, length)
+    start = (position - np.frombuffer(room, np.uint8).ctypes.data) % _PAGE
+    array = np.frombuffer(room[start : start + length], np.uint8)  # which all slices of it refer to
     array.flags.writeable = False
-    return array
+    return room[start : start + length], array
 
 
 def _check_range(path: str, position: int, length: int) -> None:

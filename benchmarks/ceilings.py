@@ -47,6 +47,7 @@ def workloads(records: int) -> Iterator[Workload]:
         runs=3,
         cores=TASKS,
         warm_up=WARM_UP_SECONDS_OF_SPARK,
+        added=functools.partial(writing, "load_arrow_synced", records),
     )
 
 
@@ -65,12 +66,21 @@ def reading(name: str, codec: str, schema: str, records: int) -> Workload:
         cores=TASKS,
         settle=True,
         warm_up=WARM_UP_SECONDS_OF_SPARK,
+        added=functools.partial(side, "decode"),
     )
 
 
 def read_log(path: str, schema: str, records: str) -> int:
     reader = session().read.format("brokerless").schema(schema).option("minPartitions", TASKS)
     return all_rows(reader.load(path))
+
+
+def decode(path: str, schema: str, records: str) -> int:
+    """The same columns of all records, decoded in one thread, and dropped."""
+    import brokerless
+
+    columns = [column.split()[0] for column in schema.split(", ")]
+    return sum(batch.num_rows for batch in brokerless.open(path).records(columns, jobs=1))
 
 
 def read_prebuilt(path: str, schema: str, records: str) -> int:

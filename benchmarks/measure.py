@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,7 @@ WARM_UP_SECONDS_OF_SPARK = 40.0
 """Spark runs more code of its own: its first ten queries still compile for up to a second of a core each."""
 WARM_UP_PASSES = 3
 STOPS_WITHIN = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class BenchmarkError(Exception):
@@ -34,7 +35,7 @@ class Pass:
     amount: int
     seconds: float
     cpu: float
-    """Seconds of the process on a core, all its threads together."""
+    """Seconds of the process and of all that it started, on a core, all threads together."""
     size: int = 0
     """Bytes that were made, where a side makes any."""
     facts: dict[str, float] = field(default_factory=dict[str, float])
@@ -68,6 +69,8 @@ class Workload:
     """Whether it is only run if it is asked for: what takes long."""
     floor: Side | None = None
     """What the work takes at least, as a third side in the same run."""
+    added: Side | None = None
+    """What ours has to do besides what theirs does, alone, as a third side in the same run."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,17 @@ class Result:
     """Of a pass of each."""
     floor: list[float] = field(default_factory=list[float])
     """One figure for each run of the floor, if the workload has one."""
+    cpu: dict[str, float] = field(default_factory=dict[str, float])
+    """Processor time of one pass of each side, by the side's name."""
+
+    @property
+    def cpu_ratios(self) -> tuple[float, float] | None:
+        """The ratio by processor time, and what it would be if ours took only what theirs and ``added`` take together:
+        on cores that are always busy, no ratio is above that. None where ``added`` was not measured."""
+        if "added" not in self.cpu:
+            return None
+        ours, theirs, added = (self.cpu[name] for name in ("ours", "theirs", "added"))
+        return theirs / ours, theirs / (theirs + added)
 
     @property
     def floor_share(self) -> float | None:
@@ -118,6 +132,9 @@ class Result:
             line |= {"oursBytes": self.sizes[0], "theirsBytes": self.sizes[1], "sizeRatio": rounded(self.size_ratio)}
         if self.floor_share is not None:
             line |= {"floor": rounded(statistics.median(self.floor)), "floorShare": rounded(self.floor_share)}
+        if self.cpu_ratios is not None:
+            line |= {f"{name}Cpu": rounded(seconds) for name, seconds in self.cpu.items()}
+            line |= dict(zip(("cpuRatio", "bestRatio"), map(rounded, self.cpu_ratios), strict=True))
         for side, facts in zip(("ours", "theirs"), self.facts, strict=True):
             if facts:
                 line[f"{side}Facts"] = {name: rounded(each) for name, each in facts.items()}
@@ -129,40 +146,57 @@ def rounded(figure: float) -> float:
 
 
 def measure(workload: Workload, runs: int | None = None, clock: Clock = "wall") -> Result:
-    """Runs both sides in turn, ``runs`` times each. Raises :class:`BenchmarkError`."""
+    """Runs all sides in turn, ``runs`` times each. Raises :class:`BenchmarkError`."""
     clock = clock if workload.cores == 1 else "wall"
-    floor_side = contextlib.nullcontext() if workload.floor is None else workload.floor()
-    with pinned(workload.cores), workload.ours() as ours, workload.theirs() as theirs, floor_side as floor:
-        first, other = (warm_up(side, workload) for side in (ours, theirs))
-        if first.amount != other.amount:
-            raise BenchmarkError(f"{workload.name}: ours read {first.amount}, theirs {other.amount}")
-        if floor is not None and (least := warm_up(floor, workload)).amount != first.amount:
-            raise BenchmarkError(f"{workload.name}: ours read {first.amount}, the floor {least.amount}")
-        result = Result(workload, clock, [], [], (first.size, other.size), (first.facts, other.facts))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pinned(workload.cores))
+        given = {"ours": workload.ours, "theirs": workload.theirs, "floor": workload.floor, "added": workload.added}
+        sides = {name: stack.enter_context(side()) for name, side in given.items() if side is not None}
+        least = min(workload.warm_up, WARM_UP_SECONDS)  # what is added is no Spark
+        first = {name: warm_up(side, least if name == "added" else workload.warm_up) for name, side in sides.items()}
+        for name, each in first.items():
+            if each.amount != first["ours"].amount:
+                raise BenchmarkError(f"{workload.name}: ours read {first['ours'].amount}, {name} {each.amount}")
+        passes: dict[str, list[Pass]] = {name: [] for name in sides}
         for _ in range(runs or workload.runs):
-            result.ours.append(figure(ours, workload, clock))
-            result.theirs.append(figure(theirs, workload, clock))
-            if floor is not None:
-                result.floor.append(figure(floor, workload, clock))
-        return result
+            for name, side in sides.items():
+                passes[name].append(average(side, workload))
+    figures = {name: [figure(each, workload, clock) for each in done] for name, done in passes.items()}
+    ours, theirs = first["ours"], first["theirs"]
+    return Result(
+        workload,
+        clock,
+        figures["ours"],
+        figures["theirs"],
+        (ours.size, theirs.size),
+        (ours.facts, theirs.facts),
+        figures.get("floor", []),
+        {name: statistics.median(each.cpu for each in done) for name, done in passes.items()},
+    )
 
 
-def warm_up(side: Callable[[], Pass], workload: Workload) -> Pass:
+def warm_up(side: Callable[[], Pass], seconds: float) -> Pass:
     start = time.monotonic()
     passes = [side()]
-    while workload.warm_up and (len(passes) < WARM_UP_PASSES or time.monotonic() - start < workload.warm_up):
+    while seconds and (len(passes) < WARM_UP_PASSES or time.monotonic() - start < seconds):
         passes.append(side())
     return passes[0]
 
 
-def figure(side: Callable[[], Pass], workload: Workload, clock: Clock) -> float:
+def average(side: Callable[[], Pass], workload: Workload) -> Pass:
+    """One run: its passes as one."""
     if workload.settle:
         side()
     passes = [side()]
     while sum(each.seconds for each in passes) < workload.seconds:
         passes.append(side())
-    seconds = sum(each.seconds if clock == "wall" else each.cpu for each in passes)
-    return seconds / len(passes) if workload.unit == "s" else sum(each.amount for each in passes) / seconds
+    seconds, cpu = statistics.fmean(each.seconds for each in passes), statistics.fmean(each.cpu for each in passes)
+    return replace(passes[0], seconds=seconds, cpu=cpu)
+
+
+def figure(run: Pass, workload: Workload, clock: Clock) -> float:
+    seconds = run.seconds if clock == "wall" else run.cpu
+    return seconds if workload.unit == "s" else run.amount / seconds
 
 
 @contextlib.contextmanager
@@ -236,6 +270,25 @@ def cpu_of_children() -> float:
     """Seconds of the processes that have ended."""
     times = os.times()
     return times.children_user + times.children_system
+
+
+def cpu_of_all() -> float:
+    """Seconds of this process, of the processes that it and they have started (Spark's JVM and Python workers), and of
+    those among them that have ended, if they were waited for. Spark does not wait for its Python workers, but ends them
+    only after an idle minute, so not within a pass."""
+    seconds: dict[int, float] = {}
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            process, fields = int(path.parent.name), path.read_text().rpartition(")")[2].split()
+            seconds[process] = sum(map(int, fields[11:15])) / _TICKS  # its own, and of children that it waited for
+            children.setdefault(int(fields[1]), []).append(process)
+    total, left = time.process_time() + cpu_of_children(), list(children.get(os.getpid(), ()))
+    while left:
+        process = left.pop()
+        total += seconds[process]
+        left += children.get(process, ())
+    return total
 
 
 def python(function: str, *arguments: str) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -115,9 +117,38 @@ def test_the_clock_may_be_that_of_the_core_but_not_on_several() -> None:
     assert measure.measure(workload(one, one, cores=2), 1, "cpu").ours == [2.5]
 
 
+def test_processor_time_says_how_near_to_their_rate_ours_can_come() -> None:
+    ours, theirs, added = (side(Pass(10, 1, cpu)) for cpu in (5.0, 3.0, 1.0))
+    beside = replace(workload(ours, theirs, cores=2), added=added)
+    line = measure.measure(beside, 1).line()
+    assert [line[f"{name}Cpu"] for name in ("ours", "theirs", "added")] == [5.0, 3.0, 1.0]
+    assert (line["cpuRatio"], line["bestRatio"]) == (0.6, 0.75)
+    assert "bestRatio" not in measure.measure(workload(ours, theirs, cores=2), 1).line()
+
+
+def test_processor_time_is_that_of_all_that_a_process_started() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+    starts = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}], check=True)"
+    before = measure.cpu_of_all()
+    with subprocess.Popen([sys.executable, "-c", starts], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        while_it_runs = measure.cpu_of_all() - before
+        process.stdin.write(b"\n")
+    ended = measure.cpu_of_all() - before
+    assert ended > 0.25  # of which the system tells hundredths
+    if sys.platform == "linux":
+        assert while_it_runs > 0.25
+        assert ended - while_it_runs < 0.25  # it is not counted twice
+
+
 def test_sides_that_read_differently_are_not_compared() -> None:
     with pytest.raises(BenchmarkError, match="ours read 10, theirs 9"):
         measure.measure(workload(side(Pass(10, 1, 1)), side(Pass(9, 1, 1))), 1)
+    beside = replace(workload(side(Pass(10, 1, 1)), side(Pass(10, 1, 1))), added=side(Pass(9, 1, 1)))
+    with pytest.raises(BenchmarkError, match="ours read 10, added 9"):
+        measure.measure(beside, 1)
 
 
 def test_a_process_that_fails_says_why() -> None:

@@ -1,7 +1,7 @@
 """Inflates blocks of snappy in kernels (format_description.txt of google/snappy), with all bounds checked."""
 
 # Intrinsics take what Numba gives them.
-# pyright: reportCallIssue=false
+# pyright: reportCallIssue=false, reportArgumentType=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from brokerless.format.kernel import inlined
 
 SLACK = 64
 """Bytes after what a block inflates to that may be written, too."""
+_MASKS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.int64)
+"""The bits of so many bytes."""
+_SIZES = np.array([4 + (tag >> 2 & 7) if tag & 3 == 1 else (tag >> 2) + 1 for tag in range(256)], np.int64)
+"""What a copy of each tag copies (bytes)."""
 
 
 @inlined
@@ -24,9 +28,9 @@ def read_length(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]
         at += 1
         length |= (byte & 127) << shift
         if byte < 128:
-            return (length if length < 1 << 31 else np.int64(-1)), at  # pyright: ignore[reportReturnType]
+            return (length if length < 1 << 31 else np.int64(-1)), at
         shift += 7
-    return np.int64(-1), at  # pyright: ignore[reportReturnType]
+    return np.int64(-1), at
 
 
 @inlined
@@ -35,7 +39,7 @@ def inflate_elements(
 ) -> bool:
     """Inflates ``buffer[at:end]`` to exactly ``length`` bytes at ``start``; False if that is not what it is.
     ``target`` has :data:`SLACK` bytes more."""
-    to, until, wide = start, start + length, np.int64(len(buffer)) - 32
+    to, until, wide = start, start + length, np.int64(len(buffer)) - SLACK
     while at < end:
         tag = np.int64(buffer[np.uint64(at)])
         at += 1
@@ -46,37 +50,26 @@ def inflate_elements(
                 extra = size - 60
                 if extra > end - at:
                     return False
-                size = 1
-                for i in range(extra):  # little-endian
-                    size += int(np.int64(buffer[np.uint64(at + i)]) << (8 * i))
+                size = _little_endian(buffer, at, extra, wide) + 1
                 at = int(at + extra)
             if size > end - at or size > until - to:
                 return False
-            if size <= 32 and at <= wide:
+            if size <= 64 and at <= wide:
                 copy_32(target, to, buffer, at)
+                if size > 32:
+                    copy_32(target, to + 32, buffer, at + 32)
             else:
                 copy_bytes(target, to, buffer, at, size)
             at += size
             to += size
             continue
+        extra, size = kind + (kind == 3), _SIZES[np.uint64(tag)]
+        if extra > end - at:
+            return False
+        back = _little_endian(buffer, at, extra, wide)
         if kind == 1:
-            if at >= end:
-                return False
-            size, back = 4 + (tag >> 2 & 7), (tag >> 5) << 8 | np.int64(buffer[np.uint64(at)])
-            at += 1
-        elif kind == 2:
-            if end - at < 2:
-                return False
-            size = (tag >> 2) + 1
-            back = np.int64(buffer[np.uint64(at)]) | np.int64(buffer[np.uint64(at + 1)]) << 8
-            at += 2
-        else:
-            if end - at < 4:
-                return False
-            size, back = (tag >> 2) + 1, np.int64(0)
-            for i in range(4):
-                back |= np.int64(buffer[np.uint64(at + i)]) << (8 * i)
-            at += 4
+            back |= tag >> 5 << 8
+        at = int(at + extra)
         if back == 0 or back > to - start or size > until - to:
             return False
         if back >= 32:
@@ -91,3 +84,14 @@ def inflate_elements(
                 target[np.uint64(to + i)] = target[np.uint64(to - back + i)]
         to += size
     return to == until
+
+
+@inlined
+def _little_endian(buffer: NDArray[np.uint8], at: int, size: int, wide: int) -> int:
+    """The number in ``size`` (1 to 4) bytes at ``at``, by one load where that is no further than ``wide``."""
+    if at <= wide:
+        return np.int64(load_u64(buffer, at)) & _MASKS[np.uint64(size)]
+    number = np.int64(0)
+    for i in range(size):
+        number |= np.int64(buffer[np.uint64(at + i)]) << (8 * i)
+    return number

@@ -57,6 +57,34 @@ print(rows, sys.modules["brokerless.format.kernel"].compiled, int("numba.cpython
 """
 
 
+DOUBLES = """
+from helper import twice
+from brokerless.format.kernel import kernel
+import brokerless.format.kernel
+
+@kernel("int64(int64)")
+def double(number):
+    return twice(number)
+
+if __name__ == "__main__":
+    print(double(21), brokerless.format.kernel.compiled)
+"""
+
+
+def test_a_kernel_is_compiled_again_when_a_helper_of_it_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "doubles.py").write_text(DOUBLES)
+    helper = "from brokerless.format.kernel import inlined\n\n@inlined\ndef twice(number):\n    return number * {}\n"
+
+    def run() -> list[str]:
+        command = [sys.executable, str(tmp_path / "doubles.py")]
+        return subprocess.run(command, capture_output=True, check=True, timeout=120, text=True).stdout.split()
+
+    (tmp_path / "helper.py").write_text(helper.format("2"))
+    assert (run(), run()) == (["42", "1"], ["42", "0"])
+    (tmp_path / "helper.py").write_text(helper.format("1 * 3"))
+    assert (run(), run()) == (["63", "1"], ["63", "0"])
+
+
 @pytest.mark.slow(reason="compiles three kernels")
 def test_only_kernels_that_a_log_needs_are_compiled_and_that_once(tmp_path: Path) -> None:
     log = case("formats/v2-lz4-create").log

@@ -68,6 +68,7 @@ class Kernel:
         with _lock:
             if self._dispatcher is None:
                 dispatcher = _cached(self._function)
+                _stamp(dispatcher, self._function)
                 _load_without_refresh(dispatcher)
                 with event.install_listener("numba:compile", _Misses(dispatcher, on_miss)), _without_collections():
                     dispatcher.compile(self._signature)
@@ -169,6 +170,29 @@ def _cached(function: Callable[..., Any]) -> Any:
         if place is not None:
             numba.config.CACHE_DIR = place  # pyright: ignore
         return numba.njit(cache=place is not None, no_cfunc_wrapper=True, **_OPTIONS)(function)  # pyright: ignore
+
+
+def _stamp(dispatcher: Any, function: Callable[..., Any]) -> None:
+    """Lets Numba's cache forget a kernel when one of its helpers changes, too; by itself it looks at one file only."""
+    cache = dispatcher._cache
+    if hasattr(cache, "_cache_file"):
+        cache._cache_file._source_stamp = cache._cache_file._source_stamp, _sources(function)
+
+
+def _sources(function: Callable[..., Any]) -> tuple[tuple[str, float, int], ...]:
+    """The files of a kernel and of all helpers that are compiled into it: path, time of change, and size (bytes)."""
+    found, left = {function}, [function]
+    while left:
+        each = left.pop()
+        for name in each.__code__.co_names:
+            helper = each.__globals__.get(name)
+            helper = getattr(helper, "_function", getattr(helper, "py_func", getattr(helper, "_defn", None)))
+            if callable(helper) and helper not in found:
+                found.add(helper)
+                left.append(helper)
+    paths = {Path(each.__code__.co_filename) for each in found}
+    status = {str(path): path.stat() for path in paths if path.exists()}  # they do not in a frozen application
+    return tuple((path, status[path].st_mtime, status[path].st_size) for path in sorted(status))
 
 
 def _load_without_refresh(dispatcher: Any) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "copy_bytes",
     "copy_value",
     "crc32c_word",
+    "keep_apart",
     "load_u32_be",
     "load_u64",
     "load_u64_be",
@@ -173,6 +174,16 @@ def copy_bytes(typing, target, target_position, source, source_position, length)
         )
 
     return types.void(target, types.int64, source, types.int64, types.int64), generate
+
+
+@intrinsic
+def keep_apart(typing):
+    """Compiles the helper that this is called in once, and not into each place where it is called."""
+
+    def generate(context, builder, sig, args):
+        builder.function.attributes.add("noinline")
+
+    return types.void(), generate
 
 
 @intrinsic

@@ -118,6 +118,11 @@ def inlined(function: F) -> F:
     return cast("F", numba.njit(forceinline=True, **_OPTIONS)(function))  # pyright: ignore
 
 
+def separate(function: F) -> F:
+    """A helper for kernels of any argument types, for what is seldom done: compiled once for all calls in a kernel."""
+    return cast("F", numba.njit(forceinline=False, **_OPTIONS)(function))  # pyright: ignore
+
+
 def load_kernels(kernels: Sequence[Callable[..., Any]]) -> None:
     """Loads kernels that are about to be called. Those that no cache has are compiled side by side: the first one here,
     others in processes of their own, as Numba compiles one at a time. So the one that takes longest comes first."""

@@ -26,6 +26,7 @@ from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
 from brokerless.format.read.record_kernels import decode_batches
+from brokerless.format.read.sound_batch_kernels import NO_ROOM, SPACE, decode_sound_batches
 from brokerless.format.read.wrappers import find_wrapper_values
 
 __all__ = ["Damage", "DecodedRecords", "Decoder"]
@@ -68,8 +69,8 @@ class DecodedRecords:
 def load_decoding_kernels(batches: Batches) -> None:
     """Loads what checking and decoding such batches takes; where it is to be compiled first, side by side."""
     if len(batches) and not batches.is_legacy[0]:
-        inflate = INFLATE.get(int(batches.codec[0]), decode_batches)
-        load_kernels([decode_batches, inflate, crc32c_ranges])
+        inflate = INFLATE.get(int(batches.codec[0]), decode_sound_batches)
+        load_kernels([decode_sound_batches, inflate, crc32c_ranges])
 
 
 class Decoder:
@@ -152,7 +153,18 @@ class Decoder:
         if self._any_of:
             run = run.take(self._has_any(buffer, run.positions, run.ends))
         starts = run.positions + layouts.BATCH_V2_SIZE
-        yield from self._records(buffer, run, starts, run.ends, np.zeros(len(run), np.uint8), {}, base)
+        inner = int(np.searchsorted(run.ends, len(buffer) - SPACE, "right"))
+        if inner:
+            part = run if inner == len(run) else run.take(slice(0, inner))
+            yield from self._records(buffer, part, starts[:inner], part.ends, np.zeros(inner, np.uint8), {}, base)
+        if inner < len(run):
+            part, first = run.take(slice(inner, None)), int(starts[inner])
+            last = buffer[first:]
+            if len(last) <= self._data:  # else, rather slowly than twice in memory
+                last = np.concatenate([last, np.zeros(SPACE, np.uint8)])
+                last.flags.writeable = False
+            none = np.zeros(len(part), np.uint8)
+            yield from self._records(last, part, starts[inner:] - first, part.ends - first, none, {}, base)
         yield from self._if_huge()
 
     def _v2_compressed(self, buffer: NDArray[np.uint8], run: Batches, base: int) -> Iterator[DecodedRecords]:
@@ -208,29 +220,49 @@ class Decoder:
             base_timestamps = np.where(timestamp_types == layouts.LOG_APPEND_TIME, run.max_timestamp, base_timestamps)
         given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
         stopped_at, resume = np.zeros(count, np.int64), np.zeros(4, np.int64)
-        first, counts = 0, run.count
+        first, counts, enlarged = 0, run.count, -1
         while True:
             columns = self._current()
+            if resume[0] == 0:
+                after = decode_sound_batches(
+                    buffer, first, starts, ends, counts, run.entry_offset, base_timestamps, timestamp_types,
+                    run.base_sequence, incomplete, self._selected, *columns.arrays(), given,
+                )  # fmt: skip
+                self._source(run, first, after, given, base)
+                first = after
+                if first == count:
+                    return
+                if given[first] == NO_ROOM:
+                    given[first] = 0
+                    if columns.rows:
+                        del columns  # free a chunk that was yielded
+                        yield self._full()
+                        continue
+                    size, rows = int(ends[first] - starts[first]), int(counts[first])
+                    if first != enlarged and size <= self._data and rows <= self._rows:
+                        self._columns, enlarged = allocate(rows, size, min(HEADERS, size >> 1)), first
+                        continue
+            last = first + 1
             after = decode_batches(
-                buffer, first, starts, ends, counts, run.entry_offset, base_timestamps, timestamp_types,
+                buffer, first, starts[:last], ends, counts, run.entry_offset, base_timestamps, timestamp_types,
                 run.base_sequence, incomplete, self._selected, *columns.arrays(), given, status, stopped_at, resume,
             )  # fmt: skip
-            last = min(after + 1, count)  # a batch that continues in the next chunk has some records here
             self._source(run, first, last, given, base)
-            if status[first:after].any() or errors:
-                for row in (np.flatnonzero(status[first:after]) + first).tolist():
-                    at = int(stopped_at[row] - starts[row])
-                    self._damage(run, row, int(status[row]), base, errors.get(row), f"record bytes from {at} on")
+            if status[first]:
+                at = int(stopped_at[first] - starts[first])
+                self._damage(run, first, int(status[first]), base, errors.get(first), f"record bytes from {at} on")
             is_empty = columns.rows == 0
-            del columns  # free a chunk that was yielded
+            del columns
             if after == count:
                 return
-            given[after] = 0
-            first = after
+            if after == last:
+                first = last
+                continue
+            given[first] = 0
             if is_empty and int(resume[3]) > MOST_HEADERS:
-                self._damage(run, after, reasons.TOO_MANY_HEADERS, base, None, f"{int(resume[3])} headers")
+                self._damage(run, first, reasons.TOO_MANY_HEADERS, base, None, f"{int(resume[3])} headers")
                 resume[:], counts = 0, counts.copy()
-                counts[after] = 0
+                counts[first] = 0
             elif is_empty:
                 self._columns = allocate(1 << 10, int(resume[2]) + 64, max(HEADERS, int(resume[3])))
             else:

@@ -1,4 +1,6 @@
-"""The kernel that decodes v2 records of many decompressed batches into record columns.
+"""The kernel that decodes v2 records of decompressed batches into record columns, and says what is wrong with them.
+
+Batches that are sound and have room are decoded by :mod:`~brokerless.format.read.sound_batch_kernels`, at more speed.
 
 A record is a varint length and, in so many bytes: attributes (int8, ignored), timestamp delta (varlong), offset delta
 (varint), key and value (varint length, below 0 for null, and bytes), header count and headers (KIP-82; varint key
@@ -8,7 +10,7 @@ What is accepted and refused is what ``DefaultRecord.readFrom`` and ``DefaultRec
 """
 
 # Intrinsics take what Numba gives them.
-# pyright: reportCallIssue=false
+# pyright: reportCallIssue=false, reportReturnType=false
 
 from __future__ import annotations
 
@@ -26,13 +28,10 @@ from brokerless.format.columns import (
     LENGTH_MISMATCH,
     LENGTH_PAST_END,
 )
-from brokerless.format.intrinsics import copy_value, prefetch
-from brokerless.format.kernel import kernel
+from brokerless.format.intrinsics import copy_value
+from brokerless.format.kernel import inlined, kernel
 from brokerless.format.layouts import LOG_APPEND_TIME
 from brokerless.format.varint import read_varint, read_varlong
-
-_AHEAD = 2048
-"""How many bytes ahead of a record are fetched into the cache."""
 
 
 @kernel(
@@ -97,15 +96,6 @@ def decode_batches(
         if resume[0] > 0:
             record, at = resume[0], resume[1]
             resume[0] = 0
-        size = end - at
-        # Where the whole batch surely fits, its records need no check.
-        careful = (
-            rows + min(count - record, size // 7 + 1) > len(offset)
-            or (has_keys and keys + size > len(key_data) - 64)
-            or (has_values and values + size > len(value_data) - 64)
-            or (has_headers and header_keys + size > len(header_key_data) - 64)
-            or (has_headers and header_values + size > len(header_value_data) - 64)
-        )
         full = False
         code = 0
         if count < 0:
@@ -119,9 +109,6 @@ def decode_batches(
         before_headers, before_header_keys, before_header_values = headers, header_keys, header_values
         while record < count and code == 0:
             record_start = at
-            # The next records' positions are known too late for the processor to prefetch them by itself.
-            for line in range(_AHEAD, _AHEAD + 192, 64):
-                prefetch(buffer, at + line)
             before_keys, before_values = keys, values
             before_headers, before_header_keys, before_header_values = headers, header_keys, header_values
             length, at = read_varint(buffer, at, end)
@@ -131,7 +118,7 @@ def decode_batches(
             if length > end - at:
                 code = LENGTH_PAST_END
                 break
-            if careful and (
+            if (
                 rows == len(offset)
                 or (has_keys and keys + length > len(key_data) - 64)
                 or (has_values and values + length > len(value_data) - 64)
@@ -214,14 +201,7 @@ def decode_batches(
             offset[row] = base_offset + offset_delta
             timestamp[row] = base_timestamp + delta if keeps_delta else base_timestamp
             timestamp_type[row] = timestamp_types[batch]
-            if base_sequence >= 0:
-                # DefaultRecordBatch.incrementSequence, in Java's 32-bit arithmetic
-                if np.int64(base_sequence) > np.int64(np.int32(2147483647 - offset_delta)):
-                    sequence[row] = np.int32(offset_delta - (2147483647 - base_sequence) - 1)
-                else:
-                    sequence[row] = np.int32(base_sequence + offset_delta)
-            else:
-                sequence[row] = -1
+            sequence[row] = next_sequence(base_sequence, offset_delta)
             key_null[row] = key_length < 0
             value_null[row] = value_length < 0
             key_ends[row + one] = keys
@@ -248,3 +228,13 @@ def decode_batches(
     used[0], used[1], used[2] = rows, keys, values
     used[3], used[4], used[5] = headers, header_keys, header_values
     return batch
+
+
+@inlined
+def next_sequence(base_sequence: int, offset_delta: int) -> int:
+    """DefaultRecordBatch.incrementSequence, in Java's 32-bit arithmetic; -1 where a batch has no sequence."""
+    if base_sequence < 0:
+        return np.int32(-1)
+    if np.int64(base_sequence) > np.int64(np.int32(2147483647 - offset_delta)):
+        return np.int32(offset_delta - (2147483647 - base_sequence) - 1)
+    return np.int32(base_sequence + offset_delta)

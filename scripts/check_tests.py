@@ -82,7 +82,6 @@ TESTED_IN = {
     "jobs/directory_state": "jobs/audit/test_damage.py",
     "jobs/manifest": "cli/test_manifest.py",
     "jobs/named_partitions": "jobs/convert/test_job.py",
-    "jobs/segment_checks": "jobs/verify/test_segment.py",
     "jobs/audit": "jobs/audit/test_job.py",
     "jobs/compact": "jobs/compact/test_job.py",
     "jobs/convert": "jobs/convert/test_job.py",

@@ -271,6 +271,19 @@ def test_where_a_compaction_was_cut_short_reading_does_not_wait_for_ever(tmp_pat
     assert {each.kind for each in found} == {"missing-segment"}  # until a broker starts, and gives it its name
 
 
+def test_a_segment_is_looked_at_again_with_what_lies_beside_it(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0")
+    _, segment, *_ = resolve(str(path)).partitions[0].segments
+    assert live_segments.segment_now(segment) == (segment, ())
+    clean(path, [10], is_forgotten=False)
+    now, beside = live_segments.segment_now(segment)
+    assert now != segment
+    assert now in resolve(str(path)).partitions[0].segments
+    assert [each.name for each in beside] == [f"{10:020}.{each}.deleted" for each in ("index", "log", "timeindex")]
+    delete(path, [10])
+    assert live_segments.segment_now(segment) == (None, ())
+
+
 def test_a_partition_that_goes_is_reported(tmp_path: Path) -> None:
     path = write_log(tmp_path / "logs" / "t-0")
     found: list[Finding] = []

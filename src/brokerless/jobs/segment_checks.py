@@ -6,14 +6,16 @@ warning at most, and so is what is wrong in batches that it never reaches.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.errors import Finding
+from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.format.read.decoder import Decoder
 from brokerless.format.read.resync import find_next_batch as find_in_file
@@ -21,13 +23,13 @@ from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.partition_metadata import load_partition_metadata
 from brokerless.log.checkpoint.producer_snapshot import load_producer_snapshot
 from brokerless.log.directory import PartitionPath, SegmentPaths
-from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index
-from brokerless.log.index.readers import load_offset_index, load_time_index
-from brokerless.log.live_segments import OpenSegment, is_unchanged
+from brokerless.log.index.checks import SegmentBatches, check_offset_index, check_time_index, check_transaction_index
+from brokerless.log.index.readers import load_offset_index, load_time_index, load_transaction_index
+from brokerless.log.live_segments import PAUSE_S, TRIES, OpenSegment, has_changed, is_unchanged, segment_now
 from brokerless.log.offset_checks import not_above
 from brokerless.log.partition import damage_finding
 from brokerless.log.segment import LARGEST_WINDOW, SHRUNK, Chunk, check_checksums, is_zero, scan
-from brokerless.log.storage.paths import File, StorageOptions, exists
+from brokerless.log.storage.paths import File, StorageOptions, exists, is_remote, open_file
 
 Watch = Callable[[Chunk, str], Iterable[Finding]]
 """Is shown each chunk with those batches whose checksums are right, and its file's path; says what it makes of them."""
@@ -98,21 +100,73 @@ def _soften(is_reached: bool, findings: list[Finding]) -> Iterator[Finding]:
         yield finding if is_reached or finding.severity != "error" else replace(finding, severity="warning")
 
 
-def check_indexes(opened: OpenSegment, seen: SegmentScan, storage_options: StorageOptions | None) -> Iterator[Finding]:
+def check_indexes(opened: OpenSegment, seen: SegmentScan, storage_options: StorageOptions | None) -> list[Finding]:
     """A segment's offset and time index against its log, of which ``seen`` has seen all."""
-    segment, file = opened.segment, opened.file
-    yield from of_unchanged(
-        segment, _compare_indexes(segment, seen, file, opened.is_last, storage_options), storage_options
-    )
+    listed, is_last = opened.segment, opened.is_last
+
+    def judge(segment: SegmentPaths) -> list[Finding]:
+        if is_last and has_changed(segment.log, listed.log):
+            return []  # it grows, and its indexes with it
+        if segment.log != listed.log:
+            with suppress(UnreadableError), open_file(segment.log.path, storage_options) as file:
+                again = SegmentScan(segment.base_offset)
+                for _ in verify_file(file, again):
+                    pass  # these findings are of another log than the one that was read
+                return list(_compare_indexes(segment, again, file, is_last, storage_options))
+        return list(_compare_indexes(segment, seen, opened.file, is_last, storage_options))
+
+    return persisting(listed, judge, storage_options)
 
 
-def of_unchanged(
-    segment: SegmentPaths, findings: Iterable[Finding], storage_options: StorageOptions | None
+def check_aborted_transactions(
+    listed: SegmentPaths,
+    aborted: Iterable[tuple[int, int, int]],
+    is_partition: bool,
+    storage_options: StorageOptions | None,
 ) -> list[Finding]:
-    """Findings of a segment's indexes; none where a broker has changed or replaced its log since it was listed, as the
-    indexes are then not those of what was read."""
-    found = list(findings)
-    return found if not found or is_unchanged(segment, storage_options) else []
+    """A segment's transaction index against the aborted transactions (producer id, first and last offset) that end in
+    its log. A lone file has no index to miss."""
+    columns = np.array(list(aborted), np.int64).reshape(-1, 3).T
+
+    def judge(segment: SegmentPaths) -> Iterator[Finding]:
+        path, index = segment.log.path.removesuffix(".log") + ".txnindex", None
+        if has_changed(segment.log, listed.log):
+            return  # other transactions may end in it
+        if segment.transaction_index is not None:
+            path = segment.transaction_index.path
+            index = load_transaction_index(path, segment.base_offset, storage_options)
+            yield from index.findings
+        if index is not None or is_partition:
+            yield from check_transaction_index(index, path, *columns)
+
+    return persisting(listed, judge, storage_options)
+
+
+def persisting(
+    segment: SegmentPaths, judge: Callable[[SegmentPaths], Iterable[Finding]], storage_options: StorageOptions | None
+) -> list[Finding]:
+    """What ``judge`` finds of the files beside a segment's log, and still finds when no broker is replacing them.
+
+    A broker renames a segment's files one by one, so that they may belong to different logs, or be missing, for a
+    moment. Where one of them is not what it was, or others lie beside it that a broker renames, the segment is judged
+    again, as it is now. What is found in files that stay as they are is always reported, and so is what is found again
+    and again: some file systems make up what tells files apart.
+    """
+    found = list(judge(segment))
+    if found and is_remote(segment.log.path):
+        return found if is_unchanged(segment, storage_options) else []
+    before, tries = (segment, ()), 0
+    while found and tries < TRIES:
+        if tries:
+            time.sleep(PAUSE_S)
+        now = segment_now(segment)
+        if now == before:
+            break
+        again = [] if now[0] is None else list(judge(now[0]))
+        if tries and again == found:
+            break
+        found, before, tries = again, now, tries + 1
+    return found
 
 
 def _compare_indexes(
@@ -139,6 +193,9 @@ def check_metadata_files(partition: PartitionPath, storage_options: StorageOptio
         yield from load_partition_metadata(partition.partition_metadata.path, storage_options).findings
     for snapshot in partition.producer_snapshots:
         findings = load_producer_snapshot(snapshot.path, storage_options).findings
+        if findings and not snapshot.size:  # a broker may be writing it
+            time.sleep(PAUSE_S)
+            findings = load_producer_snapshot(snapshot.path, storage_options).findings
         if findings and exists(snapshot.path, storage_options):  # a broker may have removed it
             yield from findings
 

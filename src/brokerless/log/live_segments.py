@@ -18,14 +18,17 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from brokerless.errors import Finding, UnreadableError
-from brokerless.log.directory import PartitionPath, SegmentPaths, resolve
+from brokerless.log.directory import PartitionPath, SegmentPaths, describe_partition, resolve
+from brokerless.log.names import SegmentFileKind, SegmentFileState, segment_file
 from brokerless.log.ranges import EVERYTHING, Range
 from brokerless.log.segment import Report, ignore
-from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, is_remote, open_file
+from brokerless.log.storage.paths import DirectoryEntry, File, StorageOptions, find_entry, is_remote, open_file
 
 TRIES, PAUSE_S = 20, 0.05
 """How often a partition is listed again, and how long after the last time, while its files change."""
 _DELETED = ".deleted"
+_KINDS: tuple[SegmentFileKind, ...] = ("log", "offset-index", "time-index", "transaction-index", "producer-snapshot")
+_STATES: tuple[SegmentFileState, ...] = ("live", "cleaned", "swap", "deleted")
 
 Result = TypeVar("Result")
 
@@ -127,6 +130,11 @@ def is_listed(file: File, listed: DirectoryEntry, is_last: bool) -> bool:
     return is_last and listed.identity in (None, file.identity) and file.size >= (listed.size or 0)
 
 
+def has_changed(now: DirectoryEntry, listed: DirectoryEntry) -> bool:
+    """Whether a file of this machine is surely not what was listed: some file systems make up inodes."""
+    return (now.size, now.modified) != (listed.size, listed.modified)
+
+
 def is_unchanged(segment: SegmentPaths, storage_options: StorageOptions | None = None) -> bool:
     """Whether a segment's log is what it was when it was listed, and has its name; else what lies beside it may be of
     other batches."""
@@ -135,6 +143,16 @@ def is_unchanged(segment: SegmentPaths, storage_options: StorageOptions | None =
             return is_listed(file, segment.log, is_last=False)
     except UnreadableError:
         return False
+
+
+def segment_now(segment: SegmentPaths) -> tuple[SegmentPaths | None, tuple[DirectoryEntry, ...]]:
+    """A segment of this machine as its files are now, None without a log; and what lies beside it that is to get its
+    names, or lost them. Only these names are asked for: a directory has as many as there are segments."""
+    directory = segment.log.path.removesuffix(segment.log.name)
+    names = [segment_file(segment.base_offset, kind, state) for state in _STATES for kind in _KINDS]
+    entries = [entry for name in names if (entry := find_entry(directory, name)) is not None]
+    found = describe_partition(directory, entries)
+    return (found.segments[0] if found.segments else None), found.orphaned_files
 
 
 def list_again(

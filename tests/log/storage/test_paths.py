@@ -22,6 +22,7 @@ from brokerless.log.storage.paths import (
     directory_name,
     exists,
     expand,
+    find_entry,
     is_directory,
     is_remote,
     join,
@@ -274,6 +275,14 @@ def test_a_directory_lists_its_entries_by_name_below_the_path_that_was_given(tmp
     assert [each.path for each in remote] == [f"{memory}/a.log", f"{memory}/b.log", f"{memory}/c-0"]
     with open_file(remote[0].path) as file:
         assert file.read(0, 5).tobytes() == b"12345"
+
+
+def test_one_file_is_found_as_its_directory_lists_it(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"12345")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for directory in (str(tmp_path), f"{tmp_path}/", f"file://{tmp_path}"):
+        assert [find_entry(directory, each) for each in ("a.log", "dangling")] == list_directory(directory)
+        assert find_entry(directory, "b.log") is None
 
 
 def test_a_file_that_is_renamed_while_its_directory_is_listed_has_its_new_name(

@@ -35,7 +35,7 @@ from brokerless.jobs.directory_state import (
 )
 from brokerless.jobs.run.job import in_order, run
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
-from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
+from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, persisting, verify_file
 from brokerless.log import names
 from brokerless.log.checkpoint.leader_epochs import load_leader_epochs
 from brokerless.log.checkpoint.log_start import UNKNOWN
@@ -312,11 +312,12 @@ def _findings(
         last_offset = seen.last_offset
         if each.start:  # it has taken the place of several, and what is beside it is about all of them
             continue
-        yield from _missing_indexes(segment, is_partition)
+        if is_partition:
+            yield from persisting(segment, _missing_indexes, storage_options)
         for finding in check_indexes(each, seen, storage_options):
             if finding.kind != "index-not-trimmed" or finding.severity != "info":  # which is as it should be
                 yield finding
-        yield from of_unchanged(segment, follower.transactions.at_segment_end(segment, is_partition), storage_options)
+        yield from follower.transactions.at_segment_end(segment, is_partition)
         if (missing := missing_segment(each.partition, segment, each.file, storage_options)) is not None:
             follower.gaps.pass_over(missing_offsets(missing))
             yield missing
@@ -352,7 +353,9 @@ def _graded(findings: Iterable[Finding], is_last: bool, is_recovered: bool) -> I
         yield finding
 
 
-def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
+def _missing_indexes(segment: SegmentPaths) -> Iterator[Finding]:
+    """Of an empty log, nothing is missing: a broker makes the indexes with the first batch (``LazyIndex``, 4.1.1)."""
+    severity = "warning" if segment.size else "info"
     for index, text in (
         (segment.offset_index, "the segment has no offset index; a broker rebuilds it at its next start"),
         (
@@ -360,8 +363,8 @@ def _missing_indexes(segment: SegmentPaths, is_partition: bool) -> Iterator[Find
             "the segment has no time index; a broker makes an empty one, unless it recovers the segment",
         ),
     ):
-        if is_partition and index is None:
-            yield Finding("warning", "index-missing", segment.log.path, None, segment.base_offset, text)
+        if index is None:
+            yield Finding(severity, "index-missing", segment.log.path, None, segment.base_offset, text)
 
 
 def _formats(path: str, follower: _PartitionFollower) -> Iterator[Finding]:

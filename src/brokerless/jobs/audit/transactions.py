@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from brokerless.errors import Finding
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
+from brokerless.jobs.segment_checks import check_aborted_transactions
 from brokerless.log import names
 from brokerless.log.checkpoint.producer_snapshot import ProducerSnapshot, load_producer_snapshot
 from brokerless.log.directory import SegmentPaths
-from brokerless.log.index.checks import check_transaction_index
-from brokerless.log.index.readers import load_transaction_index
 from brokerless.log.producer.markers import Marker
 from brokerless.log.producer.state import CompletedTransaction, ProducerState, control_markers
 from brokerless.log.segment import Chunk
@@ -158,17 +157,11 @@ class TransactionCheck:
             max(transaction, -1),
         )
 
-    def at_segment_end(self, segment: SegmentPaths, is_partition: bool) -> Iterator[Finding]:
+    def at_segment_end(self, segment: SegmentPaths, is_partition: bool) -> list[Finding]:
         """The transaction index of a segment whose batches were followed."""
-        aborted, self._aborted_here = self._aborted_here, []
-        path, index = segment.log.path.removesuffix(".log") + ".txnindex", None
-        if segment.transaction_index is not None:
-            path = segment.transaction_index.path
-            index = load_transaction_index(path, segment.base_offset, self.storage_options)
-            yield from index.findings
-        if index is not None or is_partition:
-            columns = [(each.producer_id, each.first_offset, each.last_offset) for each in aborted]
-            yield from check_transaction_index(index, path, *np.array(columns, np.int64).reshape(-1, 3).T)
+        aborted = [(each.producer_id, each.first_offset, each.last_offset) for each in self._aborted_here]
+        self._aborted_here.clear()
+        return check_aborted_transactions(segment, aborted, is_partition, self.storage_options)
 
     def findings(self, segments: Sequence[SegmentPaths], end_offset: int, is_whole: bool) -> Iterator[Finding]:
         """What is left when all was followed."""

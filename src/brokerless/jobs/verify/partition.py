@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import zip_longest
 
-import numpy as np
-
 from brokerless.errors import Finding
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
-from brokerless.jobs.segment_checks import SegmentScan, check_indexes, check_metadata_files, of_unchanged, verify_file
+from brokerless.jobs.segment_checks import (
+    SegmentScan,
+    check_aborted_transactions,
+    check_indexes,
+    check_metadata_files,
+    verify_file,
+)
 from brokerless.log.directory import PartitionPath, SegmentPaths, check_names
-from brokerless.log.index.checks import check_transaction_index
-from brokerless.log.index.readers import load_transaction_index
 from brokerless.log.live_segments import open_segments
 from brokerless.log.offset_gaps import missing_head, missing_segment
 from brokerless.log.partition import transactions_of
-from brokerless.log.producer.transactions import Transaction
 from brokerless.log.ranges import Range
 from brokerless.log.seek import log_start_after_end
 from brokerless.log.segment import SHRUNK
@@ -94,29 +95,14 @@ def _check_transaction_indexes(partition: PartitionPath, storage_options: Storag
     """Every aborted transaction is in the index of the segment that has its marker."""
     findings: list[Finding] = []
     transactions = transactions_of(partition, storage_options, findings.append)
-    is_whole = all(each.kind != SHRUNK for each in findings)
-    aborted = [each for each in transactions.ended if each.state == "aborted"]
+    if any(each.kind == SHRUNK for each in findings):
+        return  # a log that is being cut ends no transaction
+    aborted = [
+        (each.producer_id, -1 if each.first_offset is None else each.first_offset, each.last_offset)
+        for each in transactions.ended
+        if each.state == "aborted"
+    ]
     for segment, following in zip_longest(partition.segments, partition.segments[1:]):
         end = 1 << 63 if following is None else following.base_offset
-        own = [each for each in aborted if segment.base_offset <= each.last_offset < end]
-        if (partition.topic is None and segment.transaction_index is None) or not is_whole:
-            continue  # a lone file has no companions to miss, and a log that is being cut ends no transaction
-        yield from of_unchanged(segment, _compare_transaction_index(segment, own, storage_options), storage_options)
-
-
-def _compare_transaction_index(
-    segment: SegmentPaths, aborted: list[Transaction], storage_options: StorageOptions | None
-) -> Iterator[Finding]:
-    index = None
-    path = segment.log.path.removesuffix(".log") + ".txnindex"
-    if segment.transaction_index is not None:
-        path = segment.transaction_index.path
-        index = load_transaction_index(path, segment.base_offset, storage_options)
-        yield from index.findings
-    yield from check_transaction_index(
-        index,
-        path,
-        np.array([each.producer_id for each in aborted], np.int64),
-        np.array([-1 if each.first_offset is None else each.first_offset for each in aborted], np.int64),
-        np.array([each.last_offset for each in aborted], np.int64),
-    )
+        own = [each for each in aborted if segment.base_offset <= each[2] < end]
+        yield from check_aborted_transactions(segment, own, partition.topic is not None, storage_options)

@@ -120,6 +120,11 @@ def list_directory(path: str, storage_options: StorageOptions | None = None) -> 
         return sorted(entries, key=lambda entry: entry.name)
 
 
+def find_entry(directory: str, name: str) -> DirectoryEntry | None:
+    """One file of a directory of this machine, as :func:`list_directory` has it; None where it is not there."""
+    return _local_entry(directory, Path(local(join(directory, name))))
+
+
 def is_directory(path: str, storage_options: StorageOptions | None = None) -> bool:
     """Whether there is a directory; False as well where there is nothing or nothing that may be asked."""
     if not is_remote(path):
@@ -233,7 +238,7 @@ def _local_entries(directory: str) -> list[DirectoryEntry]:
     return [each for each in entries if each is not None]
 
 
-def _local_entry(directory: str, each: os.DirEntry[str]) -> DirectoryEntry | None:
+def _local_entry(directory: str, each: os.DirEntry[str] | Path) -> DirectoryEntry | None:
     """None for what is not there any more. A link that leads nowhere has no size."""
     path = join(directory, each.name)
     try:

@@ -53,7 +53,6 @@ _SHARED = 1 << 17
 """Rows for which what they have in common is made once, for all record batches."""
 _NAME_BYTES = 8 << 20
 """Bytes that a name may take that is repeated for so many rows."""
-_COMMON = ("file", "topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +137,10 @@ def prepared_batches(
         batches = iter(())
         if prepared is None:
             batches = records_batches(piece.decoded, RowSource(piece.path, topic, partition), schema, piece.rows)
+        size = piece.decoded.columns.size
         del piece
-        size = 0
         while (batch := next(batches, None) if prepared is None else prepared[0][0] if prepared else None) is not None:
             made = prepared.pop(0)[1] if prepared else None
-            size += sum(batch.column(name).nbytes for name in batch.schema.names if name not in _COMMON)
             pair = [(batch, made)]
             del batch, made
             yield pair.pop()

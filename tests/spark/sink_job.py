@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 COLUMNS = "topic string, partition int, value string"
 
 
-def rows(spark: SparkSession, count: int = 18_000) -> DataFrame:
+def rows(spark: SparkSession, count: int = 36_000) -> DataFrame:
     return spark.range(count, numPartitions=3).selectExpr(
         "'t' as topic", "cast(id % 8 as int) as partition", "rpad(concat(id, ' '), 1000, 'x') as value"
     )

@@ -352,7 +352,7 @@ def test_a_failed_attempt_leaves_nothing_and_a_job_that_fails_neither(quick_spar
     assert job.returncode == 0
     assert b"failed attempts left something: True" in out  # there was something to remove
     assert b"failed for good" in out
-    assert values(tmp_path / "once") == Counter(range_values(18_000))
+    assert values(tmp_path / "once") == Counter(range_values(36_000))
     assert leftovers(tmp_path / "once") == errors(tmp_path / "once") == []
     assert not (tmp_path / "never").exists()
 

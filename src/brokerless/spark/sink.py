@@ -38,6 +38,7 @@ from brokerless.log.storage.paths import directory_name
 from brokerless.log.storage.write_errors import unwritable
 from brokerless.spark.columns import arrow_schema
 from brokerless.spark.sink_options import SinkOptions
+from brokerless.tables.joined import Size, joined
 from brokerless.tables.rows import RowError, bounded, column_name, normalize
 
 _QUERY = "sql.streaming.queryId"
@@ -50,6 +51,9 @@ _WITHOUT = {
     "timestampType": "then it is that of the option message.timestamp.type",
 }
 """What a record has for each column that is not there."""
+_ANY = 1 << 31
+_SMALL, _ENOUGH = Size(_ANY, 4 << 20), Size(_ANY, 8 << 20)
+"""Spark gives 10,000 rows at once, and checking and writing more of them takes less time for each."""
 _REMEMBERED = 16 << 20
 """Bytes of rows that are kept for what is said of one that is refused."""
 
@@ -170,7 +174,7 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: SinkOptions, job: str
         without_key=task * settings.batch_size, owner=owner_of(job),
     ) as loader:  # fmt: skip
         try:
-            for batch in batches:
+            for batch in joined(batches, _SMALL, _ENOUGH):
                 for part in bounded(batch.rename_columns(list(map(column_name, batch.schema.names)))):
                     rows.check(part)
                     loader.add(part)

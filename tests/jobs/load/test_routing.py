@@ -35,6 +35,13 @@ def test_columns_say_where_records_go() -> None:
     ]  # fmt: skip
 
 
+def test_rows_may_all_go_to_one_partition_and_others_to_another() -> None:
+    parts = [
+        {"value": VALUES, "topic": [topic] * 4, "partition": [number] * 4} for topic, number in (("a", 3), ("b", 3))
+    ]
+    assert places(Routing(), *parts) == [("a", 3)] * 4 + [("b", 3)] * 4
+
+
 def test_what_was_asked_for_counts_more_than_columns() -> None:
     rows = {"value": VALUES[:2], "topic": ["a", None], "partition": [0, None]}
     assert places(Routing("t"), rows) == [("t", 0), ("t", 0)]

@@ -253,6 +253,16 @@ def test_a_task_keeps_what_it_loaded_for_the_next_ones() -> None:
     assert keep_what_is_loaded.cache_info().currsize == 1
 
 
+def test_what_makes_a_source_and_what_plans_keep_what_they_loaded() -> None:
+    keep_what_is_loaded.cache_clear()
+    source = BrokerlessSource({"path": str(DATA)})
+    assert keep_what_is_loaded.cache_info().currsize == 1
+    reader = source.reader(source.schema())
+    keep_what_is_loaded.cache_clear()
+    assert reader.partitions()
+    assert keep_what_is_loaded.cache_info().currsize == 1
+
+
 def test_splits_are_the_same_without_an_index(tmp_path: Path) -> None:
     for log in (DATA / "segments-0").glob("*.log"):
         (tmp_path / log.name).write_bytes(log.read_bytes())

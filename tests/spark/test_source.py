@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +13,6 @@ from pyspark.sql.types import StructType
 from tests.golden import broker_data, case
 
 import brokerless
-from brokerless.spark.reader import joined
 
 DATA = str(broker_data("clean"))
 KAFKA = """
@@ -130,24 +127,3 @@ def test_one_data_frame_serves_queries_with_different_filters(spark: SparkSessio
     everything = sum(batch.num_rows for batch in brokerless.open(DATA).records(["offset"]))
     assert one.union(other).groupBy("topic").count().count() == 2
     assert one.count() < frame.count() == everything
-
-
-def test_small_record_batches_are_joined_in_order_and_large_ones_are_handed_over_unchanged() -> None:
-    sizes = [1, 3, 70_000, 1, 5000, 2, 4, 4096, *[4000] * 40, 1]
-    ends = list(itertools.accumulate(sizes))
-    batches = [pa.record_batch({"offset": range(end - size, end)}) for size, end in zip(sizes, ends, strict=True)]
-    made = list(joined(iter(batches)))
-    assert pa.Table.from_batches(made).equals(pa.Table.from_batches(batches).combine_chunks())
-    assert [each.num_rows for each in made[:5]] == [4, 70_000, 1, 5000, 2 + 4 + 4096 + 16 * 4000]
-    assert made[1] is batches[2]
-    assert [each.num_rows for each in made[5:]] == [17 * 4000, 7 * 4000 + 1]
-
-
-def test_small_record_batches_are_joined_up_to_a_size_in_bytes() -> None:
-    large = pa.record_batch({"value": [b"x" * (200 << 10)]})
-    assert [each.num_rows for each in joined(itertools.repeat(large, 10))] == [6, 4]
-
-
-def test_record_batches_without_columns_are_joined() -> None:
-    empty = pa.RecordBatch.from_struct_array(pa.array([{}] * 3, pa.struct([])))
-    assert sum(each.num_rows for each in joined(itertools.repeat(empty, 2))) == 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from brokerless.errors import BrokerlessError, UsageError
-from brokerless.ordered_threads import read_ahead
+from brokerless.jobs.run.spark_worker import keep_what_is_loaded
 from brokerless.spark.columns import SelectedColumns, choose_columns, default_schema
 from brokerless.spark.options import Options, parse_any_options, parse_options, parse_stream_options
 from brokerless.spark.typed import with_types
@@ -28,6 +28,10 @@ class BrokerlessSource(DataSource):
 
     >>> spark.read.format("brokerless").load("/var/lib/kafka").where("topic = 'orders'").count()
     """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        keep_what_is_loaded()  # the process in which Spark makes sources is one that stays
 
     @classmethod
     def name(cls) -> str:
@@ -116,18 +120,14 @@ class LogReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         from brokerless.spark.plan import plan
 
-        return plan(self.options, self.pushed)
+        planned = plan(self.options, self.pushed)
+        keep_what_is_loaded()  # as that in which it plans
+        return planned
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from brokerless.jobs.run.spark_worker import keep_what_is_loaded
-        from brokerless.spark.reader import joined, read_split
+        from brokerless.spark.reader import read_task
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            for split in cast("ReadTask", partition).splits:
-                yield from read_split(split, self.options, self.columns)
-
-        yield from read_ahead(lambda: joined(batches()))  # the next batch is decoded while Spark takes this one
-        keep_what_is_loaded()
+        return read_task(cast("ReadTask", partition), self.options, self.columns)
 
 
 class PushdownReader(LogReader):

@@ -48,12 +48,9 @@ class StreamReader(DataSourceStreamReader):
         return self.tracker.plan(from_json(start), from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from brokerless.jobs.run.spark_worker import keep_what_is_loaded
-        from brokerless.spark.reader import read_split
+        from brokerless.spark.reader import read_task
 
-        for split in cast("ReadTask", partition).splits:
-            yield from read_split(split, self.options, self.columns)
-        keep_what_is_loaded()
+        return read_task(cast("ReadTask", partition), self.options, self.columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         self.tracker.forget(from_json(end))

@@ -4,19 +4,51 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from aiokafka.record.util import encode_varint, size_of_varint
+from aiokafka.record import util
 from hypothesis import example, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.examples import examples
 from tests.format import twin
 
-from brokerless.format import varint
+from brokerless.format.kernel import kernel
+from brokerless.format.varint import (
+    MAX_VARINT_SIZE,
+    MAX_VARLONG_SIZE,
+    read_varint,
+    read_varlong,
+    size_of_varint,
+    size_of_varlong,
+)
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 EXTREMES = [0, -1, 1, 63, -64, 64, 8191, 8192, 1048575, 1048576, 2**31 - 1, -(2**31)]
 
-READERS = {32: varint.read_varint, 64: varint.read_varlong}
+READ = "UniTuple(int64, 2)(Array(uint8, 1, 'C', readonly=True), int64, int64)"
+
+
+@kernel(READ)
+def read_int32(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
+    return read_varint(buffer, at, end)
+
+
+@kernel(READ)
+def read_int64(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
+    return read_varlong(buffer, at, end)
+
+
+@kernel("int64(int64)")
+def size_of_int32(value: int) -> int:
+    return size_of_varint(value)
+
+
+@kernel("int64(int64)")
+def size_of_int64(value: int) -> int:
+    return size_of_varlong(value)
+
+
+READERS = {32: read_int32, 64: read_int64}
 
 
 def read(data: bytes, at: int = 0, bits: int = 32) -> tuple[int, int]:
@@ -26,21 +58,21 @@ def read(data: bytes, at: int = 0, bits: int = 32) -> tuple[int, int]:
 
 def by_aiokafka(value: int) -> bytes:
     out = bytearray()
-    encode_varint(value, out.append)
+    util.encode_varint(value, out.append)
     return bytes(out)
 
 
 @pytest.mark.parametrize(("largest", "size"), [(63, 1), (8191, 2), (1048575, 3), (134217727, 4), (2**31 - 1, 5)])
 def test_sizes_are_those_of_kafkas_documentation(largest: int, size: int) -> None:
-    assert varint.size_of_varint(largest) == varint.size_of_varlong(largest) == size
-    assert varint.size_of_varint(-largest - 1) == varint.size_of_varlong(-largest - 1) == size  # no dearer
+    assert size_of_int32(largest) == size_of_int64(largest) == size
+    assert size_of_int32(-largest - 1) == size_of_int64(-largest - 1) == size  # no dearer
     if size < 5:
-        assert varint.size_of_varint(largest + 1) == size + 1
+        assert size_of_int32(largest + 1) == size + 1
 
 
 @pytest.mark.parametrize("value", [2**63 - 1, -(2**63)])
 def test_the_largest_int64_takes_ten_bytes(value: int) -> None:
-    assert varint.size_of_varlong(value) == varint.MAX_VARLONG_SIZE
+    assert size_of_int64(value) == MAX_VARLONG_SIZE
     assert read(twin.write_varint(value), bits=64) == (value, 10)
 
 
@@ -50,7 +82,7 @@ def test_what_another_client_wrote_is_read_as_int64(value: int) -> None:
     data = by_aiokafka(value)
     assert data == twin.write_varint(value)
     assert read(b"\x80" + data + b"\x80", 1, 64) == (value, 1 + len(data))
-    assert varint.size_of_varlong(value) == len(data) == size_of_varint(value)
+    assert size_of_int64(value) == len(data) == util.size_of_varint(value)
 
 
 @examples(200)
@@ -59,7 +91,7 @@ def test_what_another_client_wrote_is_read_as_int32(value: int) -> None:
     data = by_aiokafka(value)
     assert read(data) == (value, len(data))
     assert read(b"\xff" * 3 + data + b"\xff" * 9, 3) == (value, 3 + len(data))
-    assert varint.size_of_varint(value) == len(data)
+    assert size_of_int32(value) == len(data)
 
 
 @pytest.mark.parametrize("bits", [32, 64])
@@ -84,7 +116,7 @@ def test_any_bytes_are_read_as_the_twin_reads_them(bits: int, data: bytes, at: i
         assert read(data, at, bits) == expected
 
 
-@pytest.mark.parametrize(("bits", "longest"), [(32, varint.MAX_VARINT_SIZE), (64, varint.MAX_VARLONG_SIZE)])
+@pytest.mark.parametrize(("bits", "longest"), [(32, MAX_VARINT_SIZE), (64, MAX_VARLONG_SIZE)])
 def test_the_longest_is_read_and_one_byte_more_is_an_error(bits: int, longest: int) -> None:
     assert read(b"\x80" * (longest - 1) + b"\x00", bits=bits) == (0, longest)
     assert read(b"\x80" * longest + b"\x00", bits=bits)[1] == -1

@@ -91,8 +91,8 @@ class Result:
 
     @property
     def cpu_ratios(self) -> tuple[float, float] | None:
-        """The ratio by processor time, and what it would be if ours took only what theirs and ``added`` take together:
-        on cores that are always busy, no ratio is above that. None where ``added`` was not measured."""
+        """The ratio by processor time, and what it would be if ours took as much as theirs and ``added`` together: on
+        cores that are always busy, hardly more is possible. None where ``added`` was not measured."""
         if "added" not in self.cpu:
             return None
         ours, theirs, added = (self.cpu[name] for name in ("ours", "theirs", "added"))

@@ -85,6 +85,12 @@ def test_a_kernel_is_compiled_again_when_a_helper_of_it_has_changed(tmp_path: Pa
     assert (run(), run()) == (["63", "1"], ["63", "0"])
 
 
+COMPILED = """
+kernel = sys.modules["brokerless.format.kernel"]
+print(kernel.compiled, sum(each.is_loaded for each in kernel._kernels), file=sys.stderr)
+"""
+
+
 @pytest.mark.slow(reason="compiles three kernels")
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_only_kernels_that_a_log_needs_are_compiled_and_that_once(codec: str, tmp_path: Path) -> None:
@@ -118,6 +124,24 @@ def test_without_another_python_this_process_compiles_all(monkeypatch: pytest.Mo
     kernels = [kernel("int64(int64)")(double), kernel("float64(float64)")(double)]
     load_kernels(kernels)
     assert (kernels[0](21), kernels[1](0.5)) == (42, 1)
+
+
+@pytest.mark.slow(reason="compiles four kernels")
+def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path: Path) -> None:
+    """``cat --json`` has its lines' kernel compiled while it compiles those that it needs first."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    line = '{"file":'
+
+    def cat() -> tuple[int, list[int]]:
+        code = "import sys\nfrom brokerless.cli import main\nmain(sys.argv[1:])" + COMPILED
+        command = [sys.executable, "-c", code, "cat", "--json", str(case("formats/v2-none-create").log)]
+        done = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120, text=True)
+        return done.stdout.count(line), [int(number) for number in done.stderr.split()]
+
+    rows, (compiled, loaded) = cat()
+    assert rows > 0
+    assert compiled < loaded  # others compiled some of them
+    assert cat() == (rows, [0, loaded])
 
 
 def test_a_kernel_takes_its_own_types_only() -> None:

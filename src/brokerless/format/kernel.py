@@ -48,6 +48,8 @@ compiled = 0
 
 _lock = RLock()
 _kernels: list[Kernel] = []
+_compiling: dict[Kernel, subprocess.Popen[bytes]] = {}
+"""Kernels that processes of their own compile, which were not waited for."""
 
 
 class Kernel:
@@ -69,14 +71,25 @@ class Kernel:
         """Numba's function. ``on_miss`` is called before it is compiled, if no cache has it."""
         with _lock:
             if self._dispatcher is None:
-                dispatcher = _cached(self._function)
-                _stamp(dispatcher, self._function)
-                _load_without_refresh(dispatcher)
+                dispatcher = self._new_dispatcher()
+                if (compiler := _compiling.pop(self, None)) is not None:
+                    compiler.wait()  # if it has not compiled it, this process will
                 with event.install_listener("numba:compile", _Misses(dispatcher, on_miss)), _without_collections():
                     dispatcher.compile(self._signature)
                 dispatcher.disable_compile()
                 self._dispatcher = dispatcher
         return self._dispatcher
+
+    def is_compiled(self) -> bool:
+        """Whether it is loaded, or the cache has it."""
+        cache = None if self.is_loaded else self._new_dispatcher()._cache
+        return cache is None or (hasattr(cache, "_cache_file") and bool(cache._cache_file._load_index()))
+
+    def _new_dispatcher(self) -> Any:
+        dispatcher = _cached(self._function)
+        _stamp(dispatcher, self._function)
+        _load_without_refresh(dispatcher)
+        return dispatcher
 
 
 class _Misses(event.Listener):
@@ -138,6 +151,15 @@ def load_kernels(kernels: Sequence[Callable[..., Any]]) -> None:
             each.load(lambda rest=rest: helpers or helpers.extend(_compilers(rest)))
             while helpers:
                 helpers.pop().wait()  # what it has not compiled, this process will
+
+
+def begin_compiling(kernels: Sequence[Callable[..., Any]]) -> None:
+    """Compiles kernels that will be called later in processes of their own, meanwhile, if no cache has them."""
+    with _lock:
+        new = [each for each in kernels if isinstance(each, Kernel) and each not in _compiling]
+        missing = [each for each in new if not each.is_compiled()]
+        for place, compiler in enumerate(compilers := list(_compilers(missing))):
+            _compiling.update(dict.fromkeys(missing[place :: len(compilers)], compiler))
 
 
 def load_all(modules: Sequence[str]) -> None:

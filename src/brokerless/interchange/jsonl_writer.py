@@ -93,6 +93,14 @@ def rows(batch: pa.RecordBatch) -> Iterator[bytes]:
         yield "".join("{" + ",".join(fields) + "}\n" for fields in zip(*columns, strict=True)).encode()
 
 
+def begin_compiling() -> None:
+    """Has the kernel that :func:`records` will call compiled while records are read, where no cache has it."""
+    from brokerless.format import kernel
+    from brokerless.interchange.jsonl_writer_kernels import write_rows
+
+    kernel.begin_compiling([write_rows])
+
+
 def records(batch: pa.RecordBatch, mode: BytesMode = "auto", controls: Sequence[Any] | None = None) -> Iterator[Block]:
     """The lines of records: those of :data:`COLUMNS` that ``batch`` has, in this order.
 

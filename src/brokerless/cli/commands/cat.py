@@ -244,6 +244,7 @@ def _view(run: _Run) -> tuple[list[str], View]:
             from brokerless.views.records import typed
 
             return [*jsonl_writer.COLUMNS, "isControl"], lambda batch: typed.json_lines(batch, said(batch))
+        jsonl_writer.begin_compiling()
         mode = "verbatim" if options.redact else options.bytes
         return [*jsonl_writer.COLUMNS, "isControl"], lambda batch: jsonl_writer.records(
             contents(batch), mode, said(batch)

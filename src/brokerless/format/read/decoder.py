@@ -69,8 +69,9 @@ class DecodedRecords:
 def load_decoding_kernels(batches: Batches) -> None:
     """Loads what checking and decoding such batches takes; where it is to be compiled first, side by side."""
     if len(batches) and not batches.is_legacy[0]:
-        inflate = INFLATE.get(int(batches.codec[0]), decode_sound_batches)
-        load_kernels([decode_sound_batches, inflate, crc32c_ranges])
+        codec = int(batches.codec[0])
+        inflate = [INFLATE[codec]] if codec in INFLATE else []
+        load_kernels([decode_sound_batches, *inflate, crc32c_ranges])
 
 
 class Decoder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,8 @@ def read_on_all_cores(path: str) -> int:
 
 def keep_order(path: str) -> int:
     """What threads leave to their caller, and what one does after the other: batches are found in windows, and what
-    eight threads make of them is put in order. The threads have read the windows and made the rest before: in the first
-    pass, which is not measured."""
+    eight threads make of them, Arrow's record batches, is put in order. The threads have read the windows and made
+    these before: in the first pass, which is not measured."""
     import brokerless
     from brokerless.log.partition import FileReader
     from brokerless.log.storage.read_ahead import ReadAhead
@@ -104,7 +105,8 @@ def keep_order(path: str) -> int:
     def known(self: Any, chunk: Any, findings: Any, decoder: Any, match: Any) -> Iterator[Any]:
         if (path, chunk.base) not in _made:
             _made[path, chunk.base] = list(work(self, chunk, findings, decoder, match))
-        yield from _made[path, chunk.base]
+        for each in _made[path, chunk.base]:
+            yield each if each.prepared is None else replace(each, prepared=list(each.prepared))
 
     def known_window(self: Any, window: Any) -> None:
         if (path, window.position) not in _read:

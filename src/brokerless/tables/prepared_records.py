@@ -69,7 +69,7 @@ def prepared_records(
         matcher=None if filter is None else _once_a_thread(partial(filter.matcher, paths.topic, paths.partition)),
         any_of=() if filter is None else filter.any_of,
         threads=threads,
-        prepare=None if prepare is None else prepared,
+        prepare=prepared,
     )
 
     def report_once(finding: Finding) -> None:

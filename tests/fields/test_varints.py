@@ -6,11 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from tests.format.varint_kernels import READERS
 
 from brokerless.fields.varints import Varint, read_varint
-from brokerless.format import varint
-
-READERS = {32: varint.read_varint, 64: varint.read_varlong}
 
 
 @pytest.mark.parametrize("bits", [32, 64])

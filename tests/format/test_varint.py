@@ -7,48 +7,15 @@ import pytest
 from aiokafka.record import util
 from hypothesis import example, given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from tests.examples import examples
 from tests.format import twin
+from tests.format.varint_kernels import READERS, size_of_int32, size_of_int64
 
-from brokerless.format.kernel import kernel
-from brokerless.format.varint import (
-    MAX_VARINT_SIZE,
-    MAX_VARLONG_SIZE,
-    read_varint,
-    read_varlong,
-    size_of_varint,
-    size_of_varlong,
-)
+from brokerless.format.varint import MAX_VARINT_SIZE, MAX_VARLONG_SIZE
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 EXTREMES = [0, -1, 1, 63, -64, 64, 8191, 8192, 1048575, 1048576, 2**31 - 1, -(2**31)]
-
-READ = "UniTuple(int64, 2)(Array(uint8, 1, 'C', readonly=True), int64, int64)"
-
-
-@kernel(READ)
-def read_int32(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
-    return read_varint(buffer, at, end)
-
-
-@kernel(READ)
-def read_int64(buffer: NDArray[np.uint8], at: int, end: int) -> tuple[int, int]:
-    return read_varlong(buffer, at, end)
-
-
-@kernel("int64(int64)")
-def size_of_int32(value: int) -> int:
-    return size_of_varint(value)
-
-
-@kernel("int64(int64)")
-def size_of_int64(value: int) -> int:
-    return size_of_varlong(value)
-
-
-READERS = {32: read_int32, 64: read_int64}
 
 
 def read(data: bytes, at: int = 0, bits: int = 32) -> tuple[int, int]:

@@ -35,6 +35,7 @@ CHANGES: dict[str, list[Change]] = {
         lambda path: clean(path, [20, 30]),
         lambda path: clean(path, [0, 20], lambda each: each % 9 == 0),
     ],
+    "nothing is left of the first": [lambda path: clean(path, [0, 10, 20], lambda each: each >= 25)],
     "the first are deleted": [lambda path: delete(path, [0]), lambda path: delete(path, [10])],
     "cleaned and deleted": [lambda path: clean(path, [10, 20]), lambda path: delete(path, [0, 10])],
     "a roll, and a cleaning of what was active": [
@@ -78,8 +79,12 @@ def export(path: Path) -> list[int]:
 def convert(path: Path) -> list[int]:
     to = path.parents[1] / "converted"
     brokerless.open(path).partitions[0].convert(to, codec="lz4", batch_size=500)
-    rows = brokerless.open(to / path.name).records(["offset"], on_damage=pytest.fail)
-    return [offset for batch in rows for offset in batch["offset"].to_pylist()]
+    found: list[Finding] = []
+    rows = brokerless.open(to / path.name).records(["offset"], on_damage=found.append)
+    offsets = [offset for batch in rows for offset in batch["offset"].to_pylist()]
+    # The output has the segments that were listed; nothing in one that became empty says that compaction emptied it.
+    assert {each.kind for each in found} <= ({"missing-segment"} if left(path)[0] >= 25 else set())
+    return offsets
 
 
 def salvage(path: Path) -> list[int]:

@@ -40,13 +40,15 @@ class ReplacedError(UnreadableError):
 @dataclass(frozen=True, slots=True)
 class OpenSegment:
     """A segment with its log. ``partition``: as it was listed when the segment was opened. ``start`` (bytes): batches
-    before it were in segments that came before this one. ``is_last``: whether the log ends in it."""
+    before it were in segments that came before this one. ``is_merged``: it has taken the place of such segments.
+    ``is_last``: whether the log ends in it."""
 
     partition: PartitionPath
     segment: SegmentPaths
     file: File
     is_last: bool
     start: int = 0
+    is_merged: bool = False
 
 
 def open_segments(
@@ -93,7 +95,7 @@ def open_segments(
         else:
             with file:
                 start = _start(file, segment, next_offset, storage_options)
-                yield OpenSegment(partition, segment, file, is_last, start)
+                yield OpenSegment(partition, segment, file, is_last, start, next_offset > segment.base_offset)
         tries = 0
         del segments[0]
 

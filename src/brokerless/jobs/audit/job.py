@@ -304,13 +304,13 @@ def _findings(
     without_findings = replace(partition, findings=())
     for each in open_segments(without_findings, unreadable.append, storage_options=storage_options):
         segment = each.segment
-        if names.parse_segment_file(segment.log.name) is not None and not each.start:
+        if names.parse_segment_file(segment.log.name) is not None and not each.is_merged:
             yield from follower.gaps.at_segment(segment.base_offset, segment.log.path)
         seen = SegmentScan(segment.base_offset, last_offset, watch=follower.watch)
         findings = verify_file(each.file, seen, max_batch_bytes, done, each.start)
         yield from _graded(findings, each.is_last, partition.state == "live" and not was_clean)
         last_offset = seen.last_offset
-        if each.start:  # it has taken the place of several, and what is beside it is about all of them
+        if each.is_merged:  # what is beside it is about all of those whose place it has taken
             continue
         if is_partition:
             yield from persisting(segment, _missing_indexes, storage_options)

@@ -115,14 +115,14 @@ class ExportReader:
 
     def _check_beginnings(self) -> None:
         """Files that do not begin where their names say, of which reading a range may never see a batch."""
-        last_of = {one.base_offset: two.base_offset - 1 for one, two in pairwise(self.source.segments)}
         for each in open_segments(self.source, ignore, Range(self.start, self.end), self.storage_options):
             file = each.file
             chunk = next(scan_headers(file, ignore), None)
             if chunk is None or each.start:
                 continue
             base, first = each.segment.base_offset, int(chunk.batches.entry_offset[0])
-            last = last_of.get(base)
+            segments = each.partition.segments  # a broker may have merged some since the source was listed
+            last = next((two.base_offset - 1 for one, two in pairwise(segments) if one.base_offset == base), None)
             if first < base or (last is not None and first > last):
                 text = (
                     "the file begins at an offset that its name does not have; what is outside of this run is left out"

@@ -416,3 +416,9 @@ def test_notebooks_show_logs_partitions_and_findings_as_tables():
     finding = brokerless.Finding("error", "checksum-mismatch", "<a>/0.log", 7, None, "<script>")
     assert "<script>" not in finding._repr_html_()
     assert "&lt;script&gt;" in finding._repr_html_()
+
+
+@pytest.mark.parametrize("jobs", [0, -1, 1.5, "2"])
+def test_jobs_is_a_number_of_threads(jobs: Any) -> None:
+    with pytest.raises(UsageError, match="is not a number of threads"):
+        brokerless.open(case("formats/v2-none-create").log).records(jobs=jobs)

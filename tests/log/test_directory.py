@@ -156,7 +156,13 @@ def test_a_state_that_does_not_exist_is_a_wrong_argument(data: Path) -> None:
 
 def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_not_read(data: Path) -> None:
     partition = data / "txn-1"
-    for name in (f"{0:020}.log.cleaned", f"{0:020}.log.swap", f"{7:020}.log.deleted", f"{9:020}.index"):
+    for name in (
+        f"{0:020}.log.swap",
+        f"{73:020}.log.cleaned",
+        f"{142:020}.log.swap",
+        f"{7:020}.log.deleted",
+        f"{9:020}.index",
+    ):
         (partition / name).write_bytes(b"")
     (partition / "leader-epoch-checkpoint.tmp").write_bytes(b"")
     (partition / "notes.txt").write_bytes(b"")
@@ -164,8 +170,9 @@ def test_orphaned_files_of_a_cut_short_compaction_or_deletion_are_reported_and_n
     (found,) = resolve(str(partition)).partitions
     assert [segment.base_offset for segment in found.segments] == [0, 1, 73, 142]
     assert {Path(each.file).name: (each.severity, each.kind) for each in check_names(found)} == {
-        f"{0:020}.log.cleaned": ("info", "leftover-file"),
         f"{0:020}.log.swap": ("warning", "swap-file"),
+        f"{73:020}.log.cleaned": ("info", "leftover-file"),
+        f"{142:020}.log.swap": ("info", "leftover-file"),  # behind an unfinished one
         f"{7:020}.log.deleted": ("info", "leftover-file"),
         f"{9:020}.index": ("warning", "orphan-index"),
         "leader-epoch-checkpoint.tmp": ("info", "leftover-file"),

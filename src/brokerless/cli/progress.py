@@ -135,7 +135,7 @@ class _Bar:
             done = 0 if phase is None else phase.done
         now = monotonic()
         if _compiled_kernels() > kernels:
-            return self._fit("compiling kernels for this machine, once; the next start takes them from a cache")
+            return self._fit("compiling kernels for this machine, once: the next start finds them")
         if phase is None:
             return ""
         self._samples.append((now, done))

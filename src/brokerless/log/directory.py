@@ -298,9 +298,11 @@ def _awaited(entries: Sequence[DirectoryEntry]) -> set[str]:
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
     """Findings by names alone in a partition's directory; none of them keeps the segments from being read."""
     yield from partition.findings
-    for entry in partition.orphaned_files:
-        file = names.parse_segment_file(entry.name)
-        if file is not None and file.state == "swap":
+    files = [names.parse_segment_file(entry.name) for entry in partition.orphaned_files]
+    cleaned = min((file.offset for file in files if file is not None and file.state == "cleaned"), default=None)
+    for entry, file in zip(partition.orphaned_files, files, strict=True):
+        # From an unfinished file on, a broker keeps none (LogLoader.removeTempFilesAndCollectSwapFiles, 4.1.1).
+        if file is not None and file.state == "swap" and (cleaned is None or file.offset < cleaned):
             text = "a compaction's finished output; a broker puts it in its place at its next start"
             yield Finding("warning", "swap-file", entry.path, None, file.offset, text)
         elif file is not None and file.state == "live":

@@ -334,8 +334,8 @@ def _checked(columns: Sequence[str] | None, isolation: str, limit: int | None, j
         raise UsageError(f"isolation: {isolation!r} is neither 'read_uncommitted' nor 'read_committed'")
     if limit is not None and limit < 0:
         raise UsageError(f"limit: {limit} is not a number of records")
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"jobs: {jobs} is not a number of threads; 1 is for none beside the caller's")
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"jobs: {jobs!r} is not a number of threads; 1 is for none beside the caller's")
     return project(RECORDS, columns)
 
 

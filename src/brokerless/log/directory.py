@@ -296,12 +296,12 @@ def _awaited(entries: Sequence[DirectoryEntry]) -> set[str]:
 
 
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
-    """Findings by names alone in a partition's directory; none of them keeps the segments from being read."""
+    """Findings by names alone, which keep no segment from being read. From a ``.cleaned`` file on, a broker keeps no
+    ``.swap`` (``LogLoader.removeTempFilesAndCollectSwapFiles``, 4.1.1)."""
     yield from partition.findings
     files = [names.parse_segment_file(entry.name) for entry in partition.orphaned_files]
     cleaned = min((file.offset for file in files if file is not None and file.state == "cleaned"), default=None)
     for entry, file in zip(partition.orphaned_files, files, strict=True):
-        # From an unfinished file on, a broker keeps none (LogLoader.removeTempFilesAndCollectSwapFiles, 4.1.1).
         if file is not None and file.state == "swap" and (cleaned is None or file.offset < cleaned):
             text = "a compaction's finished output; a broker puts it in its place at its next start"
             yield Finding("warning", "swap-file", entry.path, None, file.offset, text)
@@ -310,12 +310,11 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
             yield Finding("warning", "orphan-index", entry.path, None, file.offset, text)
         else:
             is_deleted = file is not None and file.state == "deleted"
-            why = "waits for its deletion" if is_deleted else "remains of work that a stop interrupted"
-            text = f"{why}; a broker deletes it at its next start"
+            text = "waits for its deletion" if is_deleted else "remains of work that a stop interrupted"
+            text += "; a broker deletes it at its next start"
             yield Finding("info", "leftover-file", entry.path, None, None if file is None else file.offset, text)
     for entry in partition.foreign:
-        text = "a name that Kafka does not give; it was not read"
-        yield Finding("info", "foreign-file", entry.path, None, None, text)
+        yield Finding("info", "foreign-file", entry.path, None, None, "a name Kafka does not give; it was not read")
 
 
 def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPath:

@@ -296,13 +296,12 @@ def _awaited(entries: Sequence[DirectoryEntry]) -> set[str]:
 
 
 def check_names(partition: PartitionPath) -> Iterator[Finding]:
-    """Findings by names alone, which keep no segment from being read. From a ``.cleaned`` file on, a broker keeps no
-    ``.swap`` (``LogLoader.removeTempFilesAndCollectSwapFiles``, 4.1.1)."""
+    """Findings by names alone in a partition's directory; none of them keeps the segments from being read."""
     yield from partition.findings
     files = [names.parse_segment_file(entry.name) for entry in partition.orphaned_files]
-    cleaned = min((file.offset for file in files if file is not None and file.state == "cleaned"), default=None)
+    unfinished = names.first_unfinished(files)
     for entry, file in zip(partition.orphaned_files, files, strict=True):
-        if file is not None and file.state == "swap" and (cleaned is None or file.offset < cleaned):
+        if file is not None and file.state == "swap" and (unfinished is None or file.offset < unfinished):
             text = "a compaction's finished output; a broker puts it in its place at its next start"
             yield Finding("warning", "swap-file", entry.path, None, file.offset, text)
         elif file is not None and file.state == "live":
@@ -314,7 +313,8 @@ def check_names(partition: PartitionPath) -> Iterator[Finding]:
             text += "; a broker deletes it at its next start"
             yield Finding("info", "leftover-file", entry.path, None, None if file is None else file.offset, text)
     for entry in partition.foreign:
-        yield Finding("info", "foreign-file", entry.path, None, None, "a name Kafka does not give; it was not read")
+        text = "a name that Kafka does not give; it was not read"
+        yield Finding("info", "foreign-file", entry.path, None, None, text)
 
 
 def _lone_file(path: str, storage_options: StorageOptions | None) -> PartitionPath:

@@ -11,6 +11,7 @@ Sources: ``LogFileUtils``, ``LocalLog`` (``parseTopicPartitionName``), ``Unified
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -178,6 +179,13 @@ def parse_segment_file(name: str) -> SegmentFile | None:
     if is_snapshot and (state in ("cleaned", "swap") or int(match["epoch"]) > MAX_INT32):
         return None
     return SegmentFile(int(match["offset"]), kind, state, int(match["epoch"]) if is_snapshot else None)
+
+
+def first_unfinished(files: Iterable[SegmentFile | None]) -> int | None:
+    """The offset of a partition's first ``.cleaned`` file, None if there is none. A compaction's output is renamed from
+    the last segment to the first, so from there on a broker keeps no ``.swap`` file
+    (``LogLoader.removeTempFilesAndCollectSwapFiles``, 4.1.1)."""
+    return min((file.offset for file in files if file is not None and file.state == "cleaned"), default=None)
 
 
 def segment_file(offset: int, kind: SegmentFileKind, state: SegmentFileState = "live", epoch: int | None = None) -> str:

@@ -115,14 +115,17 @@ class ExportReader:
 
     def _check_beginnings(self) -> None:
         """Files that do not begin where their names say, of which reading a range may never see a batch."""
+        listed, last_of = None, dict[int, int]()
         for each in open_segments(self.source, ignore, Range(self.start, self.end), self.storage_options):
+            if each.partition is not listed:  # a broker may have merged some since it was listed before
+                listed = each.partition
+                last_of = {one.base_offset: two.base_offset - 1 for one, two in pairwise(listed.segments)}
             file = each.file
             chunk = next(scan_headers(file, ignore), None)
             if chunk is None or each.start:
                 continue
             base, first = each.segment.base_offset, int(chunk.batches.entry_offset[0])
-            segments = each.partition.segments  # a broker may have merged some since the source was listed
-            last = next((two.base_offset - 1 for one, two in pairwise(segments) if one.base_offset == base), None)
+            last = last_of.get(base)
             if first < base or (last is not None and first > last):
                 text = (
                     "the file begins at an offset that its name does not have; what is outside of this run is left out"

@@ -39,13 +39,11 @@ def plan_orphaned_files(
     ]
     # KRaft's snapshots are the business of whoever reads them, not of the log.
     files = [(entry, file) for entry, file in files if file.kind != "kraft-snapshot"]
-    least_cleaned = min((file.offset for _, file in files if file.state == "cleaned"), default=None)
+    unfinished = names.first_unfinished(file for _, file in files)
     swaps: list[tuple[DirectoryEntry, SegmentFile]] = []
     remove: list[str] = []
     for entry, file in files:
-        # A compaction's output is renamed from the last segment to the first: what comes after an unfinished one is not
-        # whole either.
-        is_unfinished = file.state == "swap" and least_cleaned is not None and file.offset >= least_cleaned
+        is_unfinished = file.state == "swap" and unfinished is not None and file.offset >= unfinished
         if file.state in ("deleted", "cleaned") or is_unfinished:
             remove.append(entry.name)
         elif file.state == "swap":

@@ -110,7 +110,7 @@ def test_only_kernels_that_a_log_needs_are_compiled_and_that_once(codec: str, tm
     assert compiled in (1, 2, 3)  # others were compiled at the same time, by processes of their own
     inflate = ["payload_kernels.inflate_lz4"] if codec == "lz4" else []
     assert sorted(file.name.split("-")[0] for file in tmp_path.rglob("*.nbi")) == [
-        "kernels.crc32c_ranges", *inflate, "sound_batch_kernels.decode_sound_batches",
+        "intact_batch_kernels.decode_intact_batches", "kernels.crc32c_ranges", *inflate,
     ]  # fmt: skip
     assert read() == (rows, 0, False)  # what only compiling needs takes as long to import as Numba
     first = next(tmp_path.rglob("kernels.crc32c_ranges-*.nbi"))

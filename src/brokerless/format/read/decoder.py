@@ -24,9 +24,9 @@ from brokerless.format.columns import Damage, RecordColumns, ReusedArrays, alloc
 from brokerless.format.crc.kernels import crc32c_ranges
 from brokerless.format.kernel import load_kernels
 from brokerless.format.read.batch_headers import Batches
+from brokerless.format.read.intact_batch_kernels import NO_ROOM, SPACE, decode_intact_batches
 from brokerless.format.read.message_kernels import decode_messages, decode_wrappers
 from brokerless.format.read.record_kernels import decode_batches
-from brokerless.format.read.sound_batch_kernels import NO_ROOM, SPACE, decode_sound_batches
 from brokerless.format.read.wrappers import find_wrapper_values
 
 __all__ = ["Damage", "DecodedRecords", "Decoder"]
@@ -71,7 +71,7 @@ def load_decoding_kernels(batches: Batches) -> None:
     if len(batches) and not batches.is_legacy[0]:
         codec = int(batches.codec[0])
         inflate = [INFLATE[codec]] if codec in INFLATE else []
-        load_kernels([decode_sound_batches, *inflate, crc32c_ranges])
+        load_kernels([decode_intact_batches, *inflate, crc32c_ranges])
 
 
 class Decoder:
@@ -222,10 +222,10 @@ class Decoder:
         given, status = np.zeros(count, np.int32), np.zeros(count, np.int8)
         stopped_at, resume = np.zeros(count, np.int64), np.zeros(4, np.int64)
         first, counts, enlarged = 0, run.count, -1
-        while True:
+        while first < count:
             columns = self._current()
             if resume[0] == 0:
-                after = decode_sound_batches(
+                after = decode_intact_batches(
                     buffer, first, starts, ends, counts, run.entry_offset, base_timestamps, timestamp_types,
                     run.base_sequence, incomplete, self._selected, *columns.arrays(), given,
                 )  # fmt: skip
@@ -254,8 +254,6 @@ class Decoder:
                 self._damage(run, first, int(status[first]), base, errors.get(first), f"record bytes from {at} on")
             is_empty = columns.rows == 0
             del columns
-            if after == count:
-                return
             if after == last:
                 first = last
                 continue

@@ -1,6 +1,6 @@
 """The kernel that decodes v2 records of decompressed batches into record columns, and says what is wrong with them.
 
-Batches that are sound and have room are decoded by :mod:`~brokerless.format.read.sound_batch_kernels`, at more speed.
+Batches that are intact and have room are decoded by :mod:`~brokerless.format.read.intact_batch_kernels`, at more speed.
 
 A record is a varint length and, in so many bytes: attributes (int8, ignored), timestamp delta (varlong), offset delta
 (varint), key and value (varint length, below 0 for null, and bytes), header count and headers (KIP-82; varint key
@@ -33,12 +33,14 @@ from brokerless.format.kernel import inlined, kernel
 from brokerless.format.layouts import LOG_APPEND_TIME
 from brokerless.format.varint import read_varint, read_varlong
 
-
-@kernel(
-    "int64(Array(uint8, 1, 'C', readonly=True), int64, int64[::1], int64[::1], int32[::1], int64[::1], int64[::1],"
-    " int8[::1], int32[::1], uint8[::1], uint8[::1], " + COLUMNS_SIGNATURE + ", "
-    "int32[::1], int8[::1], int64[::1], int64[::1])"
+BATCHES_SIGNATURE = (
+    "Array(uint8, 1, 'C', readonly=True), int64, int64[::1], int64[::1], int32[::1], int64[::1], int64[::1], int8[::1],"
+    " int32[::1], uint8[::1], uint8[::1], " + COLUMNS_SIGNATURE + ", int32[::1]"
 )
+"""Numba's types of what both kernels take, from ``buffer`` to ``given``."""
+
+
+@kernel(f"int64({BATCHES_SIGNATURE}, int8[::1], int64[::1], int64[::1])")
 def decode_batches(
     buffer: NDArray[np.uint8],
     first: int,

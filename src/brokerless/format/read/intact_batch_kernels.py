@@ -1,4 +1,4 @@
-"""The kernel that decodes whole v2 batches, if they are sound and have room: nearly all batches, at full speed.
+"""The kernel that decodes whole v2 batches, if they are intact and have room: nearly all batches, at full speed.
 
 What a record is, says :mod:`~brokerless.format.read.record_kernels`, which judges all other batches. What is decoded
 here must be what that makes of it.
@@ -12,11 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from brokerless.format.columns import COLUMNS_SIGNATURE
 from brokerless.format.intrinsics import copy_value, keep_apart, prefetch
 from brokerless.format.kernel import inlined, kernel, separate
 from brokerless.format.layouts import LOG_APPEND_TIME
-from brokerless.format.read.record_kernels import next_sequence
+from brokerless.format.read.record_kernels import BATCHES_SIGNATURE, next_sequence
 from brokerless.format.varint import read_varlong
 
 NO_ROOM = -1
@@ -29,11 +28,8 @@ _LEAST_RECORD = 7
 """Bytes of a record without key, value and headers."""
 
 
-@kernel(
-    "int64(Array(uint8, 1, 'C', readonly=True), int64, int64[::1], int64[::1], int32[::1], int64[::1], int64[::1],"
-    " int8[::1], int32[::1], uint8[::1], uint8[::1], " + COLUMNS_SIGNATURE + ", int32[::1])"
-)
-def decode_sound_batches(
+@kernel(f"int64({BATCHES_SIGNATURE})")
+def decode_intact_batches(
     buffer: NDArray[np.uint8],
     first: int,
     starts: NDArray[np.int64],
@@ -191,7 +187,7 @@ def _read_headers(
     header_keys: int,
     header_values: int,
 ) -> tuple[int, int, int, int]:
-    """Reads the headers of a record that ends at ``end``. Returns the position after them, -1 if they are not sound,
+    """Reads the headers of a record that ends at ``end``. Returns the position after them, -1 if they are not intact,
     and how full the columns are."""
     keep_apart()
     for _ in range(count):

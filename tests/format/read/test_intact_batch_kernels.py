@@ -35,7 +35,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return places
 
 
-def test_what_clients_write_is_sound(left: list[int]) -> None:
+def test_what_clients_write_is_intact(left: list[int]) -> None:
     read: list[list[Damage]] = []
     for case in cases("formats"):
         if "v2-" in case.name:

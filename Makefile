@@ -13,7 +13,7 @@ WITH_OLDEST := tests/format tests/interchange tests/tables tests/dataset tests/j
 COMPILING := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-data screenshot test quick oldest bounds lint types format architecture docs bench lock clean
+.PHONY: help install demo demo-data screenshot test quick fuzz oldest bounds lint types format architecture docs bench lock clean
 
 help:  ## What can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -35,6 +35,9 @@ test: install  ## All tests; some start a real Kafka. TESTS=tests/log runs a par
 
 quick: install  ## Tests in two minutes: no Spark, no Kafka, not the slowest
 	$(COMPILING) $(BIN)/python -m pytest -n 2 --quick $(TESTS)
+
+fuzz: install  ## Look for new faults with random examples: MINUTES=10 (the default) of rounds; TESTS=tests/log runs a part
+	$(COMPILING) $(BIN)/python -m tests.fuzz $(or $(MINUTES),10) $(TESTS)
 
 oldest: .cache/oldest/.installed  ## Tests of what libraries do for us, with the oldest versions of them that we take
 	$(COMPILING) NUMBA_CACHE_DIR=$(CURDIR)/.cache/oldest/kernels .cache/oldest/bin/python -m pytest -n 2 $(or $(TESTS),$(WITH_OLDEST))

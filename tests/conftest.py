@@ -112,6 +112,7 @@ def quick_spark() -> Iterator[str]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="no Spark, Kafka, S3 or Chromium, and not the slowest tests")
+    parser.addoption("--fuzz", action="store_true", help="Hypothesis's tests alone, with random examples (make fuzz)")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -122,7 +123,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    examples.set_up(share=4 if config.getoption("--quick") else 1)
+    examples.set_up(4 if config.getoption("--quick") else 1, is_random=config.getoption("--fuzz"))
     config.addinivalue_line("markers", "slow(reason): takes long, so that --quick leaves it out")
 
 
@@ -132,6 +133,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if _is_left_out(item)]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not _is_left_out(item)]
+    if config.getoption("--fuzz"):
+        fixed = [item for item in items if not _is_random(item)]
+        config.hook.pytest_deselected(items=fixed)
+        items[:] = [item for item in items if _is_random(item)]
     for item in items:
         shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
         if shared:
@@ -158,6 +163,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _fetch(version: str) -> None:
     with suppress(jars.KafkaUnavailableError):  # which the first test that needs them reports
         jars.jars(version)
+
+
+def _is_random(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
 
 
 def _is_left_out(item: pytest.Item) -> bool:

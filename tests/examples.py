@@ -1,4 +1,7 @@
-"""What ``--quick`` has less of: examples that Hypothesis tries, and values of parameters."""
+"""Examples that Hypothesis tries, and values of parameters, of which ``--quick`` has less.
+
+They are the same in each run, so that no seed decides whether the suite passes; ``make fuzz`` tries others.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,18 @@ from hypothesis import HealthCheck, settings
 _share = 1
 
 
-def set_up(share: int) -> None:
+def set_up(share: int, is_random: bool = False) -> None:
     """Before test modules are imported. No test measures time, and Hypothesis is not to either."""
     global _share
     _share = share
     settings.register_profile(
-        "brokerless", max_examples=100 // share, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        "brokerless",
+        max_examples=100 // share,
+        deadline=None,
+        derandomize=not is_random,
+        database=None,
+        print_blob=True,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("brokerless")
 

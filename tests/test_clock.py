@@ -7,17 +7,28 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from brokerless.clock import milliseconds, now
 from brokerless.errors import UsageError
 
 
-@given(st.integers(0, 4_000_000_000_000), st.integers(-12, 12))
+EARLIEST = (datetime(1, 1, 2, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+LATEST = (datetime(9999, 12, 30, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+@given(st.integers(EARLIEST, LATEST), st.integers(-12, 12))
+@example(137_438_953_471, 0)  # a float of seconds has none that is this time
+@example(-1, 0)
 def test_a_datetime_is_its_milliseconds_in_any_zone(at_ms: int, hours: int) -> None:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at_ms)
     assert milliseconds(at.astimezone(timezone(timedelta(hours=hours)))) == at_ms
+
+
+def test_a_part_of_a_millisecond_counts_for_the_one_that_it_is_in() -> None:
+    assert milliseconds(datetime(1970, 1, 1, 0, 0, 0, 1_999, tzinfo=UTC)) == 1
+    assert milliseconds(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
 
 
 def test_numbers_and_none_do_not_change() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import time
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from brokerless.errors import UsageError
 
 HOUR_MS = 3_600_000
 Time = int | datetime
 """Milliseconds since the epoch, or a datetime with a time zone."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 
 
 def now() -> int:
@@ -32,4 +33,9 @@ def milliseconds(at: Time | None) -> int | None:
             raise UsageError(f"{at!r} {text}") from error
     if at.tzinfo is None:
         raise UsageError(f"{at.isoformat()}: a time needs a time zone")
-    return math.floor(at.timestamp() * 1000 + 1e-6)
+    return epoch_ms(at)
+
+
+def epoch_ms(at: datetime) -> int:
+    """Return the whole milliseconds since the epoch of a datetime with a time zone, rounded down."""
+    return (at - _EPOCH) // _MILLISECOND

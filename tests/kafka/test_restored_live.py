@@ -227,12 +227,21 @@ def test_a_broker_that_dies_meanwhile_ends_it_and_the_next_run_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And a group with members is left alone."""
-    broker = restoring.broker
-    monkeypatch.setattr(production, "PATIENCE_S", 1.0)
-    killer = threading.Thread(target=kill_when, args=(broker, tmp_path / "map" / "journal.jsonl"))
+    broker, over = restoring.broker, threading.Event()
+
+    def kill() -> None:
+        """As soon as the map has records; only a broker that is dead is not waited for."""
+        if wait_for_records(tmp_path / "map" / "journal.jsonl", over):
+            broker.kill()
+            monkeypatch.setattr(production, "PATIENCE_S", 1.0)
+
+    killer = threading.Thread(target=kill)
     killer.start()
-    died = restore(run, restoring, tmp_path, "-t", "clicks", "--apply", "--rate", "30KB")
-    killer.join()
+    try:
+        died = restore(run, restoring, tmp_path, "-t", "clicks", "--apply", "--rate", "30KB")
+    finally:
+        over.set()
+        killer.join(60)
     assert died.exit_code == 2
     assert "no record was acknowledged for 1 s" in died.err
     broker.start()
@@ -250,8 +259,9 @@ def test_a_broker_that_dies_meanwhile_ends_it_and_the_next_run_goes_on(
     assert [contents(each) for each in consume(broker, "clicks")] == [contents(each) for each in before]
 
 
-def kill_when(broker: KafkaBroker, journal: Path) -> None:
-    """As soon as the map has records."""
+def wait_for_records(journal: Path, over: threading.Event) -> bool:
+    """Wait until the map of a restore has records; False if the restore is over before."""
     while not journal.exists() or journal.read_bytes().count(b"\n") < 2:
-        time.sleep(0.01)
-    broker.kill()
+        if over.wait(0.01):
+            return False
+    return True

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from brokerless.clock import epoch_ms
 from brokerless.interchange.table_formats.iceberg import data_file
 from brokerless.interchange.table_formats.rows import DATE
 from brokerless.log.storage import paths
@@ -38,8 +39,9 @@ def maintain_iceberg(table: Any, file_bytes: int, keep_s: int) -> None:
         _merge(table, groups[number : number + _OF_A_COMMIT])
         table.refresh()
     before = datetime.now(UTC) - timedelta(seconds=keep_s)
+    before_ms = epoch_ms(before)
     current = table.current_snapshot()
-    is_old = [each.timestamp_ms < before.timestamp() * 1000 for each in table.metadata.snapshots if each != current]
+    is_old = [each.timestamp_ms < before_ms for each in table.metadata.snapshots if each != current]
     if any(is_old):
         known = set(_needed(table))
         table.maintenance.expire_snapshots().older_than(before.replace(tzinfo=None)).commit()

@@ -25,6 +25,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+INTERNAL = {f"__{each}" for each in ("consumer_offsets", "transaction_state", "share_group_state",
+                                     "remote_log_metadata", "cluster_metadata")}  # fmt: skip
+
 
 def records_of(entry: bytes) -> list[Any]:
     batch = MemoryRecords(entry).next_batch()
@@ -95,6 +98,12 @@ class Partition(NamedTuple):
                     self.check_log(data, untouched, kept)
                 except Exception as error:
                     self.errors.append(f"{self.path / name}: {type(error).__name__}: {error}")
+        if self.claim.get("isCopied"):
+            logs = [[each for each in self.claim[when] if each["name"][-4:] == ".log"] for when in ("before", "after")]
+            if logs[1] != logs[0][len(logs[0]) - len(logs[1]) :] or (logs[0] and not logs[1]):
+                self.errors.append(f"{self.path}: said to be copied, but its segments are not the same")
+            if self.claim["topic"] not in INTERNAL and not self.keys:
+                self.errors.append(f"{self.path}: said to be copied; without --keys, nothing is proved of it")
         if not self.claim.get("isCopied", True) and untouched.hexdigest() != self.claim["untouchedSha256"]:
             self.errors.append(f"{self.path}: the batches that were not touched are others")
         for number, each in enumerate(self.claim.get("touched", ())):
@@ -140,7 +149,7 @@ class Partition(NamedTuple):
                 yield record if edits is None else (*record[:3], None, record[4])
 
     def look(self, entry: bytes) -> None:
-        is_passed_over = (entry[16] >= 2 and entry[22] & 0x20) or self.claim["isCopied"]
+        is_passed_over = (entry[16] >= 2 and entry[22] & 0x20) or self.claim["topic"] in INTERNAL
         for offset, _, key, value, headers in () if is_passed_over else records_of(entry):
             if key in self.keys and self.claim["action"]["kind"] == "remove":
                 self.errors.append(f"{self.path}: an erased key at offset {offset}")

@@ -76,7 +76,8 @@ def proof_page(proof: Proof) -> str:
         ("Key", "the one that was asked for" if proof.is_known_key else "known from the manifest alone"),
         ("Selected by", f"{manifest['selection'].get('kind')}, commitment {manifest['selection'].get('commitment')}"),
         ("Records", f"{sum(each.selected for each in claims):,} {what}"),
-        ("Compared with the source", "yes" if proof.has_source else "no"),
+        ("Scope", scope_text(proof)),
+        ("Kafka's own topics, copied unchanged", copied_text(proof) or "none"),
         ("Searched for", f"{proof.searched:,} byte strings ({proof.unsearched:,} too short or too many)"),
     ]
     rows = [
@@ -98,6 +99,23 @@ def proof_page(proof: Proof) -> str:
     title = f"<title>{verdict}</title><style>{_STYLE}</style>"
     page = "\n".join(body)
     return f"{_HEAD}{title}</head>\n<body><main>\n{page}\n</main></body></html>\n"
+
+
+def scope_text(proof: Proof) -> str:
+    """Say what a proof is about: whether the source was compared, and how much of it is left out."""
+    if proof.scope is None:
+        return "without the source"
+    if proof.scope.only:
+        return f"compared with the source, of which only {', '.join(proof.scope.only)} were looked at"
+    if proof.scope.left_out:
+        count = f"{proof.scope.left_out:,} of {proof.scope.partitions:,} partitions"
+        return f"compared with the source, of which {count} are outside of the proof"
+    return "compared with the source"
+
+
+def copied_text(proof: Proof) -> str:
+    """Name the partitions of Kafka's own topics that were copied, with the selected records that were left in them."""
+    return ", ".join(f"{name} ({left:,} selected)" if left else name for name, left in proof.copied.items())
 
 
 def _untouched(sha256: str | None) -> str:

@@ -8,6 +8,7 @@ from brokerless.cli.options import add_max_batch_bytes, add_spark
 from brokerless.cli.output import FINDINGS, Output
 from brokerless.cli.progress import progress
 from brokerless.text import show_name
+from brokerless.views.proof_page import copied_text, scope_text
 from brokerless.views.table import count_of
 
 DESCRIPTION = """\
@@ -17,7 +18,8 @@ ones are the same, that the other records of touched batches are, and that no er
 With --source, the logs of before are compared as well, and the values that were erased are searched for in all files
 and decompressed records. With the --keys, --where or --header of the erasure, no record may be selected any more, every
 selected record of the source has to be erased, and keys are searched for. What is found in the value of another record
-is a warning.
+is a warning. A selected record in a partition of the source that the manifest does not have is an error, unless --only
+names the topics or partitions that the proof is about.
 
 Without --key, the signature is checked by the key that the manifest names, which anybody can make; compare it.
 scripts/verify_erasure.py checks the same and shares no code with brokerless.
@@ -27,6 +29,7 @@ The exit code is 0 if the proof holds, 1 if not, and 2 for a file that is no man
 EXAMPLES = """\
   brokerless prove erased.erasure.json
   brokerless prove erased.erasure.json --key public.pem --source /backup/kafka --keys keys.txt
+  brokerless prove erased.erasure.json --source /backup/kafka --keys keys.txt --only orders
   brokerless prove erased.erasure.json --output /var/lib/kafka --html proof.html
 """
 
@@ -44,6 +47,8 @@ def add_options(parser: ArgumentParser) -> None:
     add("--keys-format", choices=("text", "base64", "json"), default="text", help="how keys are written")
     add("--where", metavar="SQL", help="the condition of the erasure")
     add("--header", metavar="NAME=VALUE", help="the header of the erasure")
+    help_of_only = "a topic or partition (orders, orders-0) of the source that the proof is about; may be repeated"
+    add("--only", metavar="NAME", action="append", default=[], help=help_of_only)
     add("--html", metavar="FILE", help="also write a page for an auditor; it needs no network")
     add_spark(parser)
     add_max_batch_bytes(parser)
@@ -65,6 +70,7 @@ def run(options: Namespace) -> int:
             source=options.source,
             key=options.key,
             selection=selection_of(options),
+            only=options.only,
             max_batch_bytes=options.max_batch_bytes,
             done=done,
             spark=options.spark,
@@ -86,9 +92,10 @@ def run(options: Namespace) -> int:
             left_out = f", {proof.unsearched:,} not (too short or too many)" if proof.unsearched else ""
             output.line(f"searched for {count_of(proof.searched, 'byte string')}{left_out}")
         selected = sum(each.selected for each in proof.claims)
-        compared = "compared with the source" if proof.has_source else "without the source"
+        if proof.copied:
+            output.line(f"Kafka's own topics were copied unchanged: {copied_text(proof)}")
         verdict = "the proof holds" if proof.holds else "the proof does NOT hold"
         counts = f"{count_of(len(proof.claims), 'partition')}, {count_of(selected, 'erased record')}"
-        output.line(f"{verdict}: {counts}, {compared}")
+        output.line(f"{verdict}: {counts}, {scope_text(proof)}")
     output.exit_code = max(output.exit_code, 0 if proof.holds else FINDINGS)
     return output.end()

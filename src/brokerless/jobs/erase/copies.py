@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from brokerless.errors import UnreadableError
+from brokerless.errors import Finding, UnreadableError
 from brokerless.format.read.batch_headers import checksums_match
 from brokerless.format.read.decoder import Decoder
 from brokerless.jobs.erase.job import Erasure
@@ -15,9 +16,9 @@ from brokerless.jobs.erase.selection import Matcher
 from brokerless.jobs.run.types import Done, ignore
 from brokerless.log import names
 from brokerless.log.directory import LogDirectory, PartitionPath, SegmentPaths
+from brokerless.log.segment import Report, scan
 from brokerless.log.segment import ignore as ignore_finding
-from brokerless.log.segment import scan
-from brokerless.log.storage.paths import StorageOptions, open_file
+from brokerless.log.storage.paths import DirectoryEntry, StorageOptions, is_remote, list_directory, local, open_file
 
 REMOTE_STORAGE = "remote.storage.enable"
 REMOTE_LOG_METADATA = "__remote_log_metadata"
@@ -62,10 +63,10 @@ def find_copies(
     for directory, partitions in sources:
         erased = {*named, *(each.topic for each in partitions if each.path == directory.path)}
         chosen = [each for each in partitions if not names.is_internal(each.topic) or each.topic in erased]
-        for each in _places(directory, chosen):
-            selected = count_selected(each[0], erasure, done, storage_options)
+        for place in other_places(directory, chosen, storage_options):
+            selected = count_selected(place.partition, erasure, done, storage_options)
             if selected:
-                found.append(Copy(each[0].path if len(each[0].segments) != 1 else each[1], each[2], selected))
+                found.append(Copy(place.path, place.what, selected))
         topics = {each.topic: each for each in chosen if each.topic is not None}
         for topic, partition in sorted(topics.items()):
             read = partition.read_setting
@@ -78,25 +79,66 @@ def find_copies(
     return found
 
 
-def _places(directory: LogDirectory, chosen: Sequence[PartitionPath]) -> Iterator[tuple[PartitionPath, str, str]]:
-    """Logs that are not erased, with their paths, and what they are."""
+@dataclass(frozen=True, slots=True)
+class OtherPlace:
+    """A log that is not erased: its segments as a partition, ``path`` as users know it, and ``what`` it is.
+    ``is_live``: whether a broker serves it."""
+
+    partition: PartitionPath
+    path: str
+    what: str
+    is_live: bool = False
+
+
+def other_places(
+    directory: LogDirectory, chosen: Sequence[PartitionPath], storage_options: StorageOptions | None = None
+) -> Iterator[OtherPlace]:
+    """Yield what a log directory has next to the partitions ``chosen``: other partitions of any state, files that
+    brokers pass over, and files and directories that are not Kafka's, as far as they hold batches."""
     paths = {each.path for each in chosen}
     for each in directory.others:
         if not each.is_unfinished:
-            yield each, each.path, _DIRECTORIES.get(each.state, f"a partition's directory that is {each.state}")
+            what = _DIRECTORIES.get(each.state, f"a partition's directory that is {each.state}")
+            yield OtherPlace(each, each.path, what)
     for each in directory.partitions:
         if each.path not in paths and each.topic != names.CLUSTER_METADATA:
-            yield each, each.path, _other_topic(each.topic or "", {one.topic for one in chosen})
+            what = _other_topic(each.topic or "", {one.topic for one in chosen})
+            yield OtherPlace(each, each.path, what, is_live=True)
     for each in (*directory.partitions, *directory.others):
         for entry in each.orphaned_files:
             file = names.parse_segment_file(entry.name)
             if file is not None and file.kind == "log":
-                segments = (SegmentPaths(file.offset, entry),)
-                yield (
-                    replace(each, segments=segments, log_start_offset=0),
-                    entry.path,
-                    _FILES.get(file.state, file.state),
-                )
+                lone = replace(each, segments=(SegmentPaths(file.offset, entry),), log_start_offset=0)
+                yield OtherPlace(lone, entry.path, _FILES.get(file.state, file.state))
+        yield from _foreign_places(each, each.foreign, storage_options)
+    if directory.kind == "log-directory":
+        yield from _foreign_places(PartitionPath(None, None, directory.path), directory.foreign, storage_options)
+
+
+def _foreign_places(
+    owner: PartitionPath, entries: Sequence[DirectoryEntry], storage_options: StorageOptions | None
+) -> Iterator[OtherPlace]:
+    """Yield each file that begins with an intact batch, however it is named and however deep. Links are not followed,
+    and what cannot be listed or opened is passed over."""
+    for entry in entries:
+        if entry.is_directory and not _is_link(entry.path):
+            with suppress(UnreadableError):
+                inner = list_directory(entry.path, storage_options)
+                yield from _foreign_places(owner, inner, storage_options)
+        elif not entry.is_directory and _begins_with_batch(entry, storage_options):
+            lone = replace(owner, segments=(SegmentPaths(0, entry),), log_start_offset=0)
+            yield OtherPlace(lone, entry.path, "a file that is not Kafka's, which holds batches")
+
+
+def _is_link(path: str) -> bool:
+    return not is_remote(path) and Path(local(path)).is_symlink()
+
+
+def _begins_with_batch(entry: DirectoryEntry, storage_options: StorageOptions | None) -> bool:
+    with suppress(UnreadableError), open_file(entry.path, storage_options) as file:
+        for chunk in scan(file, ignore_finding):
+            return bool(checksums_match(chunk.buffer, chunk.batches)[:1].any())
+    return False
 
 
 def _other_topic(topic: str, chosen: Collection[str | None]) -> str:
@@ -114,20 +156,32 @@ def count_selected(
     erasure: Erasure,
     done: Done = ignore,
     storage_options: StorageOptions | None = None,
+    report: Report = ignore_finding,
 ) -> int:
-    """How many records of a partition are selected, as far as it can be read."""
+    """Count the records of a partition that are selected, as far as it can be read. ``report``: called with what
+    cannot."""
     selection = erasure.selection
     matcher = Matcher(selection, partition.topic or "", partition.partition or 0)
     decoder = Decoder(
         selection.needs_keys, selection.needs_values, selection.needs_headers, erasure.max_batch_bytes
     )  # fmt: skip
     count = 0
+    for finding in partition.findings:
+        report(finding)
     for segment in partition.segments:
-        with suppress(UnreadableError), open_file(segment.log.path, storage_options) as file:
-            for chunk in scan(file, ignore_finding):
-                valid = chunk.batches.take(checksums_match(chunk.buffer, chunk.batches))
-                for decoded in (*decoder.decode(chunk.buffer, valid, chunk.base), decoder.flush()):
-                    if decoded is not None:
-                        count += int(matcher.match(decoded).sum())
-                done(int(chunk.batches.sizes.sum()))
+        path = segment.log.path
+        try:
+            with open_file(path, storage_options) as file:
+                for chunk in scan(file, report):
+                    is_valid = checksums_match(chunk.buffer, chunk.batches)
+                    if not is_valid.all():
+                        text = "the checksum of a batch does not match"
+                        report(Finding("error", "checksum-mismatch", path, None, None, text))
+                    batches = chunk.batches.take(is_valid)
+                    for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
+                        if decoded is not None:
+                            count += int(matcher.match(decoded).sum())
+                    done(int(chunk.batches.sizes.sum()))
+        except UnreadableError as error:
+            report(Finding("error", "unreadable", path, None, None, str(error)))
     return count

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.jobs.erase.blanking import Blanking
+from brokerless.jobs.erase.job import Erasure
 from brokerless.jobs.erase.key_set import given_keys
 from brokerless.jobs.erase.selection import Selection
 from brokerless.jobs.erase.signed_manifest import (
@@ -33,9 +34,11 @@ from brokerless.jobs.prove.claims import (
     parse_unwritten,
 )
 from brokerless.jobs.prove.partition import Check, ProveTask, ProveTaskResult, check_directory, run_task
+from brokerless.jobs.prove.scope import Scope, check_scope, find_sources
 from brokerless.jobs.prove.search import PatternSearch
 from brokerless.jobs.run.job import Place, in_order, run, started
 from brokerless.jobs.run.types import NONE, Done, Say, Spark, ignore
+from brokerless.log import names
 from brokerless.log.segment import Report
 from brokerless.log.storage.paths import StorageOptions, directory_name, exists, is_directory, join, parent_directory
 from brokerless.strict_json import WrongJsonError, as_list, as_text
@@ -50,7 +53,9 @@ SignatureState = Literal["valid", "none", "wrong"]
 class Proof:
     """What was found of a manifest. ``signer``: base64 of the public key; ``is_known_key``: whether it is the one that
     was asked for, and not the one that the manifest itself names. ``has_source``: whether the logs of before were
-    compared. ``searched``: for how many byte strings, and ``unsearched`` how many were too short or too many."""
+    compared, and ``scope`` what of them the proof is about. ``copied``: selected records in each partition of Kafka's
+    own topics that was copied unchanged, 0 where that is not known. ``searched``: for how many byte strings, and
+    ``unsearched`` how many were too short or too many."""
 
     path: str
     manifest: Mapping[str, Any]
@@ -59,6 +64,8 @@ class Proof:
     signer: str | None = None
     is_known_key: bool = False
     has_source: bool = False
+    scope: Scope | None = None
+    copied: dict[str, int] = field(default_factory=dict[str, int])
     searched: int = 0
     unsearched: int = 0
     findings: list[Finding] = field(default_factory=list[Finding])
@@ -78,6 +85,8 @@ class Proof:
             "hasSource": self.has_source,
             "partitions": len(self.claims),
             "selected": sum(each.selected for each in self.claims),
+            "scope": None if self.scope is None else self.scope.as_dict(),
+            "copied": self.copied,
             "searched": self.searched,
             "unsearched": self.unsearched,
             "errors": sum(each.severity == "error" for each in self.findings),
@@ -95,6 +104,7 @@ def prove(
     keys: Iterable[bytes | str] | None = None,
     where: str | None = None,
     header: tuple[str, bytes | str] | None = None,
+    only: Sequence[str] = (),
     max_batch_bytes: int | None = None,
     storage_options: StorageOptions | None = None,
     report: Report | None = None,
@@ -109,22 +119,14 @@ def prove(
     that is still at hand: then what stayed is compared with it, and erased values are searched for. ``key``: a PEM
     file with the public key that has to have signed. ``keys``, ``where`` or ``header``: what was erased, as it
     was given to ``erase`` (``selection``: one of them as such): then no record may be selected, and keys are searched
-    for. ``report`` is called with each finding. ``done`` is called with
-    the bytes that were read. ``spark``, ``say``, ``processes``: as :func:`brokerless.jobs.run.job.run` takes them; a
-    task is a partition. Raises :class:`UnreadableError` for what is no manifest, and :class:`UsageError`.
+    for. ``only``: topics and partitions (``orders``, ``orders-0``) of the source that the proof is to be about; without
+    it, a selected record in any other partition of the source is an error. ``report`` is called with each finding.
+    ``done`` is called with the bytes that were read. ``spark``, ``say``, ``processes``: as
+    :func:`brokerless.jobs.run.job.run` takes them; a task is a partition. Raises :class:`UnreadableError` for what is
+    no manifest, and :class:`UsageError`.
     """
-    if (keys, where, header) != (None, None, None):
-        if selection is not None:
-            raise UsageError("selection excludes keys, where and header; use one of them")
-        own_header = None if header is None else given_header(header)
-        selection = Selection(None if keys is None else given_keys(keys), where, own_header)
-    for name, each in (("source", source), ("output", output)):
-        if each is not None and not is_directory(os.fspath(each), storage_options):
-            text = f"there is no such directory; give the one of the logs as --{name}"
-            raise UsageError(f"{os.fspath(each)}: {text}")
-    if is_directory(os.fspath(path), storage_options):
-        text = "this is a directory; give the manifest that erase wrote, a file such as erased.erasure.json"
-        raise UsageError(f"{os.fspath(path)}: {text}")
+    selection = _selection(selection, keys, where, header)
+    _check_places(path, source, output, only, storage_options)
     manifest = load_manifest(os.fspath(path))
     proof = Proof(os.fspath(path), manifest.value, parse_claims(manifest))
 
@@ -133,9 +135,7 @@ def prove(
         if report is not None:
             report(finding)
 
-    for each in parse_unwritten(manifest):
-        text = f"{each.topic}-{each.partition} was not written: {each.reason}; it is not erased"
-        add(Finding("error", "not-written", each.source, None, None, text))
+    _check_whole(manifest, proof, add)
     _check_signature(manifest, None if key is None else os.fspath(key), proof, add)
     if selection is not None:
         _check_selection(manifest, selection)
@@ -153,16 +153,67 @@ def prove(
             add(finding)
         return found
 
+    if source is not None:
+        sources, claimed = find_sources(os.fspath(source), storage_options), {each.path for each in before}
+        erasure = None if selection is None else Erasure(selection, max_batch_bytes=base.max_batch_bytes)
+        proof.scope = check_scope(sources, claimed, only, erasure, add, storage_options)
     with started(spark, [*before, *after], say, _NAME) as place:
         erased = run_all(before, place)
         keys = selection.keys if selection is not None and blanking is None else None
-        names = {name.encode() for path in (blanking.paths if blanking is not None else ()) for name in path}
-        places = {value: at for each in erased for value, at in each.values.items() if value not in names}
+        fields = {name.encode() for path in (blanking.paths if blanking is not None else ()) for name in path}
+        places = {value: at for each in erased for value, at in each.values.items() if value not in fields}
         search = PatternSearch(chain(keys or (), places), places)
         proof.searched, proof.unsearched = len(search.patterns), search.left_out
-        run_all(_searching(after, search, erased), place)
+        checked = run_all(_searching(after, search, erased), place)
+    proof.copied = {
+        claim.name: each.selected
+        for claim, each in zip(proof.claims, checked, strict=True)
+        if claim.is_copied and names.is_internal(claim.topic)
+    }
     _check_directories(manifest, proof, replace(base, is_source=False, search=search), output, add)
     return proof
+
+
+def _selection(
+    selection: Selection | None,
+    keys: Iterable[bytes | str] | None,
+    where: str | None,
+    header: tuple[str, bytes | str] | None,
+) -> Selection | None:
+    if (keys, where, header) == (None, None, None):
+        return selection
+    if selection is not None:
+        raise UsageError("selection excludes keys, where and header; use one of them")
+    own_header = None if header is None else given_header(header)
+    return Selection(None if keys is None else given_keys(keys), where, own_header)
+
+
+def _check_places(
+    path: str | os.PathLike[str],
+    source: str | os.PathLike[str] | None,
+    output: str | os.PathLike[str] | None,
+    only: Sequence[str],
+    storage_options: StorageOptions | None,
+) -> None:
+    for name, each in (("source", source), ("output", output)):
+        if each is not None and not is_directory(os.fspath(each), storage_options):
+            text = f"there is no such directory; give the one of the logs as --{name}"
+            raise UsageError(f"{os.fspath(each)}: {text}")
+    if is_directory(os.fspath(path), storage_options):
+        text = "this is a directory; give the manifest that erase wrote, a file such as erased.erasure.json"
+        raise UsageError(f"{os.fspath(path)}: {text}")
+    if only and source is None:
+        raise UsageError("only names what of the source the proof is about; give the source as well")
+
+
+def _check_whole(manifest: SignedManifest, proof: Proof, report: Report) -> None:
+    unwritten = parse_unwritten(manifest)
+    if not proof.claims and not unwritten:
+        text = "the manifest has no partition, so that it proves nothing"
+        report(Finding("error", "no-partitions", proof.path, None, None, text))
+    for each in unwritten:
+        text = f"{each.topic}-{each.partition} was not written: {each.reason}; it is not erased"
+        report(Finding("error", "not-written", each.source, None, None, text))
 
 
 def _tasks(
@@ -173,7 +224,7 @@ def _tasks(
     for claim in claims:
         recorded = claim.source if check.is_source else claim.target
         path = recorded if directory is None else _place(recorded, directory, check.storage_options)
-        tasks.append(ProveTask(claim, path, replace(check, selection=None if claim.is_copied else chosen)))
+        tasks.append(ProveTask(claim, path, replace(check, selection=chosen)))
     return tasks
 
 

@@ -86,11 +86,13 @@ class ProveTask:
 
 @dataclass(frozen=True, slots=True)
 class ProveTaskResult:
-    """What was found; of a source, what was erased, as :class:`Seen` has it."""
+    """What was found; of a source, what was erased, as :class:`Seen` has it; and how many records were selected in a
+    partition that was copied."""
 
     findings: tuple[Finding, ...]
     values: dict[bytes, ErasedAt]
     blanked: dict[int, bytes]
+    selected: int = 0
 
 
 def run_task(task: ProveTask, done: Done) -> ProveTaskResult:
@@ -99,7 +101,8 @@ def run_task(task: ProveTask, done: Done) -> ProveTaskResult:
     if task.check.search is not None:
         task.check.search.counts.clear()  # as in a process of its own
     seen = check_partition(task.claim, task.path, task.check, findings.append, done)
-    return ProveTaskResult(tuple(findings), seen.values, seen.blanked)
+    selected = sum(map(len, seen.offsets)) if task.claim.is_copied else 0
+    return ProveTaskResult(tuple(findings), seen.values, seen.blanked, selected)
 
 
 def check_partition(claim: PartitionClaim, path: str, check: Check, report: Report, done: Done) -> Seen:
@@ -130,7 +133,9 @@ def check_partition(claim: PartitionClaim, path: str, check: Check, report: Repo
     except UnreadableError as error:
         report(_finding("unreadable", path, str(error)))
         return Seen()
-    if not claim.is_copied:
+    if claim.is_copied:
+        _check_copied(claim, path, check, seen, report)
+    else:
         _compare(claim, path, check, untouched.hexdigest(), seen, report)
     return seen
 
@@ -179,16 +184,20 @@ def _compare_files(
         if _kind(name) != "log":
             _compare_file(each, describe_file(entries[name], check.storage_options), check, report)
     for name in entries.keys() - claimed.keys():
-        report(
-            _finding(
-                "file-unknown", join(path, name), f"not in the manifest: no such file was there {when} the erasure"
-            )
-        )
+        if check.is_source and _is_no_file_of_kafkas(entries[name]):
+            continue  # an erasure reads none; what they hold is compared with the scope
+        text = f"not in the manifest: no such file was there {when} the erasure"
+        report(_finding("file-unknown", join(path, name), text))
     if check.search is not None and not check.is_source:
         for name, entry in entries.items():
             if not entry.is_directory and _kind(name) != "log":
                 with open_file(entry.path, check.storage_options) as file:
                     check.search.look_in_file(file, report)
+
+
+def _is_no_file_of_kafkas(entry: DirectoryEntry) -> bool:
+    is_known = names.parse_segment_file(entry.name) is not None or names.is_partition_file(entry.name)
+    return entry.is_directory or not is_known
 
 
 def _compare_file(claim: FileClaim, now: ManifestFile, check: Check, report: Report) -> None:
@@ -226,7 +235,7 @@ def _check_chunk(
     for decoded in (*decoder.decode(chunk.buffer, batches, chunk.base), decoder.flush()):
         if decoded is None:
             continue
-        if matcher is not None and (check.is_source or check.blanking is None):
+        if matcher is not None and (check.is_source or check.blanking is None or claim.is_copied):
             seen.offsets.append(decoded.columns.offset[: decoded.columns.rows][matcher.match(decoded)].copy())
         if check.search is not None and not check.is_source:
             selected = np.zeros(decoded.columns.rows, np.bool_)
@@ -312,6 +321,32 @@ def _look_at(
 def _has_edits(value: bytes | None, edits: RecordEdits) -> bool:
     """Whether the new bytes of edits are where they have to be in a value."""
     return not edits or (value is not None and all(value[at : at + len(new) // 2].hex() == new for at, _, new in edits))
+
+
+def _check_copied(claim: PartitionClaim, path: str, check: Check, seen: Seen, report: Report) -> None:
+    """Report what an erasure that copied a partition unchanged did not do. Only Kafka's own topics are copied, and what
+    is selected in one of them is left; in any other, no record may be selected."""
+    if check.is_source:
+        return
+    before, after = (
+        sorted((each.name, each.sha256) for each in files if _kind(each.name) == "log")
+        for files in (claim.before, claim.after)
+    )
+    if after != before[len(before) - len(after) :] or (before and not after):
+        report(_finding("copy-differs", path, "this partition is said to be copied, but its segments are not the same"))
+    selected = [offset for part in seen.offsets for offset in part.tolist()]
+    if names.is_internal(claim.topic):
+        if selected:
+            records = f"{len(selected):,} selected record{'' if len(selected) == 1 else 's'}"
+            text = f"{records} were left in this topic of Kafka's own, which was copied unchanged"
+            report(Finding("warning", "records-left", path, None, selected[0], text))
+    elif check.selection is None:
+        text = "this partition is said to be copied unchanged; without the keys, nothing is proved of it"
+        report(_finding("copied-partition", path, text))
+    else:
+        for offset in selected[:10]:
+            text = "a record that is selected is in a partition that is said to be copied unchanged"
+            report(_finding("record-present", path, text, offset))
 
 
 def _compare(claim: PartitionClaim, path: str, check: Check, untouched: str, seen: Seen, report: Report) -> None:

@@ -1,0 +1,102 @@
+"""Compares what a proof is about with all that the source holds: what is left out must have no selected record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from brokerless.errors import Finding, UnreadableError, UsageError
+from brokerless.jobs.erase.copies import OtherPlace, count_selected, other_places
+from brokerless.jobs.erase.job import Erasure
+from brokerless.log import names
+from brokerless.log.directory import LogDirectory, PartitionPath, resolve
+from brokerless.log.segment import Report
+from brokerless.log.storage.paths import StorageOptions, list_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a proof is about. ``partitions``: live ones of the source; ``left_out``: those of them that the manifest
+    does not have; ``only``: the topics and partitions that the caller named, empty for all."""
+
+    partitions: int
+    left_out: int
+    only: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, object]:
+        return {"partitions": self.partitions, "leftOut": self.left_out, "only": list(self.only)}
+
+
+def find_sources(source: str, storage_options: StorageOptions | None) -> list[LogDirectory]:
+    """List the log directories of a source: itself, or those directly in it. Of a partition's directory there are
+    none, as what is next to it was not given. Raises UnreadableError for a directory that cannot be listed."""
+    try:
+        own = resolve(source, storage_options=storage_options)
+        return [own] if own.kind == "log-directory" else []
+    except UnreadableError:
+        found: list[LogDirectory] = []
+        for entry in list_directory(source, storage_options):
+            if entry.is_directory:
+                try:
+                    inner = resolve(entry.path, storage_options=storage_options)
+                except UnreadableError:
+                    continue
+                found += [inner] if inner.kind == "log-directory" else []
+        return found
+
+
+def check_scope(
+    sources: Sequence[LogDirectory],
+    claimed: Collection[str],
+    only: Sequence[str],
+    erasure: Erasure | None,
+    report: Report,
+    storage_options: StorageOptions | None = None,
+) -> Scope:
+    """Report what is selected outside of the partitions whose paths are ``claimed``, and return the scope.
+
+    ``only``: topics (``orders``) and partitions (``orders-0``) outside of which nothing is looked for. ``erasure``:
+    None if it is not known which records were selected; then partitions are named without a count. Raises
+    :class:`UsageError` for a name in ``only`` that the sources do not have."""
+    live = [(directory, each) for directory in sources for each in directory.partitions if not _is_metadata(each)]
+    unknown = sorted(set(only) - {name for _, each in live for name in _names(each)})
+    if unknown and sources:
+        raise UsageError(f"there is no topic or partition {unknown[0]} in the source; give one that is there")
+    left_out = [each for _, each in live if each.path not in claimed]
+    for directory in sources:
+        chosen = [each for each in directory.partitions if each.path in claimed]
+        for place in other_places(directory, chosen, storage_options):
+            if not _is_metadata(place.partition) and (not only or set(only) & set(_names(place.partition))):
+                for finding in _check(place, erasure, storage_options):
+                    report(finding)
+    return Scope(len(live), len(left_out), tuple(only))
+
+
+def _check(place: OtherPlace, erasure: Erasure | None, storage_options: StorageOptions | None) -> Iterator[Finding]:
+    if erasure is None:
+        if place.is_live:
+            text = (
+                "this partition of the source is not in the manifest; whether selected records are in it is not known"
+            )
+            yield Finding("warning", "outside-of-proof", place.path, None, None, text)
+        return
+    found: list[Finding] = []
+    selected = count_selected(place.partition, erasure, storage_options=storage_options, report=found.append)
+    if place.is_live:
+        yield from found
+    if selected:
+        records = f"{selected:,} selected record{'' if selected == 1 else 's'}"
+        if place.is_live:
+            text = f"{records}: this partition of the source is not in the manifest, and nothing is proved of it"
+            yield Finding("error", "outside-of-proof", place.path, None, None, text)
+        else:
+            yield Finding("warning", "copy-in-source", place.path, None, None, f"{records}: {place.what}")
+
+
+def _is_metadata(partition: PartitionPath) -> bool:
+    return partition.topic == names.CLUSTER_METADATA
+
+
+def _names(partition: PartitionPath) -> Iterable[str]:
+    topic = partition.topic
+    return () if topic is None else (topic, names.partition_directory(topic, partition.partition or 0))

@@ -66,7 +66,16 @@ OPENING_METHODS = {"read_bytes", "read_text"}
 """Of :class:`pathlib.Path`; its ``open`` is known by its mode, as other classes have a method of that name."""
 MODE = re.compile(r"[rwxa](b|t)?\+?(b|t)?")
 
+TO_PYLIST = {
+    "arrow": "its functions values and rows have numbers for times",
+    "interchange.result_text": "falls back to one value after the other",
+}
+"""Modules that call ``to_pylist``, and why; in all others a time of the year 10000 would end a command."""
+
 KNOWN = """
+to_pylist brokerless.typed.resolve
+to_pylist brokerless.typed.schema_source
+to_pylist brokerless.views.records.typed
 """
 """Violations of today, one a line. The list may only shrink: an entry without its violation is an error too."""
 
@@ -248,6 +257,17 @@ def check_openers(modules: dict[str, Module], root: str) -> Iterator[Violation]:
                 yield Violation(f"open {module.name}.{call}", module.path, node.lineno, message)
 
 
+def check_values(modules: dict[str, Module], root: str) -> Iterator[Violation]:
+    """Only ``arrow`` makes Python's values of columns: ``to_pylist`` fails on times that Python has no value for."""
+    for module in modules.values():
+        if module.name.removeprefix(root + ".") in TO_PYLIST:
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Attribute) and node.attr == "to_pylist":
+                message = "calls to_pylist: use arrow.values or arrow.rows, or give a reason in TO_PYLIST"
+                yield Violation(f"to_pylist {module.name}", module.path, node.lineno, message)
+
+
 def is_opening(node: ast.Call, has_own_open: bool = False) -> bool:
     """Whether a call opens a file, or reads one by its path. ``has_own_open``: ``open`` is not the built-in one."""
     if isinstance(node.func, ast.Name):
@@ -269,6 +289,7 @@ def find_violations(source: Path, root: str = "brokerless") -> list[Violation]:
         *check_circles(modules),
         *check_sizes(modules),
         *check_openers(modules, root),
+        *check_values(modules, root),
     ]
 
 

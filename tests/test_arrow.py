@@ -51,3 +51,31 @@ def test_what_is_read_from_a_slice_is_the_slices() -> None:
     texts = pa.array([b"ab", b"c", b"def"]).slice(1)
     ends, data = arrow.ends(texts), arrow.data(texts)
     assert [data[start:end].tobytes() for start, end in pairwise(ends)] == [b"c", b"def"]
+
+
+FAR = 253_402_300_800_000
+"""The first millisecond of the year 10000."""
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array([FAR, None], pa.timestamp("ms", "UTC")), [FAR, None]),
+        (pa.array([1], pa.timestamp("ns")), [1]),
+        (pa.array([2**31 - 1], pa.int32()).view(pa.date32()), [2**31 - 1]),
+        (pa.array([-1], pa.int64()).view(pa.time64("us")), [-1]),
+        (pa.array([-1], pa.int32()).view(pa.time32("ms")), [-1]),
+        (pa.array([2**62], pa.int64()).view(pa.duration("s")), [2**62]),
+        (pa.array([[FAR], None], pa.list_(pa.timestamp("ms"))), [[FAR], None]),
+        (pa.array([[1, 2]], pa.list_(pa.timestamp("ms"), 2)), [[1, 2]]),
+        (pa.array([[1]], pa.large_list(pa.timestamp("ms"))), [[1]]),
+        (pa.array([[("a", FAR)]], pa.map_(pa.string(), pa.timestamp("ms"))), [[("a", FAR)]]),
+        (pa.array([{"a": FAR}], pa.struct({"a": pa.timestamp("ms")})), [{"a": FAR}]),
+        (pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
+        (pa.array([b"\0", None]), [b"\0", None]),
+    ],
+)  # fmt: skip
+def test_values_have_numbers_in_place_of_times(column: Any, expected: list[Any]) -> None:
+    assert arrow.values(column) == expected
+    assert arrow.values(pa.chunked_array([column, column])) == expected * 2
+    assert arrow.rows(pa.table({"a": column})) == [{"a": each} for each in expected]

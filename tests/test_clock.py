@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from brokerless.clock import milliseconds, now
 from brokerless.errors import UsageError
 
-
 EARLIEST = (datetime(1, 1, 2, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 LATEST = (datetime(9999, 12, 30, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 

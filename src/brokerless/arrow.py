@@ -37,6 +37,42 @@ def integers(column: Column) -> list[int | None]:
     return (column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()
 
 
+def values(column: Column) -> list[Any]:
+    """The values of a column as Python's, with timestamps, dates, times of day and durations as their numbers at any
+    depth: Python has no year above 9999 and no nanoseconds, and ``to_pylist`` fails on them."""
+    type_ = (
+        _without_times(column.type)
+        if pa.types.is_nested(column.type) or pa.types.is_temporal(column.type)
+        else column.type
+    )
+    return (column if type_ == column.type else column.cast(type_)).to_pylist()
+
+
+def rows(table: Any) -> list[dict[str, Any]]:
+    """The rows of a record batch or table, with values as :func:`values` has them."""
+    columns = [values(column) for column in table.columns]
+    return [dict(zip(table.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _without_times(type_: Any) -> pa.DataType:
+    """The type with whole numbers in place of times."""
+    t = pa.types
+    if t.is_timestamp(type_) or t.is_time64(type_) or t.is_date64(type_) or t.is_duration(type_):
+        return pa.int64()
+    if t.is_time32(type_) or t.is_date32(type_):
+        return pa.int32()
+    if t.is_struct(type_):
+        return pa.struct([field.with_type(_without_times(field.type)) for field in type_])
+    if t.is_map(type_):
+        return pa.map_(_without_times(type_.key_type), _without_times(type_.item_type))
+    if t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_):
+        field = type_.value_field.with_type(_without_times(type_.value_type))
+        if t.is_large_list(type_):
+            return pa.large_list(field)
+        return pa.list_(field, type_.list_size if t.is_fixed_size_list(type_) else -1)
+    return type_
+
+
 def flags(column: Column) -> NDArray[np.uint8]:
     """The values of a column of booleans as 0 and 1."""
     bits = np.unpackbits(np.frombuffer(column.buffers()[1], np.uint8), bitorder="little")

@@ -143,9 +143,9 @@ def _codes(column: Column) -> NDArray[Any]:
         return arrow.flags(column)
     if pa.types.is_string(column.type):
         numbers: dict[str | None, int] = {None: -1}
-        return np.array([numbers.setdefault(text, len(numbers)) for text in column.to_pylist()], np.int64)
+        return np.array([numbers.setdefault(text, len(numbers)) for text in arrow.values(column)], np.int64)
     if column.null_count:
-        return np.array([-1 if code is None else code for code in column.to_pylist()], np.int64)
+        return np.array([-1 if code is None else code for code in arrow.values(column)], np.int64)
     return arrow.numbers(column, np.int32)
 
 
@@ -286,9 +286,9 @@ def _texts(column: Column) -> list[str]:
     """Each value of a column as JSON."""
     if pa.types.is_string(column.type):
         known = lru_cache(maxsize=1024)(dumps)
-        return [known(value) for value in column.to_pylist()]
+        return [known(value) for value in arrow.values(column)]
     if pa.types.is_boolean(column.type):
-        return ["null" if value is None else "true" if value else "false" for value in column.to_pylist()]
+        return ["null" if value is None else "true" if value else "false" for value in arrow.values(column)]
     if pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type):
         return ["null" if value is None else str(value) for value in arrow.integers(column)]
-    return [dumps(value) for value in column.to_pylist()]
+    return [dumps(value) for value in arrow.values(column)]

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from brokerless.interchange.jsonl_writer import dumps
+from brokerless.text import show_name
 
 NOTHING = "-"
 _MILLISECOND = timedelta(milliseconds=1)
@@ -78,14 +79,16 @@ def _iso(value: datetime) -> str:
     return text.replace("+00:00", "Z").replace(".000Z", "Z").removesuffix(".000")
 
 
-def csv_lines(schema: pa.Schema | None, rows: Iterator[tuple[Any, ...]]) -> Iterator[bytes]:
-    """CSV (RFC 4180, but lines end as in Unix); with ``schema``, its names come first. Null is empty."""
+def csv_lines(schema: pa.Schema | None, rows: Iterator[tuple[Any, ...]], is_terminal: bool = False) -> Iterator[bytes]:
+    """CSV (RFC 4180, but lines end as in Unix); with ``schema``, its names come first. Null is empty. ``is_terminal``:
+    control characters are escaped, line ends within a value among them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    shown = show_name if is_terminal else str
     if schema is not None:
-        writer.writerow(schema.names)
+        writer.writerow(map(shown, schema.names))
     for number, row in enumerate(rows):
-        writer.writerow([text_of(value, "") for value in row])
+        writer.writerow([shown(text_of(value, "")) for value in row])
         if number % 1024 == 1023:
             yield out.getvalue().encode(errors="backslashreplace")
             out.seek(0)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from brokerless import arrow
 from brokerless.errors import Finding
 from brokerless.format.control import decode_control
 from brokerless.internals.entries import decode_entry, read_entries
@@ -104,7 +105,7 @@ def is_complete_snapshot(snapshot: PartitionReader, max_batch_bytes: int | None 
     last: tuple[bytes | None, bytes | None] | None = None
     columns = ["key", "value", "isControl"]
     for batch in snapshot.records(columns, control=True, max_batch_bytes=max_batch_bytes, on_damage=damage.append):
-        row = batch.slice(batch.num_rows - 1).to_pylist()[0]
+        row = arrow.rows(batch.slice(batch.num_rows - 1))[0]
         last = (row["key"], row["value"]) if row["isControl"] else None
     control = None if last is None else decode_control(*last)
     return control is not None and control.type == "SNAPSHOT_FOOTER" and not damage

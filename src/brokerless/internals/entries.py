@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from brokerless import arrow
 from brokerless.arrow import integers
 from brokerless.errors import Finding
 from brokerless.internals.records import CLUSTER_METADATA, CONSUMER_OFFSETS, TOPICS, InternalRecord, decode_record
@@ -75,7 +76,7 @@ def read_entries(
     for batch in records:
         file: str = batch.column("file")[0].as_py()
         of_file = states.get(file, {})
-        keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
+        keys, values = arrow.values(batch.column("key")), arrow.values(batch.column("value"))
         numbers = (integers(batch.column(name)) for name in ("offset", "timestamp", "batchPosition"))
         for key, value, offset, timestamp, position in zip(keys, values, *numbers, strict=True):
             yield RawRecord(offset, timestamp, key, value, of_file.get(position), file, position)
@@ -119,7 +120,7 @@ def _transaction_states(partition: PartitionReader) -> dict[str, dict[int, State
         of_producer.sort()
     columns = ["position", "producerId", "baseOffset", "isTransactional", "isControl"]
     for batch in partition.batches(["file", *columns], on_damage=lambda _: None):
-        values = (batch.column(name).to_pylist() for name in columns)
+        values = (arrow.values(batch.column(name)) for name in columns)
         for position, producer_id, offset, is_transactional, is_control in zip(*values, strict=True):
             if is_transactional and not is_control:
                 state = _state(spans.get(producer_id, []), offset)

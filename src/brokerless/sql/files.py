@@ -51,10 +51,16 @@ def _write(reader: pa.RecordBatchReader, file: BinaryIO, format: Format) -> int:
         case "parquet":
             import pyarrow.parquet as pq
 
-            with pq.ParquetWriter(file, reader.schema, compression="zstd") as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
-                    rows += batch.num_rows
+            try:
+                with pq.ParquetWriter(file, reader.schema, compression="zstd") as writer:
+                    for batch in reader:
+                        writer.write_batch(batch)
+                        rows += batch.num_rows
+            except pa.ArrowNotImplementedError as error:
+                text = (
+                    f"Parquet has no type for a column of this result ({error}); cast it, or write CSV, JSON or Arrow"
+                )
+                raise UsageError(text) from error
         case "arrow":
             with pa.ipc.new_file(file, reader.schema) as writer:
                 for batch in reader:
@@ -72,9 +78,14 @@ def _write(reader: pa.RecordBatchReader, file: BinaryIO, format: Format) -> int:
     return rows
 
 
-def lines_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: Literal["csv", "json"]) -> Iterable[bytes]:
-    """A result as CSV with the names of its columns, or as JSON Lines, piece by piece."""
+def lines_of(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, format: Literal["csv", "json"], is_terminal: bool = False
+) -> Iterable[bytes]:
+    """A result as CSV with the names of its columns, or as JSON Lines, piece by piece. ``is_terminal``: control
+    characters in CSV are escaped, which a terminal would obey; JSON has none."""
     if format == "csv":
-        yield from csv_lines(schema, iter(()))
+        yield from csv_lines(schema, iter(()), is_terminal)
     for batch in batches:
-        yield from csv_lines(None, rows_of(batch)) if format == "csv" else json_lines(schema, rows_of(batch))
+        yield from (
+            csv_lines(None, rows_of(batch), is_terminal) if format == "csv" else json_lines(schema, rows_of(batch))
+        )

@@ -12,10 +12,11 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+Result = TypeVar("Result")
 MEMORY_BYTES = 2 << 30
 BATCH_ROWS = 1 << 16
 TOPICS = "topic"
@@ -41,15 +43,16 @@ TOPICS = "topic"
 _SOURCES = "brokerless"
 _SETTINGS = (
     "SET TimeZone = 'UTC'",
-    "SET enable_progress_bar = false",
     "SET autoinstall_known_extensions = false",
     "SET autoload_known_extensions = false",
     "SET python_enable_replacements = false",
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-"""What keeps SQL from this machine: no files, no network, no extensions, no variables of this program. DuckDB's
-progress bar, which begins after two seconds, would be among the rows on stdout."""
+"""What keeps SQL from this machine: no files, no network, no extensions, no variables of this program."""
+_NO_PROGRESS = "SET enable_progress_bar = false"
+"""DuckDB's progress bar, which begins after two seconds, would be among the rows on stdout. In a notebook without
+ipywidgets, DuckDB refuses the setting, and shows none."""
 _TRUNCATED = "system.main.date_trunc(part, ts)"
 _QUICK_DATE_TRUNC = (
     "CREATE MACRO date_trunc(part, ts TIMESTAMPTZ) AS CASE WHEN isfinite(ts) AND lower(part) IN "
@@ -86,6 +89,7 @@ class Session(AbstractContextManager["Session"]):
         self._tables = replace(tables, on_damage=once(self._report(tables)))
         self._spill = tempfile.mkdtemp(prefix="brokerless-sql-")
         self._connection: duckdb.DuckDBPyConnection = duckdb.connect(":memory:")
+        self._worker = ThreadPoolExecutor(1, "brokerless-sql")
         execute = self._connection.execute
         execute("SET temp_directory = " + literal(self._spill))
         execute(f"SET memory_limit = '{memory_bytes or MEMORY_BYTES}B'")
@@ -98,6 +102,8 @@ class Session(AbstractContextManager["Session"]):
             execute(_QUICK_DATE_TRUNC)
         self._types = TopicTypes(self._tables)
         self._create_views()
+        with suppress(duckdb.InvalidInputException):
+            execute(_NO_PROGRESS)
         for each in _SETTINGS:
             execute(each)
 
@@ -167,15 +173,31 @@ class Session(AbstractContextManager["Session"]):
                 self._create_topic(topic)
         try:
             for each in statements[:-1]:
-                self._run(each)  # a result that nobody reads is not made
-            result: Any = self._run(statements[-1])
-            if result is None:
+                self._interruptible(lambda each=each: self._run(each))  # a result that nobody reads is not made
+            reader = self._interruptible(lambda: self._stream(statements[-1]))
+            if reader is None:
                 return None
-            stream = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader  # before DuckDB 1.4
-            reader: pa.RecordBatchReader = stream(BATCH_ROWS)
         except duckdb.Error as error:
             raise self._error(error, sql) from error
         return pa.RecordBatchReader.from_batches(reader.schema, self._streamed(reader, sql))
+
+    def _stream(self, statement: str) -> pa.RecordBatchReader | None:
+        result: Any = self._run(statement)
+        if result is None:
+            return None
+        stream = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader  # before DuckDB 1.4
+        return stream(BATCH_ROWS)
+
+    def _interruptible(self, work: Callable[[], Result]) -> Result:
+        """Do ``work`` in a thread of its own, and end the query if this thread is interrupted meanwhile: DuckDB looks
+        for signals only between its tasks, which may take minutes."""
+        future = self._worker.submit(work)
+        try:
+            return future.result()
+        finally:
+            while not future.done():
+                self._connection.interrupt()
+                wait((future,), timeout=0.1)
 
     def _run(self, statement: str) -> Any:
         import duckdb
@@ -192,7 +214,8 @@ class Session(AbstractContextManager["Session"]):
         import duckdb
 
         try:
-            yield from reader
+            while (batch := self._interruptible(lambda: next(reader, None))) is not None:
+                yield batch
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise self._error(error, sql) from error
 
@@ -207,6 +230,7 @@ class Session(AbstractContextManager["Session"]):
         return found
 
     def close(self) -> None:
+        self._worker.shutdown()
         self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
 

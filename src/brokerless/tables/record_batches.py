@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless import arrow
 from brokerless.arrow import (
     Column,
     bits,
@@ -331,7 +332,7 @@ def _header_keys(columns: RecordColumns, count: int) -> Column:
         try:
             keys.validate(full=True)
         except pa.ArrowInvalid:
-            raw = _binary(ends, data, None, count).to_pylist()
+            raw = arrow.values(_binary(ends, data, None, count))
             keys = column_of_values([java_text(key) for key in raw], pa.string())
     return keys
 

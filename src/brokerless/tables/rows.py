@@ -246,9 +246,9 @@ def _topic(column: Column, refuse: _Refuse) -> Column:
         column = column.cast(pa.string()).dictionary_encode()
     except pa.ArrowInvalid:
         refuse.row(_first(column, lambda part: part.cast(pa.string())), "is not UTF-8")
-    for name in column.dictionary.to_pylist():
+    for name in arrow.values(column.dictionary):
         if not is_topic(name):
-            rows = column.dictionary_decode().to_pylist()
+            rows = arrow.values(column.dictionary_decode())
             refuse.row(rows.index(name), f"{name!r} is not a valid topic name")
     return column
 
@@ -335,7 +335,7 @@ def _timestamp_type(column: Column, refuse: _Refuse) -> Column:
     if _is_bytes(column.type):
         refuse.nulls(column)
         names = column.cast(pa.string()).dictionary_encode()
-        ids = [_IDS.get(name, 99) for name in names.dictionary.to_pylist()]
+        ids = [_IDS.get(name, 99) for name in arrow.values(names.dictionary)]
         types = np.array([*ids, 99], np.int32)[arrow.numbers(names.indices, np.int32)]
         refuse.where(types == 99, lambda row: f"is {column[row].as_py()!r}; there are {', '.join(_IDS)}")
         return arrow.column_of_numbers(pa.int32(), types)

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from brokerless import arrow
-from brokerless.arrow import Column
 from brokerless.text import show
 from brokerless.views.table import NOTHING
 from brokerless.views.text import format_times
@@ -18,14 +17,10 @@ _WIDTHS = (-12, -9, 25, -7, 6, 6, 24, 20, -5, 0)
 
 def lines(batch: pa.RecordBatch) -> Iterator[bytes]:
     """A line for each batch (schema :data:`schemas.BATCHES`), in columns of fixed width."""
-    columns = {name: _values(batch.column(name)) for name in batch.schema.names}
+    columns = {name: arrow.values(batch.column(name)) for name in batch.schema.names}
     times = format_times(columns["maxTimestamp"])
     for row, time in enumerate(times):
         yield _line(_cells({name: column[row] for name, column in columns.items()}, time))
-
-
-def _values(column: Column) -> list[Any]:
-    return arrow.integers(column) if pa.types.is_timestamp(column.type) else column.to_pylist()
 
 
 def _cells(row: dict[str, Any], time: str) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def records(batch: pa.RecordBatch, controls: Sequence[Any] | None = None) -> Ite
             head = f"{places[row]}{columns[0][row].as_py()}\t{times[row]}"
             yield from _large_line(head, [column[row] for column in columns[1:]], shown[row])
         if not large:
-            rows = zip(places, *(column.to_pylist() for column in columns), times, shown, strict=True)
+            rows = zip(places, *(arrow.values(column) for column in columns), times, shown, strict=True)
             for place, offset, key, value, headers, time, control in rows:
                 content = f"{escape(key)}\t{escape(value)}" if control is None else dumps(control)
                 lines.append(f"{place}{offset}\t{time}\t{content}{_headers(headers)}\n")
@@ -57,7 +57,7 @@ def format_times(times: Sequence[int | None], unit: Literal["s", "ms"] = "ms") -
 
 
 def _places(batch: pa.RecordBatch) -> list[str]:
-    topics, partitions = batch.column("topic").to_pylist(), batch.column("partition").to_pylist()
+    topics, partitions = arrow.values(batch.column("topic")), arrow.values(batch.column("partition"))
     shown = {topic: show(topic) for topic in {*topics} if topic is not None}
     return ["" if topic is None else f"{shown[topic]}-{at}\t" for topic, at in zip(topics, partitions, strict=True)]
 

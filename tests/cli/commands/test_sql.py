@@ -12,6 +12,8 @@ import re
 import select
 import shlex
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -32,6 +34,7 @@ import brokerless
 from brokerless.cli.sql_shell import answer, blocks, completions, history_file, is_complete
 from brokerless.dataset.tables import TABLES, Tables
 from brokerless.errors import UsageError
+from brokerless.sql.files import lines_of
 from brokerless.sql.session import Session
 
 DEMO = "demo/data"
@@ -284,6 +287,53 @@ def test_a_slow_query_has_nothing_but_its_rows_on_stdout(run: Run) -> None:
     """DuckDB's progress bar, which it shows after two seconds, would be among them."""
     query = "SELECT current_setting('enable_progress_bar') AS bar"
     assert run("sql", query, DEMO, "--json").json == [{"bar": False}]
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.slow(reason="a process of its own")
+def test_a_long_query_ends_when_it_is_interrupted(stop: signal.Signals, code: int) -> None:
+    query = "SELECT sum(a.range * b.range * 1.5) FROM range(10000000) a, range(10000000) b"
+    command = [sys.executable, "-m", "brokerless", "sql", query, str(DEMO)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_until_busy(process.pid)
+    process.send_signal(stop)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (code, b"", b"")
+
+
+def wait_until_busy(pid: int) -> None:
+    """Wait until a process has used two seconds of a processor, which no start takes."""
+    give_up = time.monotonic() + 60
+    while sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])) < 500:
+        assert time.monotonic() < give_up
+        time.sleep(0.05)
+
+
+def test_in_a_notebook_without_widgets_duckdb_shows_no_progress(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB refuses the setting there."""
+    refused = "SET allow_unsigned_extensions = true"
+    with pytest.raises(duckdb.InvalidInputException):
+        duckdb.connect().execute(refused)
+    monkeypatch.setattr("brokerless.sql.session._NO_PROGRESS", refused)
+    assert run("sql", "SELECT 1 AS a", DEMO, "--json").json == [{"a": 1}]
+
+
+def test_a_terminal_gets_no_control_characters_in_csv() -> None:
+    query = "SELECT chr(27) || ']0;t' || chr(7) AS \"a" + chr(27) + "b\", chr(8238) AS c, 'x' || chr(10) || 'y' AS d"
+    found = b"".join(lines_of([], pa.schema([]), "csv"))
+    assert found == b"\n"
+    batch = duckdb.connect().sql(query).to_arrow_table().to_batches()[0]
+    shown = b"".join(lines_of([batch], batch.schema, "csv", is_terminal=True))
+    assert shown.decode() == "a\\x1bb,c,d\n\\x1b]0;t\\x07,\\u202e,x\\ny\n"
+    raw = b"".join(lines_of([batch], batch.schema, "csv")).decode()
+    assert list(csv.reader(io.StringIO(raw))) == [["a\x1bb", "c", "d"], ["\x1b]0;t\x07", "\u202e", "x\ny"]]
+
+
+def test_what_parquet_has_no_type_for_is_said(run: Run, tmp_path: Path) -> None:
+    result = run("sql", "SELECT union_value(k := 1) AS u", DEMO, "-o", tmp_path / "x.parquet")
+    assert result.exit_code == 2
+    assert "Parquet has no type for a column of this result" in result.err
+    assert not (tmp_path / "x.parquet").exists()
 
 
 def test_what_the_shell_answers(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

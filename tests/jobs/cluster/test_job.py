@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from aiokafka.record.util import calc_crc32c
 from tests.golden import broker_data
 
 import brokerless
@@ -63,6 +64,27 @@ def test_the_longest_valid_metadata_is_read(tmp_path: Path) -> None:
     ends = [row["metadataEndOffset"] for row in found.rows["disks"]]
     assert ends[0] < ends[1]
     assert brokerless.cluster(cut).rows["cluster"][0]["endOffset"] == ends[0]
+
+
+@pytest.mark.parametrize("timestamp", [253_402_300_800_000, 2**63 - 1, -(2**62)])
+def test_times_that_python_has_no_value_for_are_times_as_all_others(timestamp: int, tmp_path: Path) -> None:
+    """A broker of 4.4.0 starts on metadata with such a batch; the checksum is right."""
+    path = disk(tmp_path / "times")
+    log = metadata_log(path)
+    data = bytearray(log.read_bytes())
+    size = 12 + int.from_bytes(data[8:12], "big")
+    data[35:43] = timestamp.to_bytes(8, "big", signed=True)
+    data[17:21] = calc_crc32c(bytes(data[21:size])).to_bytes(4, "big")
+    log.write_bytes(data)
+    found = brokerless.cluster(path)
+    assert found.metadata is not None
+    assert found.metadata.batches[0].timestamp == timestamp
+    assert (
+        found.rows["cluster"][0]["endOffset"]
+        == brokerless.cluster(broker_data("clean")).rows["cluster"][0]["endOffset"]
+    )
+    plan = brokerless.rebuild(path, to=tmp_path / "to")
+    assert plan.findings is not None
 
 
 def test_metadata_counts_up_to_its_first_damage(tmp_path: Path) -> None:

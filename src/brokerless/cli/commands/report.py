@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
+from brokerless import arrow
 from brokerless.cli.options import add_max_batch_bytes
 from brokerless.cli.output import FINDINGS, UNUSABLE, Output
 from brokerless.cli.progress import progress
@@ -59,6 +60,6 @@ def run(options: Namespace) -> int:
                 )
         if not options.json:
             output.line(f"written to {show_name(options.output)}")
-        if set(figures["findings"]["severity"].to_pylist()) - {"info"}:
+        if set(arrow.values(figures["findings"]["severity"])) - {"info"}:
             output.exit_code = max(output.exit_code, FINDINGS)
     return output.end()

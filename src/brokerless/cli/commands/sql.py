@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from brokerless import arrow
 from brokerless.cli.options import add_isolation, add_max_batch_bytes, add_schemas_path, add_selection
 from brokerless.cli.output import UNUSABLE, Output
 from brokerless.cli.values import count, size
@@ -129,7 +130,8 @@ def _show(session: Session, query: str, options: Namespace, output: Output) -> N
         rows = write_result(result, options.output, options.format)
         output.line(f"{rows:,} row{'' if rows == 1 else 's'} written to {show_name(options.output)}")
     elif options.json or options.csv:
-        output.write(lines_of(result, result.schema, "json" if options.json else "csv"))
+        is_raw = options.json or not output.is_terminal
+        output.write(lines_of(result, result.schema, "json" if options.json else "csv", is_terminal=not is_raw))
     else:
         _show_table(result, options.rows, output)
 
@@ -139,7 +141,7 @@ def _show_table(result: pa.RecordBatchReader, most: int, output: Output) -> None
     from brokerless.views.sql import table_lines
 
     if result.schema.names == ["explain_key", "explain_value"]:  # a drawing of many lines
-        for row in (row for batch in result for row in batch.to_pylist()):
+        for row in (row for batch in result for row in arrow.rows(batch)):
             for line in str(row["explain_value"]).splitlines():
                 output.line(line)
         return

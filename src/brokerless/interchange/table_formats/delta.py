@@ -15,6 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from brokerless import arrow
 from brokerless.clock import now
 from brokerless.errors import BrokerlessError, UnwritableError, UsageError
 from brokerless.interchange import export_state
@@ -228,7 +229,7 @@ def _paths_in_checkpoint(path: str) -> set[str]:
     found: set[str] = set()
     with pq.ParquetFile(paths.local(path)) as checkpoint:
         for batch in checkpoint.iter_batches(columns=["add.path", "remove.path"]):
-            for row in batch.to_pylist():
+            for row in arrow.rows(batch):
                 found |= {unquote(each["path"]) for each in row.values() if each is not None and each["path"]}
     return found
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from brokerless import arrow
 from brokerless.errors import BrokerlessError, UnreadableError, UnwritableError, UsageError
 from brokerless.interchange import export_state
 from brokerless.interchange.export_state import ExportState, RefusedTopicError
@@ -116,7 +117,7 @@ class IcebergTables:
         with self._errors(topic):
             table = self.open_table(table_name(topic))
             root = f"{_local(_data_directory(table))}/"
-            files = table.inspect.all_data_files().column("file_path").to_pylist()
+            files = arrow.values(table.inspect.all_data_files().column("file_path"))
             return {_local(each).removeprefix(root) for each in files}
 
     def append_rows(self, name: str, rows: pa.Table, properties: dict[str, str] | None = None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from brokerless import arrow
 from brokerless.errors import Finding
 from brokerless.format.control import decode_control
 from brokerless.internals.cluster import is_complete_snapshot
@@ -113,7 +114,7 @@ def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[
     """Batches up to the first that is damaged, or not where the one before it ends."""
     following: int | None = None
     for batch in reader.batches(_COLUMNS, on_damage=damage.append):
-        for row in batch.to_pylist():
+        for row in arrow.rows(batch):
             if not row["isValid"]:
                 text = "the checksum of the batch does not match, so that nothing from here on counts"
                 at = row["file"], row["position"], row["baseOffset"]
@@ -125,7 +126,7 @@ def _intact_batches(reader: PartitionReader, damage: list[Finding]) -> Iterator[
                 damage.append(Finding("error", "metadata-gap", *at, text, str(following), str(row["baseOffset"])))
                 return
             following = row["lastOffset"] + 1
-            time = int(row["maxTimestamp"].timestamp() * 1000) if row["maxTimestamp"] is not None else -1
+            time = -1 if row["maxTimestamp"] is None else row["maxTimestamp"]
             yield Batch(row["baseOffset"], row["lastOffset"], row["partitionLeaderEpoch"], time, row["checksum"])
 
 
@@ -141,7 +142,7 @@ def _quorum(
         for batch in log.records(
             _CONTROL, control=True, end_offset=end, max_batch_bytes=max_batch_bytes, on_damage=lambda _: None
         ):
-            for row in batch.to_pylist():
+            for row in arrow.rows(batch):
                 control = decode_control(row["key"], row["value"]) if row["isControl"] else None
                 if control is not None and control.type == "KRAFT_VOTERS" and control.data is not None:
                     voters = tuple(control.data["voters"])

@@ -91,7 +91,7 @@ class Router:
             return np.full(rows.num_rows, self._code((names[0], int(partitions[0]))), np.int32)
         pairs = topics.astype(np.int64) << 32 | partitions
         encoded: arrow.Column = arrow.column_of_numbers(pa.int64(), pairs).dictionary_encode()
-        codes = [self._code((names[pair >> 32], pair & 0xFFFFFFFF)) for pair in encoded.dictionary.to_pylist()]
+        codes = [self._code((names[pair >> 32], pair & 0xFFFFFFFF)) for pair in arrow.values(encoded.dictionary)]
         return np.array(codes, np.int32)[arrow.numbers(encoded.indices, np.int32)]
 
     def _code(self, place: tuple[str, int]) -> int:
@@ -111,7 +111,7 @@ class Router:
         if column.null_count:
             row = int(np.argmax(~arrow.is_valid(column)))
             raise RowError(int(numbers[row]), "topic", "is null; say which topic all records have (--topic)")
-        return arrow.numbers(column.indices, np.int32), column.dictionary.to_pylist()
+        return arrow.numbers(column.indices, np.int32), arrow.values(column.dictionary)
 
     def partitions(self, rows: pa.RecordBatch, numbers: Int64s) -> NDArray[np.int32]:
         """Each row's partition, int32, shape ``(len(rows),)``; as for :meth:`place`."""

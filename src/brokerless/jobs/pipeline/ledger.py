@@ -17,6 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from brokerless import arrow
 from brokerless.errors import Finding, UnreadableError, UsageError
 from brokerless.interchange.export_state import Exported
 from brokerless.jobs.pipeline.schemas import CHECKED
@@ -109,7 +110,7 @@ class Ledger:
         found = sorted(file_tree.find(self._directory, self._storage_options))
         self._files = [name for name in found if _FILE.fullmatch(name)]
         for name in self._files:
-            for row in self._read(name).to_pylist():
+            for row in arrow.rows(self._read(name)):
                 self._take(_checked(row))
 
     def interrupted(self, form: str) -> str | None:

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from brokerless import arrow
 from brokerless.clock import epoch_ms
 from brokerless.interchange.table_formats.iceberg import data_file
 from brokerless.interchange.table_formats.rows import DATE
@@ -143,10 +144,12 @@ def _needed(table: Any) -> Iterator[str]:
 def maintain_delta(table: Any, file_bytes: int, keep_s: int) -> None:
     """The same for a table of Delta, by its own operations."""
     days: Counter[str] = Counter()
-    for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
-        if each["size_bytes"] * _SMALL < file_bytes:
-            day = each.get(f"partition.{DATE}")
-            days["" if day is None else str(day)] += 1
+    files = pa.table(table.get_add_actions(flatten=True))
+    name = f"partition.{DATE}"
+    dates = arrow.values(files[name].cast(pa.string())) if name in files.schema.names else [None] * len(files)
+    for size, day in zip(arrow.values(files["size_bytes"]), dates, strict=True):
+        if size * _SMALL < file_bytes:
+            days["" if day is None else day] += 1
     is_by_day = DATE in table.metadata().partition_columns
     merged = sorted(day for day, count in days.items() if count >= _FEW)
     if not merged:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 
-from brokerless.arrow import integers
+from brokerless import arrow
 from brokerless.jobs.report.sums import END_OF_TIME_MS, HOUR_MS, Row
 from brokerless.jobs.report.treemap import Rectangle, lay_out
 from brokerless.text import show_name
@@ -24,11 +23,7 @@ _STEPS_HOURS = (1, 2, 3, 6, 12, 24, 48, 7 * 24, 30 * 24, 91 * 24, 365 * 24, 10 *
 
 def rows_of(table: pa.Table) -> list[Row]:
     """The rows of a figure; times in ms."""
-    columns: list[list[Any]] = []
-    for column in table.columns:
-        is_number = pa.types.is_integer(column.type) or pa.types.is_timestamp(column.type)
-        columns.append(integers(column.combine_chunks()) if is_number else column.to_pylist())
-    return [dict(zip(table.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return arrow.rows(table)
 
 
 def partition_name(row: Row) -> str:

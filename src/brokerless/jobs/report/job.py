@@ -7,7 +7,8 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from brokerless.arrow import integers, table_of
+from brokerless import arrow
+from brokerless.arrow import table_of
 from brokerless.errors import Finding, UnreadableError
 from brokerless.format.codecs.decompression import DEFAULT_MAX_BATCH_BYTES
 from brokerless.internals.records import CONSUMER_OFFSETS
@@ -98,7 +99,7 @@ def transactions_table(audits: Iterable[PartitionAudit]) -> pa.Table:
 def lag_table(partitions: Iterable[PartitionReader], segments: pa.Table) -> pa.Table:
     """How far each group's committed offsets are from the ends of those partitions that are here, the largest first."""
     ends: dict[tuple[str | None, int | None], int] = {}
-    columns = (segments[name].to_pylist() for name in ("topic", "partition", "baseOffset", "lastOffset"))
+    columns = (arrow.values(segments[name]) for name in ("topic", "partition", "baseOffset", "lastOffset"))
     for topic, partition, base, last in zip(*columns, strict=True):
         end = base if last is None else max(base, last + 1)
         ends[topic, partition] = max(end, ends.get((topic, partition), 0))
@@ -116,11 +117,5 @@ def lag_table(partitions: Iterable[PartitionReader], segments: pa.Table) -> pa.T
 def json_rows(figures: Figures) -> Iterable[Row]:
     """The rows of all tables for programs, each with its table's name; times in ms."""
     for name, table in figures.items():
-        columns = {
-            column: integers(table[column].combine_chunks())
-            if pa.types.is_integer(table[column].type) or pa.types.is_timestamp(table[column].type)
-            else table[column].to_pylist()
-            for column in table.column_names
-        }
-        for values in zip(*columns.values(), strict=True):
-            yield {"table": name, **dict(zip(columns, values, strict=True))}
+        for row in arrow.rows(table):
+            yield {"table": name, **row}

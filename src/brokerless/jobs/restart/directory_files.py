@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from brokerless import arrow
 from brokerless.bounds import MAX_INT32
 from brokerless.errors import Finding, UnreadableError
 from brokerless.internals.records import decode_record
@@ -92,7 +93,7 @@ def _check_bootstrap(entry: DirectoryEntry, max_batch_bytes: int | None) -> Iter
     with suppress(UnreadableError):
         (snapshot,) = open_partitions(entry.path)
         for batch in snapshot.records(["value"], max_batch_bytes=max_batch_bytes, on_damage=lambda _: None):
-            for value in batch.column("value").to_pylist():
+            for value in arrow.values(batch.column("value")):
                 record = decode_record(names.CLUSTER_METADATA, None, value)
                 if record.type == _FEATURE and record.data is not None and record.data["name"] == "metadata.version":
                     return

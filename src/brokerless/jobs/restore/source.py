@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from brokerless import arrow
 from brokerless.errors import BrokerlessError, UsageError
 from brokerless.internals.cluster import Cluster, read_cluster
 from brokerless.jobs.restore.results import Limits, SourcePartition
@@ -207,7 +208,7 @@ def _add(found: SourcePartition, batch: pa.RecordBatch, limits: Limits) -> Sourc
         is_out |= times > limits.latest
     too_large = 0 if limits.largest is None else int((sizes + _OVERHEAD > limits.largest).sum())
     names_of_headers = batch.column("headers").flatten().field("key")
-    unnameable = sum("\0" in name for name in names_of_headers.unique().to_pylist())
+    unnameable = sum("\0" in name for name in arrow.values(names_of_headers.unique()))
     return replace(
         found,
         records=found.records + len(sizes),

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless import arrow
 from brokerless.clock import HOUR_MS
 from brokerless.format import layouts
 from brokerless.format.read.batch_headers import Batches
@@ -180,7 +181,7 @@ def _binary(ends: NDArray[np.int32], data: NDArray[np.uint8], null: NDArray[np.u
 
 def _by_name(names: pa.BinaryArray, weights: Floats) -> Counter[bytes | None]:
     sums: Any = pa.table({"name": names, "bytes": weights}).group_by("name").aggregate([("bytes", "sum")])
-    return Counter(dict(zip(sums["name"].to_pylist(), sums["bytes_sum"].to_pylist(), strict=True)))
+    return Counter(dict(zip(arrow.values(sums["name"]), arrow.values(sums["bytes_sum"]), strict=True)))
 
 
 def _sums(names: NDArray[np.int64], weights: NDArray[Any]) -> Counter[int]:

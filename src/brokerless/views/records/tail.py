@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from brokerless import arrow
+
 Read = Callable[[int | None], Iterable[pa.RecordBatch]]
 """Reads a partition's records from an offset on; all of them from None on."""
 
@@ -44,8 +46,8 @@ def _starts(headers: Iterable[pa.RecordBatch]) -> tuple[NDArray[np.int64], NDArr
     lasts: list[int] = [-1]
     counts: list[int] = []
     for batch in headers:
-        lasts += (-1 if last is None else last for last in batch.column("lastOffset").to_pylist())
-        counts += (1 if count is None else max(count, 0) for count in batch.column("count").to_pylist())
+        lasts += (-1 if last is None else last for last in arrow.values(batch.column("lastOffset")))
+        counts += (1 if count is None else max(count, 0) for count in arrow.values(batch.column("count")))
     starts = np.maximum.accumulate(np.array(lasts[:-1], np.int64)) + 1
     return starts, np.cumsum(np.array(counts[::-1], np.int64))[::-1]
 

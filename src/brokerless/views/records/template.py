@@ -124,15 +124,15 @@ def _lengths_as_bytes(column: Column) -> list[bytes]:
 
 
 def _names(column: Column) -> list[bytes]:
-    return [b"" if value is None else value.encode() for value in column.to_pylist()]
+    return [b"" if value is None else value.encode() for value in arrow.values(column)]
 
 
 def _values(column: Column) -> list[bytes]:
-    return [value or b"" for value in column.to_pylist()]
+    return [value or b"" for value in arrow.values(column)]
 
 
 def _headers(column: Column) -> list[bytes]:
-    return [b",".join(_header(**header) for header in headers) for headers in column.to_pylist()]
+    return [b",".join(_header(**header) for header in headers) for headers in arrow.values(column)]
 
 
 def _header(key: str, value: bytes | None) -> bytes:

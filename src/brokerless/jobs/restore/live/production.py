@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from brokerless import arrow
 from brokerless.errors import ClusterError
 from brokerless.jobs.restore.live.connection import Connection, load_library
 from brokerless.jobs.restore.live.offset_map import OffsetMap, Place
@@ -54,11 +55,11 @@ class Row:
 def rows_of(batch: pa.RecordBatch) -> Iterator[Row]:
     """The records of a batch with the columns of :data:`brokerless.jobs.restore.source.COLUMNS`."""
     columns = (
-        batch.column("offset").to_pylist(),
-        batch.column("key").to_pylist(),
-        batch.column("value").to_pylist(),
-        batch.column("headers").to_pylist(),
-        batch.column("timestamp").cast(pa.int64()).to_pylist(),
+        arrow.values(batch.column("offset")),
+        arrow.values(batch.column("key")),
+        arrow.values(batch.column("value")),
+        arrow.values(batch.column("headers")),
+        arrow.values(batch.column("timestamp").cast(pa.int64())),
         sizes_of(batch).tolist(),
     )
     for offset, key, value, headers, timestamp, size in zip(*columns, strict=True):
